@@ -7,14 +7,14 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from indus_nb.events import AgentEvent, MessageEnd, ToolExecutionEnd
-from indus_nb.loop import loop
-from indus_nb.messages import UserMessage, text_of
-from indus_nb.providers import Context, StreamOptions
-from indus_nb.providers.catalog import find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.storage.store import SessionStore
-from indus_nb.streaming import GrowingMessage, StreamDone, StreamStart, TextDelta
+from indus_nb.base.events import AgentEvent, MessageEnd, ToolExecutionEnd
+from indus_nb.base.messages import UserMessage, text_of
+from indus_nb.base.streaming import GrowingMessage, StreamDone, StreamStart, TextDelta
+from indus_nb.core.loop import loop
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.models import Context, StreamOptions
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.catalog import find_model
 from indus_nb.tools.function import function_tool
 
 provider, model, options = OfflineProvider(), find_model("offline"), StreamOptions()

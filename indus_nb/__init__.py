@@ -6,17 +6,17 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import own_imports
+from indus_nb.base import own_imports
 from indus_nb.version import __version__
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from indus_nb.console.client import HostTool, RpcClient
+    from indus_nb.core.session.session import AgentSession
     from indus_nb.fanout.agent import agent
-    from indus_nb.notebook import serve
-    from indus_nb.notebook.panel.chat_panel import ChatPanel
-    from indus_nb.session.session import AgentSession
+    from indus_nb.front.console.client import HostTool, RpcClient
+    from indus_nb.front.notebook import serve
+    from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.start import SessionOptions, open_session
 
 __all__ = [
@@ -40,28 +40,28 @@ if sys.platform == "win32":
     )
 
 _HOMES = {
-    "AgentSession": "indus_nb.session",
-    "ChatPanel": "indus_nb.notebook.panel.chat_panel",
-    "HostTool": "indus_nb.console.client",
+    "AgentSession": "indus_nb.core.session",
+    "ChatPanel": "indus_nb.front.notebook.panel.chat_panel",
+    "HostTool": "indus_nb.front.console.client",
     "agent": "indus_nb.fanout.agent",
-    "RpcClient": "indus_nb.console.client",
+    "RpcClient": "indus_nb.front.console.client",
     "SessionOptions": "indus_nb.start",
     "open_session": "indus_nb.start",
-    "serve": "indus_nb.notebook",
+    "serve": "indus_nb.front.notebook",
 }
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """What ``%load_ext indus_nb`` calls."""
     own_imports.keep_out_working_directory()
-    from indus_nb.notebook import load
+    from indus_nb.front.notebook import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """What ``%unload_ext indus_nb`` calls."""
-    from indus_nb.notebook import unload
+    from indus_nb.front.notebook import unload
 
     unload(shell)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.sync_api import Page
 
-from indus_nb.notebook.view import blocks
+from indus_nb.front.notebook.view import blocks
 
 STATIC = Path(blocks.__file__).parents[1] / "page" / "static"
 STATE: dict[str, Any] = {

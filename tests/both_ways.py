@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from http.client import responses
 from typing import Any, Self
 
-from indus_nb.streaming import AssistantMessageEvent
+from indus_nb.base.streaming import AssistantMessageEvent
 
 OUR_OWN = re.compile(r"user-agent|x-stainless-.*|host")
 """Headers that may differ: who asks, what the SDK says of itself, and the name of the server, which is another."""

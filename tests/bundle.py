@@ -1,6 +1,6 @@
 """Join the page's JavaScript modules into the one file that a page loads.
 
-    python tests/bundle.py            write indus_nb/notebook/page/static/agent.js from static/src/*.js
+    python tests/bundle.py            write indus_nb/front/notebook/page/static/agent.js from static/src/*.js
     python tests/bundle.py --check    only say whether it is what it should be
 
 The join is plain, so neither users nor installations need Node: modules in the order of their imports, without import
@@ -15,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-STATIC = Path(__file__).resolve().parent.parent / "indus_nb" / "notebook" / "page" / "static"
+STATIC = Path(__file__).resolve().parent.parent / "indus_nb" / "front" / "notebook" / "page" / "static"
 SOURCE = STATIC / "src"
 BUNDLE = STATIC / "agent.js"
 MAIN = "main.js"

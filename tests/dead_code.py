@@ -19,7 +19,7 @@ CALLED_BY_DECORATOR = [
     *("@model_validator*", "@field_validator*", "@*_validator", "@*_serializer*", "@computed_field*"),  # pydantic
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
-DECLARATIONS = [ROOT / "indus_nb" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
+DECLARATIONS = [ROOT / "indus_nb" / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, get_args, get_type_hints
 
-from indus_nb.notebook.page import protocol, states
-from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.wire import JsonObject
+from indus_nb.base.wire import JsonObject
+from indus_nb.front.notebook.page import protocol, states
+from indus_nb.front.notebook.page.widget import AgentWidget
 
 STATE_NAMES = frozenset(states.PanelState.__annotations__) | frozenset(states.CellState.__annotations__)
 STATE_NAMES |= frozenset(states.RunState.__annotations__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from indus_nb.effects import Effect
+from indus_nb.safety.effects import Effect
 from indus_nb.tools import ToolError
 
 REFUSED = "The user does not want this."

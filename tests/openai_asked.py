@@ -8,7 +8,7 @@ from messages_api import End, Raw, Reply, sse
 from openai_api import OpenAIApi, data
 from pictures import DOT
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -18,10 +18,10 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
-from indus_nb.providers.catalog import ModelCost
-from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.streaming import StreamDone, StreamError
+from indus_nb.base.streaming import StreamDone, StreamError
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
+from indus_nb.models.catalog import ModelCost
 
 KEY = "sk-very-secret-indeed"
 LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {}})

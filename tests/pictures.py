@@ -6,7 +6,7 @@ import base64
 import io
 import os
 
-from indus_nb.messages import ImageContent
+from indus_nb.base.messages import ImageContent
 
 
 def encoded(width: int = 1, height: int = 1, kind: str = "PNG", *, noise: bool = False) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import indus_nb
-from indus_nb.extensions.definitions import agent
+from indus_nb.extend.extensions.definitions import agent
 
 PACKAGE = Path(indus_nb.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from indus_nb.events import (
+from indus_nb.base.events import (
     AgentEnd,
     BashExecutionUpdate,
     MessageEnd,
@@ -18,10 +18,10 @@ from indus_nb.events import (
     SessionEvent,
     ToolExecutionUpdate,
 )
-from indus_nb.messages import UserMessage
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextDelta
+from indus_nb.base.messages import UserMessage
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, TextDelta
+from indus_nb.base.wire import dump
 from indus_nb.tools.tool import text_output
-from indus_nb.wire import dump
 
 KINDS: tuple[type[Any], ...] = (*get_args(SessionEvent), *get_args(AssistantMessageEvent))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.files import without_home, write_atomically
+from indus_nb.base.files import without_home, write_atomically
 
 NOBODY = 65534
 
@@ -275,7 +275,7 @@ def test_a_disk_that_fails_leaves_the_old_content(tmp_path: Path, monkeypatch: p
 def test_what_has_no_path_of_its_own_is_written_through_the_path_that_leads_to_it(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path\n"
-        "from indus_nb.files import write_atomically\n"
+        "from indus_nb.base.files import write_atomically\n"
         "write_atomically(Path('/dev/stdout'), b'to the pipe', in_place=True)\n"
         "write_atomically(Path('/proc/self/comm'), b'renamed', in_place=True)\n"
         "assert Path('/proc/self/comm').read_bytes() == b'renamed\\n'\n"

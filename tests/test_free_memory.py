@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.free_memory import free_memory
+from indus_nb.base.free_memory import free_memory
 
 MB = 1 << 20
 

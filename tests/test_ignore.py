@@ -10,7 +10,7 @@ from hostile import IGNORE_LINES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indus_nb.ignore import MAX_LINE, IgnoreFile, PathGlob
+from indus_nb.base.ignore import MAX_LINE, IgnoreFile, PathGlob
 
 NAMES = ["a", "b", "ab", "ba", "aab", "a b", "A", "]", "-", "!a", "#a", "a ", "\\"]
 INNER = ["a", "b", "ab"]

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from indus_nb.late_models import is_complete
-from indus_nb.messages import UserMessage
-from indus_nb.providers.catalog import builtin_models
-from indus_nb.wire import WireModel, plain
+from indus_nb.base.late_models import is_complete
+from indus_nb.base.messages import UserMessage
+from indus_nb.base.wire import WireModel, plain
+from indus_nb.models.catalog import builtin_models
 
 SOURCE = """
 from __future__ import annotations
 from pydantic import Field, PrivateAttr, computed_field, field_validator
-from indus_nb.wire import WireModel, usual
+from indus_nb.base.wire import WireModel, usual
 
 class Inner(WireModel):
     place: str = "here"
@@ -118,7 +118,7 @@ def test_an_object_can_be_unpickled_in_a_process_that_did_not_use_its_class_yet(
 
 
 def test_the_base_of_all_classes_may_be_the_first_that_is_used(tmp_path: Path) -> None:
-    program = "from indus_nb.late_models import LateModel\nprint(LateModel.__annotations__)"
+    program = "from indus_nb.base.late_models import LateModel\nprint(LateModel.__annotations__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout == "{}\n"
 
@@ -126,7 +126,7 @@ def test_the_base_of_all_classes_may_be_the_first_that_is_used(tmp_path: Path) -
 def test_a_class_can_be_declared_while_another_thread_imports_pydantic(tmp_path: Path) -> None:
     program = (
         "from indus_nb import late_models\n"
-        "from indus_nb.wire import WireModel\n"
+        "from indus_nb.base.wire import WireModel\n"
         "class Declared(WireModel):\n"
         "    __module__ = 'indus_nb.made_up'\n"
         "    late_models.load()\n"  # as a thread may between the choice of the metaclass and its use
@@ -140,9 +140,9 @@ def test_a_class_can_be_declared_while_another_thread_imports_pydantic(tmp_path:
 def test_with_another_version_of_pydantic_classes_are_complete_at_once(tmp_path: Path) -> None:
     program = (
         "import pydantic; pydantic.VERSION = '2.99.0b1'\n"
-        "from indus_nb.console.commands import Prompt\n"
-        "from indus_nb.late_models import is_complete\n"
-        "from indus_nb.wire import WireModel\n"
+        "from indus_nb.front.console.commands import Prompt\n"
+        "from indus_nb.base.late_models import is_complete\n"
+        "from indus_nb.base.wire import WireModel\n"
         "assert all(map(is_complete, WireModel.__subclasses__())) and type(Prompt) is type(pydantic.BaseModel)\n"
         "print(Prompt.model_validate({'type': 'prompt', 'message': 'hello'}).to_wire()['message'])\n"
     )
@@ -156,10 +156,10 @@ def test_a_model_is_written_without_a_serializer_as_with_one() -> None:
 
 PROGRAM = """
 import asyncio, sys
-from indus_nb.console.rpc import RpcServer
-from indus_nb.late_models import is_complete
+from indus_nb.front.console.rpc import RpcServer
+from indus_nb.base.late_models import is_complete
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.wire import WireModel
+from indus_nb.base.wire import WireModel
 
 class Writer:
     wire = "snapshot"
@@ -171,7 +171,7 @@ async def main():
         RpcServer(session, Writer()).handle_line(b'{"type":"get_state"}')
 
 asyncio.run(main())
-early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extensions")}
+early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extend.extensions")}
 assert not early, early
 assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 91
 assert not is_complete(WireModel)
@@ -179,9 +179,9 @@ assert not is_complete(WireModel)
 UNWANTED = {
     "pydantic", "pydantic_core",
     "anthropic", "openai", "httpx2", "httpx", "PIL", "yaml", "json5", "filelock", "regex", "IPython", "mcp",
-    "importlib.metadata", "difflib", "shlex", "tempfile", "indus_nb.tools.files", "indus_nb.tools.search",
-    "indus_nb.tools.read", "indus_nb.tools.todo", "indus_nb.console.once", "indus_nb.render.markup",
-    "indus_nb.session.stats", "indus_nb.resources.loading",
+    "importlib.metadata", "difflib", "shlex", "tempfile", "indus_nb.tools.files.writing", "indus_nb.tools.files.search",
+    "indus_nb.tools.files.read", "indus_nb.tools.todo", "indus_nb.front.console.once", "indus_nb.render.markup",
+    "indus_nb.core.session.stats", "indus_nb.core.resources.loading",
 }  # fmt: skip
 
 
@@ -202,9 +202,9 @@ assert not early, early
 """
 UNWANTED_BY_A_PROMPT = {
     "pydantic", "pydantic_core",
-    "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extensions.events",
-    "indus_nb.extensions.host", "indus_nb.extensions.definitions", "indus_nb.resources.stream_rules",
-    "indus_nb.tools.edit", "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.mcp.servers",
+    "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extend.extensions.events",
+    "indus_nb.extend.extensions.host", "indus_nb.extend.extensions.definitions", "indus_nb.core.resources.stream_rules",
+    "indus_nb.tools.files.edit", "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.extend.mcp.servers",
 }  # fmt: skip
 
 

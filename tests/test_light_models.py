@@ -11,9 +11,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel as pydantics_camel
 from pydantic.alias_generators import to_snake as pydantics_snake
 
-from indus_nb import light_models
-from indus_nb.messages import Cost, Message, TextContent, ToolCall, Usage
-from indus_nb.wire import to_camel, to_snake
+from indus_nb.base import light_models
+from indus_nb.base.messages import Cost, Message, TextContent, ToolCall, Usage
+from indus_nb.base.wire import to_camel, to_snake
 
 NAMES = [
     *("console.commands", "console.host_tools", "events", "loop.retry", "messages", "providers.catalog"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from other_versions import oldest_pydantic_path
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -27,7 +27,7 @@ from indus_nb.messages import (
     parse_message,
     text_of,
 )
-from indus_nb.streaming import GrowingMessage, partial_arguments
+from indus_nb.base.streaming import GrowingMessage, partial_arguments
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -151,8 +151,8 @@ def test_arguments_that_are_no_object_are_kept_as_they_came() -> None:
 
 UNUSED_CLASSES = """
 import json, os, sys
-from indus_nb.messages import CustomMessage, parse_message
-from indus_nb.wire import dump
+from indus_nb.base.messages import CustomMessage, parse_message
+from indus_nb.base.wire import dump
 
 def within(message):
     return json.dumps(CustomMessage(custom_type="x", content="", details=message).to_wire()["details"]).encode()

@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 import indus_nb
-from indus_nb.console import arguments, cli
-from indus_nb.notebook.magic.options import OPTIONS, SUBCOMMANDS
-from indus_nb.resources.settings import Settings
-from indus_nb.session.hooks import SessionHooks
+from indus_nb.core.resources.settings import Settings
+from indus_nb.core.session.hooks import SessionHooks
+from indus_nb.front.console import arguments, cli
+from indus_nb.front.notebook.magic.options import OPTIONS, SUBCOMMANDS
 
 PACKAGE = Path(indus_nb.__file__).parent
 ACCEPTED_ONLY = {"no_themes", "theme", "offline", "verbose"}
@@ -40,9 +40,9 @@ def attributes_read(*without: str) -> frozenset[str]:
 @cache
 def strings_compared_or_listed() -> frozenset[str]:
     """All texts in the notebook's code but its table of options."""
-    table = PACKAGE / "notebook" / "magic" / "options.py"
+    table = PACKAGE / "front" / "notebook" / "magic" / "options.py"
     found: set[str] = set()
-    for path in (PACKAGE / "notebook").rglob("*.py"):
+    for path in (PACKAGE / "front" / "notebook").rglob("*.py"):
         if path != table:
             nodes = ast.walk(ast.parse(path.read_bytes()))
             found |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -56,7 +56,7 @@ def test_on_windows_the_import_says_what_to_do_instead() -> None:
 
 def test_no_module_stands_in_the_way_of_a_public_name() -> None:
     code = (
-        "import indus_nb, indus_nb.start, indus_nb.console.rpc, indus_nb.notebook.conversations\n"
+        "import indus_nb, indus_nb.start, indus_nb.front.console.rpc, indus_nb.front.notebook.conversations\n"
         "from types import ModuleType\n"
         "print([name for name in indus_nb.__all__ if isinstance(getattr(indus_nb, name), ModuleType)])"
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.effects import Effect
-from indus_nb.policy import KINDS, MODES, decision, denied
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.policy import KINDS, MODES, decision, denied
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import json
 import pytest
 from work import cpu_stays_in_proportion
 
-from indus_nb.redaction import hide, hide_known, hide_named, hide_shapes, is_secret_name, secrets_of, shown_url
+from indus_nb.safety.redaction import hide, hide_known, hide_named, hide_shapes, is_secret_name, secrets_of, shown_url
 
 SHAPES = {
     "Anthropic": "sk-ant-REDACTED",

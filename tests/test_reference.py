@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import get_args
 
-from indus_nb import events
-from indus_nb.console import commands
+from indus_nb.base import events
+from indus_nb.front.console import commands
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -25,8 +25,8 @@ ignored.
 EVENTS = """
 ## Events
 
-What happens, as lines without an answer; the life of a prompt is drawn in `indus_nb/events.py`. Absent values are left
-out. `--wire strict` has only those that the protocol's first documents name, and none of `session_replaced`,
+What happens, as lines without an answer; the life of a prompt is drawn in `indus_nb/base/events.py`. Absent values are
+left out. `--wire strict` has only those that the protocol's first documents name, and none of `session_replaced`,
 `branch_moved` and `entry_added`; `--wire pi` has those of pi 0.73 ([clients.md](clients.md)). In the shapes `snapshot`,
 `omp` and `strict` a compaction that begins by itself is `auto_compaction_start` and `auto_compaction_end`.
 

@@ -18,7 +18,7 @@ from living import ending
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess, environment, indusagi
 
-from indus_nb.tools.shell import Shell
+from indus_nb.tools.commands.shell import Shell
 from indus_nb.tools.tool import ToolError
 
 OFFLINE = ("--provider", "offline", "--no-session")
@@ -66,7 +66,7 @@ import pwd, sys
 def unknown(uid):
     raise KeyError(uid)
 pwd.getpwuid = unknown
-from indus_nb.console.cli import main
+from indus_nb.front.console.cli import main
 main(sys.argv[1:])
 """
 
@@ -193,7 +193,7 @@ def test_a_name_given_before_the_first_message_is_kept(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_look_into_what_is_made(tmp_path: Path) -> None:
-    program = "import os, sys; os.umask(0); from indus_nb.console.cli import main; main(sys.argv[1:])"
+    program = "import os, sys; os.umask(0); from indus_nb.front.console.cli import main; main(sys.argv[1:])"
     subprocess.run(
         [sys.executable, "-c", program, "--provider", "offline", "hello"],
         stdin=subprocess.DEVNULL,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from indus_nb.errors import IndusError, SessionFileError, SessionLockedError, UsageError
-from indus_nb.messages import TextContent, UserMessage
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import IndusError, SessionFileError, SessionLockedError, UsageError
+from indus_nb.base.messages import TextContent, UserMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.listing import session_directory
+from indus_nb.core.storage.store import SessionStore
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.listing import session_directory
-from indus_nb.storage.store import SessionStore
 
 
 @pytest.fixture

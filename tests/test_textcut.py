@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indus_nb import textcut
+from indus_nb.base import textcut
 
 
 @pytest.mark.parametrize("cut", [textcut.head, textcut.fit, textcut.tail, textcut.middle, textcut.one_line])

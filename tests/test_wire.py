@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError, field_validator, model_validator
 
-from indus_nb.wire import WireModel, field_problems, first_problem
+from indus_nb.base.wire import WireModel, field_problems, first_problem
 
 
 class _Key(WireModel):

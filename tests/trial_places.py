@@ -17,10 +17,10 @@ import psutil
 import pytest
 from gates import RecordingGate
 
-from indus_nb.events import ToolOutput
-from indus_nb.sandbox import Machine, machine
+from indus_nb.base.events import ToolOutput
+from indus_nb.safety.sandbox import Machine, machine
 from indus_nb.tools import FunctionTool, Looks, Shell, ToolContext, ToolError
-from indus_nb.tools.bash import bash_tool
+from indus_nb.tools.commands.bash import bash_tool
 
 HERE = machine()
 WAYS = {

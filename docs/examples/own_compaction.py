@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from indus_nb.extensions.api import Context, ExtensionApi
-from indus_nb.extensions.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
-from indus_nb.messages import AssistantMessage, Message, UserMessage, text_of
-from indus_nb.session.compaction import FileNames
-from indus_nb.storage import Entry
+from indus_nb.base.messages import AssistantMessage, Message, UserMessage, text_of
+from indus_nb.core.session.compaction import FileNames
+from indus_nb.core.storage import Entry
+from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.extensions.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
 
 LONGEST = 600
 """Characters that are kept of a request, and of the answer."""

@@ -10,9 +10,9 @@ import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from indus_nb.extensions.api import Context, ExtensionApi
-from indus_nb.extensions.events import ToolCallAnswer, ToolCallEvent
-from indus_nb.tools.paths import resolve
+from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.tools.files.paths import resolve
 
 PROTECTED = (".env", ".env.*", ".git", ".ssh", "*.pem", "node_modules")
 

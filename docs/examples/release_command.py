@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from indus_nb.errors import UsageError
-from indus_nb.extensions.api import CommandContext, ExtensionApi
+from indus_nb.base.errors import UsageError
+from indus_nb.extend.extensions.api import CommandContext, ExtensionApi
 
 OTHER = "another version"
 

@@ -6,10 +6,10 @@ the context of the one that asked. Several calls in one message run side by side
 
 from __future__ import annotations
 
-from indus_nb.events import SessionEvent, ToolExecutionStart, ToolOutput
-from indus_nb.extensions.api import Context, ExtensionApi
-from indus_nb.session.session import AgentSession
-from indus_nb.session.stats import session_stats
+from indus_nb.base.events import SessionEvent, ToolExecutionStart, ToolOutput
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.session.stats import session_stats
+from indus_nb.extend.extensions.api import Context, ExtensionApi
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolContext, text_output
 

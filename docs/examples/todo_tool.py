@@ -10,11 +10,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from indus_nb.events import ToolOutput
-from indus_nb.extensions.api import CommandContext, Context, ExtensionApi
-from indus_nb.extensions.events import SessionStart, SessionTree
-from indus_nb.messages import ToolResultMessage
-from indus_nb.storage import Entry
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ToolResultMessage
+from indus_nb.core.storage import Entry
+from indus_nb.extend.extensions.api import CommandContext, Context, ExtensionApi
+from indus_nb.extend.extensions.events import SessionStart, SessionTree
 from indus_nb.tools import text_output
 
 

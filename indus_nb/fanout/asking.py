@@ -12,27 +12,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import textcut
-from indus_nb.answers import AnswerKind, FinalAnswer
-from indus_nb.errors import IndusError, SessionFileError
+from indus_nb.base import textcut
+from indus_nb.base.errors import IndusError, SessionFileError
+from indus_nb.base.messages import AssistantMessage
+from indus_nb.core.answers import AnswerKind, FinalAnswer
+from indus_nb.core.limits.budget import Budget, spending_from
+from indus_nb.core.limits.gate import Gate
+from indus_nb.core.limits.limiter import Limiter
+from indus_nb.core.limits.paying import check_price, longest_answer_cost, own_sentence
+from indus_nb.core.loop.retry import RetrySettings, asked_delay
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
-from indus_nb.limits.budget import Budget, spending_from
-from indus_nb.limits.gate import Gate
-from indus_nb.limits.limiter import Limiter
-from indus_nb.limits.paying import check_price, longest_answer_cost, own_sentence
-from indus_nb.loop.retry import RetrySettings, asked_delay
-from indus_nb.messages import AssistantMessage
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.start.opening import Shared, open_leading
 from indus_nb.start.options import text_or_file
 
 if TYPE_CHECKING:
+    from indus_nb.core.session.session import AgentSession
+    from indus_nb.core.storage import SessionStore
     from indus_nb.fanout.batches import Batches
-    from indus_nb.providers import Model
-    from indus_nb.providers.registry import ModelRegistry
-    from indus_nb.session.session import AgentSession
-    from indus_nb.storage import SessionStore
+    from indus_nb.models import Model
+    from indus_nb.models.registry import ModelRegistry
 
 SYSTEM_PROMPT = (
     "You answer one question about one row of data. The other rows are answered elsewhere, and nobody can be asked "
@@ -141,8 +141,8 @@ class Asked:
     def _reached(self, registry: ModelRegistry, model: Model) -> tuple[ModelRegistry, Model]:
         if self.batches is None:
             return registry, model
-        from indus_nb.providers.batches import BatchProvider, at_half_price
-        from indus_nb.providers.models_file import ProviderConfig
+        from indus_nb.models.apis.batches import BatchProvider, at_half_price
+        from indus_nb.models.models_file import ProviderConfig
 
         model = at_half_price(model)
         registry = registry.behind(lambda inner: inner)  # one of its own, so that only rows are asked by batches

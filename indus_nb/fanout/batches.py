@@ -14,10 +14,11 @@ from collections.abc import AsyncGenerator, Callable, Collection, Generator, Ite
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from indus_nb.errors import IndusError
+from indus_nb.base.errors import IndusError
+from indus_nb.base.wire import JsonObject, dump
 from indus_nb.fanout.journal import Journal, PlannedBatch
 from indus_nb.fanout.words import duration
-from indus_nb.providers.batches import (
+from indus_nb.models.apis.batches import (
     CANCELLED,
     Batch,
     BatchClient,
@@ -25,8 +26,7 @@ from indus_nb.providers.batches import (
     is_passing,
     may_have_been_accepted,
 )
-from indus_nb.providers.http import HttpStatusError
-from indus_nb.wire import JsonObject, dump
+from indus_nb.models.http.http import HttpStatusError
 
 MAX_ROWS = 4000
 """How many rows wait at once: each is an open session, of about 75 kB, so that they take some 300 MB."""

@@ -22,18 +22,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from indus_nb import textcut
-from indus_nb.errors import IndusError, UsageError
-from indus_nb.events import ToolOutput
+from indus_nb.base import textcut
+from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.wire import random_hex
 from indus_nb.fanout import pulse
 from indus_nb.tools.function import as_output, function_tool
 from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, ToolError
-from indus_nb.wire import random_hex
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from indus_nb.session.session import AgentSession
+    from indus_nb.core.session.session import AgentSession
 
 Functions: TypeAlias = Mapping[str, tuple[Callable[..., Any], Mapping[str, Any]]]
 """Functions that are tools and the options of each, by the tool's name."""

@@ -23,9 +23,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from indus_nb.errors import UsageError
-from indus_nb.files import current_directory, make_private_directory, others_can_write
-from indus_nb.wire import JsonObject, dump, from_json, random_hex
+from indus_nb.base.errors import UsageError
+from indus_nb.base.files import current_directory, make_private_directory, others_can_write
+from indus_nb.base.wire import JsonObject, dump, from_json, random_hex
 
 if TYPE_CHECKING:
     from filelock import FileLock

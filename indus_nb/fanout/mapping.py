@@ -13,13 +13,13 @@ from pathlib import Path
 from time import strftime
 from typing import Any
 
+from indus_nb.base.files import current_directory
+from indus_nb.base.wire import random_hex
+from indus_nb.core.resources.settings import agent_directory
+from indus_nb.core.storage import session_directory
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
 from indus_nb.fanout.work import Progress, Question, Work
-from indus_nb.files import current_directory
-from indus_nb.resources.settings import agent_directory
-from indus_nb.storage import session_directory
-from indus_nb.wire import random_hex
 
 _SLICE_SECONDS = 0.1
 _log = logging.getLogger("indus_nb")

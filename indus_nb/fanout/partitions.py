@@ -8,8 +8,8 @@ from importlib import import_module
 from itertools import accumulate, pairwise
 from typing import Any
 
-from indus_nb import textcut
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.base import textcut
+from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.fanout.rows import Table, table_of
 from indus_nb.fanout.template import Template
 

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast, overload
 
-from indus_nb import textcut
-from indus_nb.answers import AnswerKind
-from indus_nb.errors import IndusError
+from indus_nb.base import textcut
+from indus_nb.base.errors import IndusError
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.core.answers import AnswerKind
+from indus_nb.core.limits.words import cost_in_words
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import rows_of
-from indus_nb.limits.words import cost_in_words
-from indus_nb.wire import JsonObject, dump
 
 ANSWER = "answer"
 """The column of answers that have no fields."""

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, cast
 
-from indus_nb.errors import UsageError
-from indus_nb.wire import JsonObject, clean_text
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import JsonObject, clean_text
 
 ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""

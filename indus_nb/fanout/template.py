@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
-from indus_nb import textcut
-from indus_nb.errors import UsageError
-from indus_nb.wire import dump
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import dump
 
 if TYPE_CHECKING:
-    from indus_nb.wire import JsonObject
+    from indus_nb.base.wire import JsonObject
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|[{}]")
 _MAX_NAMED_COLUMNS = 20

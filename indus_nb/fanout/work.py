@@ -18,9 +18,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import textcut
-from indus_nb.answers import AnswerKind, InvalidValueError, answer_kind
-from indus_nb.errors import UsageError
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.terminal import plain
+from indus_nb.core.answers import AnswerKind, InvalidValueError, answer_kind
+from indus_nb.core.limits.budget import Budget, spending
+from indus_nb.core.limits.limiter import Limiter
+from indus_nb.core.limits.words import cost_in_words
 from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
 from indus_nb.fanout.engines import Engine, Functions
 from indus_nb.fanout.journal import Done, Journal
@@ -28,15 +32,11 @@ from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import Table
 from indus_nb.fanout.template import Template
 from indus_nb.fanout.words import duration, rows_of
-from indus_nb.limits.budget import Budget, spending
-from indus_nb.limits.limiter import Limiter
-from indus_nb.limits.words import cost_in_words
 from indus_nb.start import SessionOptions
-from indus_nb.terminal import plain
 
 if TYPE_CHECKING:
+    from indus_nb.core.session.session import AgentSession
     from indus_nb.fanout.batches import Batches
-    from indus_nb.session.session import AgentSession
 
 PARALLEL = 8
 """How many rows are asked at once unless another number is asked for."""

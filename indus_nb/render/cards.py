@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeAlias, cast
 
-from indus_nb import textcut
-from indus_nb.messages import ToolCall
+from indus_nb.base import textcut
+from indus_nb.base.messages import ToolCall
+from indus_nb.base.wire import JsonObject
 from indus_nb.render import markdown, markup
 from indus_nb.tools.description import CallDescription, describe_call, title_of
 from indus_nb.tools.todo import TodoList
-from indus_nb.wire import JsonObject
 
 MimeBundle: TypeAlias = dict[str, str]
 CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]

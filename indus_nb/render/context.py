@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from indus_nb.messages import CustomMessage, Message, text_of
+from indus_nb.base.messages import CustomMessage, Message, text_of
+from indus_nb.core.session.compaction import estimated_text_tokens
 from indus_nb.render import cards, markdown, markup
-from indus_nb.session.compaction import estimated_text_tokens
 
 CONTEXT_TYPE = "cells"
 """The ``custom_type`` of the messages."""

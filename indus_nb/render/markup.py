@@ -18,10 +18,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from indus_nb import textcut
+from indus_nb.base import textcut
+from indus_nb.base.terminal import plain
+from indus_nb.base.wire import clean_text
 from indus_nb.render import formulas
-from indus_nb.terminal import plain
-from indus_nb.wire import clean_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from indus_nb import textcut
-from indus_nb.errors import SessionFileError, UsageError
-from indus_nb.files import write_export
-from indus_nb.limits.words import cost_in_words
-from indus_nb.messages import (
+from indus_nb.base import textcut
+from indus_nb.base.errors import SessionFileError, UsageError
+from indus_nb.base.files import write_export
+from indus_nb.base.messages import (
     IMAGE_TYPES,
     AssistantMessage,
     Attachment,
@@ -32,13 +31,14 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
+from indus_nb.core.limits.words import cost_in_words
+from indus_nb.core.session.stats import session_stats
+from indus_nb.core.storage.entries import milliseconds
+from indus_nb.core.storage.store import SessionStore, TreeNode
+from indus_nb.core.storage.text import user_text
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
 from indus_nb.render.context import context, is_context
-from indus_nb.session.stats import session_stats
-from indus_nb.storage.entries import milliseconds
-from indus_nb.storage.store import SessionStore, TreeNode
-from indus_nb.storage.text import user_text
 from indus_nb.tools.description import by_arguments
 from indus_nb.tools.todo import list_of_result
 

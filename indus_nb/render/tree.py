@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from indus_nb import textcut
+from indus_nb.base import textcut
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.storage.entries import Entry, as_text
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.core.storage.text import entry_text, stored_message, subagent_of
 from indus_nb.render.markup import plain
-from indus_nb.storage.entries import Entry, as_text
-from indus_nb.storage.store import SessionStore
-from indus_nb.storage.text import entry_text, stored_message, subagent_of
-from indus_nb.wire import JsonObject
 
 _MAX_TEXT_CHARACTERS = 120
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-from indus_nb.errors import ModelNotFoundError, UsageError
-from indus_nb.messages import ThinkingLevel
-from indus_nb.providers import Model
-from indus_nb.providers.catalog import own_id, split_level, unknown_cost
-from indus_nb.providers.registry import ModelRegistry, ScopedModel
-from indus_nb.resources.settings import LoadedSettings
-from indus_nb.session.model_choice import model_unavailable
+from indus_nb.base.errors import ModelNotFoundError, UsageError
+from indus_nb.base.messages import ThinkingLevel
+from indus_nb.core.resources.settings import LoadedSettings
+from indus_nb.core.session.model_choice import model_unavailable
+from indus_nb.models import Model
+from indus_nb.models.catalog import own_id, split_level, unknown_cost
+from indus_nb.models.registry import ModelRegistry, ScopedModel
 from indus_nb.start.options import SessionOptions
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)

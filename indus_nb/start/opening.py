@@ -11,41 +11,41 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from indus_nb import own_imports
-from indus_nb.errors import IndusError, UsageError
-from indus_nb.files import current_directory, expand_user
-from indus_nb.key_variables import child_environment, key_variables
-from indus_nb.providers import Model
-from indus_nb.providers.registry import ModelRegistry, ScopedModel
-from indus_nb.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
-from indus_nb.resources.settings import (
+from indus_nb.base import own_imports
+from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.base.files import current_directory, expand_user
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
+from indus_nb.core.resources.settings import (
     Settings,
     agent_directory,
     load_settings,
     model_registry,
 )
-from indus_nb.resources.trust import Trust
-from indus_nb.session.hooks import SessionHooks
-from indus_nb.session.session import AgentSession, Equipment, SessionSettings
+from indus_nb.core.resources.trust import Trust
+from indus_nb.core.session.hooks import SessionHooks
+from indus_nb.core.session.session import AgentSession, Equipment, SessionSettings
+from indus_nb.core.storage import SessionStore
+from indus_nb.models import Model
+from indus_nb.models.registry import ModelRegistry, ScopedModel
+from indus_nb.safety.key_variables import child_environment, key_variables
+from indus_nb.safety.vault import Vault
 from indus_nb.start import models
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, choose_cycled, choose_model, thinking_level
 from indus_nb.start.options import SessionOptions, check_limits, check_tools, text_or_file, usual_tools
 from indus_nb.start.stores import Stores
-from indus_nb.storage import SessionStore
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, TODO, Looks, Shell, Tool, builtin_tools
-from indus_nb.vault import Vault
-from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.extensions.loader import Source
-    from indus_nb.extensions.subagents import Subagents
-    from indus_nb.extensions.todo_keeper import TodoKeeper
-    from indus_nb.resources.loading import Resources
-    from indus_nb.resources.projects import Project
-    from indus_nb.resources.sandbox_settings import Sandboxes
-    from indus_nb.sandbox import Sandbox
-    from indus_nb.session.job_reports import ReportedJobs
-    from indus_nb.tools.files import FileQueue
+    from indus_nb.core.resources.loading import Resources
+    from indus_nb.core.resources.projects import Project
+    from indus_nb.core.resources.sandbox_settings import Sandboxes
+    from indus_nb.core.session.job_reports import ReportedJobs
+    from indus_nb.extend.built_in.subagents import Subagents
+    from indus_nb.extend.built_in.todo_keeper import TodoKeeper
+    from indus_nb.extend.extensions.loader import Source
+    from indus_nb.safety.sandbox import Sandbox
+    from indus_nb.tools.files.writing import FileQueue
 
 
 class _Plan:
@@ -77,7 +77,7 @@ class _Plan:
         after = options.jobs_after, self.settings.jobs.after_seconds, options.usual_jobs_after
         self.jobs: ReportedJobs | None = None
         if any(after):
-            from indus_nb.session.job_reports import reported_jobs
+            from indus_nb.core.session.job_reports import reported_jobs
 
             self.jobs = reported_jobs(next(seconds for seconds in after if seconds is not None))
 
@@ -117,7 +117,7 @@ class _Plan:
                 raise UsageError(f"{lost} It speaks of a sandbox: until it is mended, say --sandbox or --sandbox off.")
             if self.settings.sandbox is None:
                 return
-        from indus_nb.resources.sandbox_settings import make_sandboxes
+        from indus_nb.core.resources.sandbox_settings import make_sandboxes
 
         hidden = (self.agent_dir, directory)
         own, note = self.loaded.own_sandbox, self.trust.note_sandbox
@@ -170,7 +170,7 @@ class _Plan:
             return
 
         def listed() -> list[tuple[str, str]]:
-            from indus_nb.redaction import names_secret
+            from indus_nb.safety.redaction import names_secret
 
             found = list(registry.known_secrets())
             for server, entry in self.settings.mcp_servers.items():
@@ -324,7 +324,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
                 if shared is not None and shared.bare and plan.caller is not None and plan.caller.session is not None:
                     return plan.caller.session.equipment.resources
-                from indus_nb.resources.loading import load_resources
+                from indus_nb.core.resources.loading import load_resources
 
                 return load_resources(
                     cwd,
@@ -340,7 +340,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                 )
 
             def write(tools: Iterable[Tool], resources: Resources) -> str:
-                from indus_nb.resources.system_prompt import system_prompt
+                from indus_nb.core.resources.system_prompt import system_prompt
 
                 return system_prompt(
                     tools=tools,
@@ -408,10 +408,10 @@ async def _adopt(session: AgentSession, plan: _Plan, equip: Callable[[Path], Equ
 
 def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
     """What fills the hooks of a session; the extensions come in the order in which they are asked."""
-    from indus_nb.extensions.host import Extensions
-    from indus_nb.extensions.loader import Source
-    from indus_nb.extensions.permission_gate import permission_gate
-    from indus_nb.extensions.rule_keeper import RuleKeeper
+    from indus_nb.extend.approval.permission_gate import permission_gate
+    from indus_nb.extend.built_in.rule_keeper import RuleKeeper
+    from indus_nb.extend.extensions.host import Extensions
+    from indus_nb.extend.extensions.loader import Source
 
     options, agent_dir = plan.options, plan.agent_dir
     rules = RuleKeeper(session, plan.settings.ttsr, agent_dir, plan.trust.allows)
@@ -431,7 +431,7 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
 
         for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
             if servers:
-                from indus_nb.extensions.mcp_tools import mcp_extension
+                from indus_nb.extend.built_in.mcp_tools import mcp_extension
 
                 yield Source(name, "user", mcp_extension(servers, confining))
         if keeper is not None:
@@ -453,8 +453,8 @@ def _open_to(session: AgentSession) -> list[Path]:
 
 def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Iterator[Source]:
     """The extensions of this program, of files and of packages; the project's if it is trusted."""
-    from indus_nb.extensions.definitions import agent
-    from indus_nb.extensions.loader import Scope, Source, discover, installed
+    from indus_nb.extend.extensions.definitions import agent
+    from indus_nb.extend.extensions.loader import Scope, Source, discover, installed
 
     options = plan.options
     yield Source("the definitions of this program", "temporary", agent)
@@ -488,10 +488,10 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
     options = plan.options
     if definable or plan.keeper is not None or options.flags:
         return make()
-    from indus_nb.extensions.standby import Standby
+    from indus_nb.extend.extensions.standby import Standby
 
     def anything() -> bool:
-        if options.extensions or options.mcp_servers or "indus_nb.extensions.definitions" in sys.modules:
+        if options.extensions or options.mcp_servers or "indus_nb.extend.extensions.definitions" in sys.modules:
             return True
         if plan.keeper is not None:  # a project brought it that was not trusted at first
             return True
@@ -503,7 +503,7 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
         return both if plan.trust.allows(session.store.cwd) else both[1:]
 
     def usual_ones() -> bool:
-        from indus_nb.extensions.loader import installed
+        from indus_nb.extend.extensions.loader import installed
 
         files = map(os.path.lexists, places("extensions"))
         return bool(plan.settings.mcp_servers or plan.settings.extensions) or any(files) or any(installed())
@@ -518,7 +518,7 @@ def _directories(session: AgentSession, agent_dir: Path, name: str) -> tuple[Pat
 def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
     if TODO not in tools:
         return None
-    from indus_nb.extensions.todo_keeper import TodoKeeper
+    from indus_nb.extend.built_in.todo_keeper import TodoKeeper
 
     return TodoKeeper(settings.todo)
 
@@ -526,15 +526,15 @@ def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
 def _subagents(plan: _Plan) -> Subagents | None:
     if AGENTS not in plan.tools:
         return None
-    from indus_nb.extensions.subagents import Subagents
+    from indus_nb.extend.built_in.subagents import Subagents
 
     return Subagents(lambda: plan.session, lambda: plan.settings.subagents, partial(_open_subagent, plan))
 
 
 def _open_subagent(plan: _Plan, registry: ModelRegistry, tools: Sequence[str], hooks: SessionHooks) -> AgentSession:
     """Open a session that works for another one: its model, what confines it, and other tools."""
-    from indus_nb.extensions.subagents import INSTRUCTIONS
-    from indus_nb.tools.files import FileQueue
+    from indus_nb.extend.built_in.subagents import INSTRUCTIONS
+    from indus_nb.tools.files.writing import FileQueue
 
     parent, options = plan.session, plan.options
     if parent is None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb.errors import UsageError
-from indus_nb.session.session import ApproveMode
-from indus_nb.session.state import SandboxMode
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.session import ApproveMode
+from indus_nb.core.session.state import SandboxMode
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
-from indus_nb.wire import JsonObject
 
 if TYPE_CHECKING:
-    from indus_nb.resources.settings import LoadedSettings
+    from indus_nb.core.resources.settings import LoadedSettings
     from indus_nb.tools.client import ClientTools
 
 
@@ -36,7 +36,8 @@ class SessionOptions:
     of the settings, as there. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
     them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``effects``
-    those with effects on what is not the agent's own, ``writes`` those with any, ``always`` all (``indus_nb.policy``);
+    those with effects on what is not the agent's own, ``writes`` those with any, ``always`` all (see
+    ``indus_nb.safety.policy``);
     ``usual_approve`` applies when neither this nor the settings set it.
 
     ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its

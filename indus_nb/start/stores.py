@@ -10,10 +10,10 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from indus_nb.files import expand_user, keep_private, others_can_write
-from indus_nb.resources.settings import Settings, variable
+from indus_nb.base.files import expand_user, keep_private, others_can_write
+from indus_nb.core.resources.settings import Settings, variable
+from indus_nb.core.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 from indus_nb.start.options import SessionOptions
-from indus_nb.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 
 
 def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indus_nb.tools.bash import Looks, bash_tool
+from indus_nb.tools.commands.bash import Looks, bash_tool
+from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription, describe_call
-from indus_nb.tools.shell import Shell, ShellResult
 from indus_nb.tools.tool import AGENTS, JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
 
 if TYPE_CHECKING:
     from indus_nb.tools.client import ClientTools
-    from indus_nb.tools.files import FileQueue
+    from indus_nb.tools.files.writing import FileQueue
     from indus_nb.tools.jobs import Jobs
 
 __all__ = [
@@ -66,9 +66,9 @@ def builtin_tools(
     Returns:
         The tools by name, in the order in which the model sees them.
     """
-    from indus_nb.tools.files import FileQueue, edit_tool, ls_tool, write_tool  # no start needs them
-    from indus_nb.tools.read import read_tool
-    from indus_nb.tools.search import find_tool, grep_tool
+    from indus_nb.tools.files.read import read_tool
+    from indus_nb.tools.files.search import find_tool, grep_tool
+    from indus_nb.tools.files.writing import FileQueue, edit_tool, ls_tool, write_tool  # no start needs them
 
     shell = shell or Shell()
     runs = shell if client is None else client.shell(shell)
@@ -91,6 +91,6 @@ def builtin_tools(
         by_name = client.tools(by_name, cwd)
     if shell.sandbox is None:
         return {**by_name}
-    from indus_nb.tools.confining import confined_tools
+    from indus_nb.tools.files.confining import confined_tools
 
     return {**confined_tools(by_name, cwd, shell.sandbox)}

@@ -1,6 +1,6 @@
 """The ``agents`` tool: what a call of it looks like, to the model and to the user who is asked about it.
 
-Whoever offers the tool opens the sub-agents and lets them work (``indus_nb.extensions.subagents``).
+Whoever offers the tool opens the sub-agents and lets them work (``indus_nb.extend.built_in.subagents``).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from indus_nb import textcut
-from indus_nb.effects import Effect
-from indus_nb.events import ToolOutput
-from indus_nb.late_models import Field
+from indus_nb.base import textcut
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.late_models import Field
+from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDescription
 from indus_nb.tools.tool import AGENTS, Arguments, FunctionTool, ToolContext
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from indus_nb.tools.shell import Shell
+    from indus_nb.tools.commands.shell import Shell
     from indus_nb.tools.tool import FunctionTool
 
 

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
-from indus_nb import textcut
-from indus_nb.effects import Effect
-from indus_nb.wire import JsonObject
+from indus_nb.base import textcut
+from indus_nb.base.wire import JsonObject
+from indus_nb.safety.effects import Effect
 
 MAX_SUMMARY_CHARACTERS = 160
 _SUMMARY_ARGUMENTS = ("command", "path", "pattern", "query", "url", "code")

@@ -14,13 +14,13 @@ from typing import Annotated, Any, cast, get_type_hints
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from indus_nb.errors import UsageError
-from indus_nb.events import ToolOutput
-from indus_nb.messages import ImageContent, TextContent
+from indus_nb.base.errors import UsageError
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ImageContent, TextContent
+from indus_nb.base.wire import clean_text
 from indus_nb.tools.description import CallDescription
 from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, text_output
 from indus_nb.tools.truncate import head
-from indus_nb.wire import clean_text
 
 _ROWS = 50
 _PLAIN = (BaseModel, dict, list, tuple, int, float)

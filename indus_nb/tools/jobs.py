@@ -3,7 +3,7 @@
 What this module promises:
 
 - **A call that takes long becomes a job** (`Jobs.run`): its result says so, with a handle and the last lines, and the
-  work goes on. Whoever runs it (`indus_nb.tools.bash`, the notebook's Python) reports and ends as in any other call.
+  work goes on. Its tool (`indus_nb.tools.commands.bash`, the notebook's Python) reports and ends as in any other call.
 - **Every job ends once**: by itself, or because it was stopped, which cancels its work and waits for the end of that.
   The jobs of a session end with it.
 - **The model is told once** how a job ended: by the tool ``job``, or by whoever takes it from `Jobs.untold`.
@@ -20,13 +20,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from indus_nb import textcut
-from indus_nb.events import JobInfo, JobState, ToolOutput
-from indus_nb.late_models import Field
-from indus_nb.messages import ImageContent, TextContent, text_of
+from indus_nb.base import textcut
+from indus_nb.base.events import JobInfo, JobState, ToolOutput
+from indus_nb.base.late_models import Field
+from indus_nb.base.messages import ImageContent, TextContent, text_of
+from indus_nb.base.wire import JsonObject
 from indus_nb.tools.description import CallDescription, title_of
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
-from indus_nb.wire import JsonObject
 
 _FIRST_SECONDS = 1.0
 """A call that is a job from the beginning is waited for so long: what fails at once is said at once."""

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from indus_nb import late_models
-from indus_nb.events import ToolOutput
-from indus_nb.late_models import Field
+from indus_nb.base import late_models
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.late_models import Field
+from indus_nb.base.wire import WireModel
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
 from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
-from indus_nb.wire import WireModel
 
 TaskStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 Operation = Literal["init", "append", "start", "done", "drop", "remove", "view"]

@@ -10,14 +10,14 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
-from indus_nb import late_models
-from indus_nb.effects import Effect
-from indus_nb.events import ToolOutput
-from indus_nb.late_models import ConfigDict, LateModel
-from indus_nb.messages import TextContent
-from indus_nb.providers import ToolSpec
+from indus_nb.base import late_models
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.late_models import ConfigDict, LateModel
+from indus_nb.base.messages import TextContent
+from indus_nb.base.wire import JsonObject, clean_text, field_problems, from_json, to_camel
+from indus_nb.models import ToolSpec
+from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription, Target, approval_by_arguments, by_arguments
-from indus_nb.wire import JsonObject, clean_text, field_problems, from_json, to_camel
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -212,7 +212,7 @@ class FunctionTool(Generic[ArgumentsT]):
 
     ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
     ``secret_arguments`` are those in which placeholders of secrets are filled in before it runs, ``secrets_in_code``
-    whether these are run or passed on, and not only written to a file (``indus_nb.vault``).
+    whether these are run or passed on, and not only written to a file (``indus_nb.safety.vault``).
     ``starts_jobs`` says that calls of it may go on as jobs (``indus_nb.tools.jobs``).
     ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
     quickly and without reading files; only the ``approval`` of that may take longer.

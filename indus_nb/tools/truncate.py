@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from indus_nb import textcut
-from indus_nb.textcut import byte_size
-from indus_nb.wire import JsonObject, WireModel, random_hex
+from indus_nb.base import textcut
+from indus_nb.base.textcut import byte_size
+from indus_nb.base.wire import JsonObject, WireModel, random_hex
 
 if TYPE_CHECKING:
     from indus_nb.tools.overwriting import FoldedLines

@@ -19,10 +19,10 @@ from api_rules import Refusal, check_completions, check_messages, check_response
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
-from indus_nb.answers import FRAME, FinalAnswer, InvalidValueError, answer_kind
-from indus_nb.answers.naming import kind_in, kind_of_option
-from indus_nb.answers.schemas import tool_schema
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
+from indus_nb.core.answers import FRAME, FinalAnswer, InvalidValueError, answer_kind
+from indus_nb.core.answers.naming import kind_in, kind_of_option
+from indus_nb.core.answers.schemas import tool_schema
 
 
 class Colour(Enum):

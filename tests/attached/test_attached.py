@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from kernels import Kernel, private_environment
 
-from indus_nb.attached import AttachedKernel, open_kernel
-from indus_nb.attached.kernel import Lease
-from indus_nb.attached.late import LateKernel
-from indus_nb.messages import ImageContent, text_of
+from indus_nb.base.messages import ImageContent, text_of
+from indus_nb.kernel.attached import AttachedKernel, open_kernel
+from indus_nb.kernel.attached.kernel import Lease
+from indus_nb.kernel.attached.late import LateKernel
 from indus_nb.tools.tool import ToolContext, ToolError
 
 
@@ -192,7 +192,7 @@ async def test_everything_of_ours_is_put_back_when_the_code_itself_replaces_it(
 async def test_a_kernel_that_was_gone_before_it_was_asked_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indus_nb.attached.connection._SILENT_SECONDS", math.inf)
+    monkeypatch.setattr("indus_nb.kernel.attached.connection._SILENT_SECONDS", math.inf)
     with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
         gone = Attached(await asyncio.to_thread(open_kernel, str(kernel.connection_file)))
         kernel.kill()

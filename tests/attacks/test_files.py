@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from indus_nb.tools import ToolContext, builtin_tools
-from indus_nb.tools import read as read_module
+from indus_nb.tools.files import read as read_module
 from indus_nb.tools.tool import ToolError
 
 PATIENCE = 240
@@ -117,7 +117,7 @@ async def test_a_file_that_grows_while_it_is_read_is_read_to_an_end(
 async def test_writing_to_a_pipe_waits_for_no_reader(
     reader: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indus_nb.files._PIPE_SECONDS", 0.2)
+    monkeypatch.setattr("indus_nb.base.files._PIPE_SECONDS", 0.2)
     held = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK) if reader != "nobody" else None
     try:
         assert (await call("write", folder, path="pipe", content="x" * 1_000_000)).startswith("refused: ")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rpc_process import RpcProcess, indusagi
 
-from indus_nb.errors import UsageError
-from indus_nb.notebook.kernel.undoing import Steps
+from indus_nb.base.errors import UsageError
+from indus_nb.core.storage.listing import session_directory
+from indus_nb.kernel.toolset.undoing import Steps
+from indus_nb.kernel.undo.contents import digest_of
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.listing import session_directory
-from indus_nb.undo.contents import digest_of
 
 SENTENCE = "not among your own sessions"
 

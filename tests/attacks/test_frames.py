@@ -13,12 +13,12 @@ import pytest
 from pydantic import ValidationError
 from rpc_process import RpcProcess
 
-from indus_nb.console import commands
-from indus_nb.console.client import RpcClient
-from indus_nb.errors import CommandFailedError
-from indus_nb.images import image_type_of
-from indus_nb.messages import Attachment, ImageContent, check_image
-from indus_nb.notebook.view import blocks
+from indus_nb.base.errors import CommandFailedError
+from indus_nb.base.images import image_type_of
+from indus_nb.base.messages import Attachment, ImageContent, check_image
+from indus_nb.front.console import commands
+from indus_nb.front.console.client import RpcClient
+from indus_nb.front.notebook.view import blocks
 from indus_nb.render import markup
 
 PATHS = {

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
-from indus_nb.effects import Effect
-from indus_nb.extensions.api import ExtensionApi
-from indus_nb.extensions.rules import covered, offered
-from indus_nb.files import others_can_write, write_atomically
-from indus_nb.key_places import holds_keys
-from indus_nb.messages import ToolResultMessage, text_of
-from indus_nb.notebook.cell_dialogs import CellDialogs
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.session.dialogs import Notify, Select, Ui
-from indus_nb.session.session import AgentSession
+from indus_nb.base.files import others_can_write, write_atomically
+from indus_nb.base.messages import ToolResultMessage, text_of
+from indus_nb.base.visible import visible
+from indus_nb.core.session.dialogs import Notify, Select, Ui
+from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.approval.rules import covered, offered
+from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.key_places import holds_keys
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import RESERVED_TOOLS
-from indus_nb.visible import visible
 
 ONCE, ALWAYS = "Yes, once", "Yes, and always in this session"
 

@@ -19,10 +19,10 @@ from PIL import Image
 from rpc_process import environment
 from waiting import until
 
-from indus_nb import images
-from indus_nb.images import Admission, ImageError, fit
-from indus_nb.messages import ImageContent
-from indus_nb.tools.read import read_tool
+from indus_nb.base import images
+from indus_nb.base.images import Admission, ImageError, fit
+from indus_nb.base.messages import ImageContent
+from indus_nb.tools.files.read import read_tool
 from indus_nb.tools.tool import ToolContext
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
@@ -140,7 +140,7 @@ TEXTS = {
 }
 RSS = """
 import resource, sys
-from indus_nb.images import ImageError, fit
+from indus_nb.base.images import ImageError, fit
 fit({good!r}, "It")
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for data in {attacks!r}:
@@ -215,8 +215,8 @@ def test_a_broken_image_is_a_sentence(kind):
 SIDE_BY_SIDE = """
 import asyncio, json, resource
 from pathlib import Path
-from indus_nb.images import fit
-from indus_nb.tools.read import read_tool
+from indus_nb.base.images import fit
+from indus_nb.tools.files.read import read_tool
 from indus_nb.tools.tool import ToolContext, ToolError
 
 async def read(tool, number):
@@ -276,7 +276,7 @@ async def test_an_abort_does_not_wait_for_the_turn_of_an_image(turn_taken, tmp_p
 async def test_of_a_servers_result_no_more_images_are_decoded_than_are_shown(monkeypatch):
     from mcp_types import CallToolResult
 
-    from indus_nb.mcp.results import output_of
+    from indus_nb.extend.mcp.results import output_of
 
     data = base64.b64encode(picture("PNG")).decode()
     image = {"type": "image", "data": data, "mimeType": "image/png"}

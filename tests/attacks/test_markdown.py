@@ -9,7 +9,7 @@ from hostile import HOSTILE
 from viewers import VIEWERS, Found, in_jupyterlab, links
 from work import counting_work, cpu_stays_in_proportion, grows_with
 
-from indus_nb.notebook.view import blocks
+from indus_nb.front.notebook.view import blocks
 from indus_nb.render import markdown, markup
 
 SEED = 13

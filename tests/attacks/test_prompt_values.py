@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from indus_nb.notebook.kernel.describe import describe, for_prompt
-from indus_nb.notebook.values.interpolation import interpolate
+from indus_nb.kernel.run.describe import describe, for_prompt
+from indus_nb.kernel.values.interpolation import interpolate
 
 ran: list[str] = []
 

@@ -31,15 +31,15 @@ import psutil
 import pytest
 from waiting import wait_until
 
-from indus_nb.errors import UsageError
-from indus_nb.mcp import McpServers
-from indus_nb.resources.sandbox_settings import make_sandboxes, stricter
-from indus_nb.resources.settings import load_settings
-from indus_nb.sandbox import Machine, Mode, Sandbox, SandboxError, machine, make_policy
-from indus_nb.sandbox.policy import PRIVATE_PLACES
-from indus_nb.sandbox.proxy import destination
-from indus_nb.sandbox.repositories import Repositories
-from indus_nb.sandbox.temporary import Temporary, remove_stale
+from indus_nb.base.errors import UsageError
+from indus_nb.core.resources.sandbox_settings import make_sandboxes, stricter
+from indus_nb.core.resources.settings import load_settings
+from indus_nb.extend.mcp import McpServers
+from indus_nb.safety.sandbox import Machine, Mode, Sandbox, SandboxError, machine, make_policy
+from indus_nb.safety.sandbox.policy import PRIVATE_PLACES
+from indus_nb.safety.sandbox.proxy import destination
+from indus_nb.safety.sandbox.repositories import Repositories
+from indus_nb.safety.sandbox.temporary import Temporary, remove_stale
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
 
 HERE = machine()
@@ -247,7 +247,7 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
-        "import os, signal\nfrom indus_nb.sandbox.temporary import Temporary\n"
+        "import os, signal\nfrom indus_nb.safety.sandbox.temporary import Temporary\n"
         "(Temporary().path / 'a').mkdir()\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False)
@@ -674,7 +674,7 @@ def test_nothing_stays_behind_when_the_agent_is_killed(place: Place) -> None:
     program = f"""
 import asyncio, dataclasses, sys
 from pathlib import Path
-from indus_nb.sandbox import Sandbox, machine, make_policy
+from indus_nb.safety.sandbox import Sandbox, machine, make_policy
 from indus_nb.tools import Shell
 here = machine()
 here = here if {which.bwrap is not None} else dataclasses.replace(here, bwrap=None)

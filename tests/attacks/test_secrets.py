@@ -18,21 +18,21 @@ from messages_api import MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, indusagi
 from work import cpu_stays_in_proportion, grows_with
 
-from indus_nb.errors import SessionFileError
-from indus_nb.events import BashExecutionUpdate, ToolExecutionStart, ToolExecutionUpdate
-from indus_nb.extensions.api import ExtensionApi
-from indus_nb.files import keep_private
-from indus_nb.key_variables import child_environment
-from indus_nb.messages import Attachment, TextContent
-from indus_nb.notebook.kernel.describe import describe, listing
-from indus_nb.redaction import hide
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.events import BashExecutionUpdate, ToolExecutionStart, ToolExecutionUpdate
+from indus_nb.base.files import keep_private
+from indus_nb.base.messages import Attachment, TextContent
+from indus_nb.core.resources.settings import load_settings
+from indus_nb.core.session.dialogs import Select
+from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.kernel.run.describe import describe, listing
 from indus_nb.render.session_page import export_html
-from indus_nb.resources.settings import load_settings
-from indus_nb.session.dialogs import Select
-from indus_nb.session.session import AgentSession
+from indus_nb.safety.key_variables import child_environment
+from indus_nb.safety.redaction import hide
+from indus_nb.safety.vault import HiddenStream, PutBackError, Vault
+from indus_nb.safety.vault.matching import Marks
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.vault import HiddenStream, PutBackError, Vault
-from indus_nb.vault.matching import Marks
 
 PROVIDER_KEY = "sk-ant-REDACTED"
 GITHUB = "plain-Value-of-a-token-77"

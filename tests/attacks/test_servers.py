@@ -10,16 +10,16 @@ import pytest
 from rpc_process import environment
 
 from attacks.bad_server import BadServer, Connection, attacks
-from indus_nb.errors import IndusError
-from indus_nb.loop.abort import AbortSignal, RunAborted
-from indus_nb.loop.retry import is_passing
-from indus_nb.messages import AssistantMessage, UserMessage
-from indus_nb.providers import Context, Model, StreamOptions
-from indus_nb.providers.adapters import adapter
-from indus_nb.providers.bodies import IDENTITY
-from indus_nb.providers.failures import NotAStreamError, transport_sentence
-from indus_nb.providers.protocol import count_tokens
-from indus_nb.streaming import MAX_BLOCKS, StreamDone, StreamError
+from indus_nb.base.errors import IndusError
+from indus_nb.base.messages import AssistantMessage, UserMessage
+from indus_nb.base.streaming import MAX_BLOCKS, StreamDone, StreamError
+from indus_nb.core.loop.abort import AbortSignal, RunAborted
+from indus_nb.core.loop.retry import is_passing
+from indus_nb.models import Context, Model, StreamOptions
+from indus_nb.models.apis.adapters import adapter
+from indus_nb.models.http.bodies import IDENTITY
+from indus_nb.models.http.failures import NotAStreamError, transport_sentence
+from indus_nb.models.protocol import count_tokens
 
 APIS = ("anthropic-messages", "openai-completions", "openai-responses", "anthropic-foundry")
 KEY = "sk-very-secret-indeed"
@@ -141,9 +141,9 @@ async def test_a_conversation_asks_for_no_packing():
 
 RSS = """
 import asyncio, resource, sys
-from indus_nb.messages import UserMessage
-from indus_nb.providers import Context, Model, StreamOptions
-from indus_nb.providers.adapters import adapter
+from indus_nb.base.messages import UserMessage
+from indus_nb.models import Context, Model, StreamOptions
+from indus_nb.models.apis.adapters import adapter
 
 async def main():
     model = Model(id="m", name="M", api={api!r}, provider="mine", base_url={url!r})

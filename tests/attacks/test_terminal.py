@@ -17,9 +17,9 @@ import pytest
 from messages_api import HttpError, MessagesApi, Reply
 from rpc_process import environment
 
-from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.output import TerminalScreen
-from indus_nb.terminal import PlainFormatter, plain
+from indus_nb.base.terminal import PlainFormatter, plain
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.output import TerminalScreen
 
 OBEYED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 CODES = {

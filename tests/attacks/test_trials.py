@@ -440,9 +440,9 @@ import asyncio, dataclasses, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
 from gates import RecordingGate
-from indus_nb.sandbox import machine
+from indus_nb.safety.sandbox import machine
 from indus_nb.tools import Looks, Shell, ToolContext
-from indus_nb.tools.bash import bash_tool
+from indus_nb.tools.commands.bash import bash_tool
 here = dataclasses.replace(machine(), **{{"bwrap": None}} if {place.way == "landlock"} else {{"landlock": 0}})
 tool = bash_tool(Path(sys.argv[1]), Shell(), None, Looks(here=here))
 arguments = tool.check({{"command": "(setsid sleep 1000.03125 &) ; sleep 1000.03125"}})
@@ -457,7 +457,7 @@ asyncio.run(tool.execute(arguments, ToolContext("1", print, gate=RecordingGate()
 
 
 def test_what_is_begun_for_a_process_that_has_ended_does_nothing() -> None:
-    program = "from indus_nb.sandbox.launcher import confine; confine([], b'', network=False, parent=-1)"
+    program = "from indus_nb.safety.sandbox.launcher import confine; confine([], b'', network=False, parent=-1)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.stderr.splitlines()[-1] == "ProcessLookupError: [Errno 3] the process that wanted this has ended"
 

@@ -18,15 +18,15 @@ from pydantic.alias_generators import to_camel
 from rpc_process import PROGRAM, RpcProcess, environment, indusagi
 
 import indus_nb
-from indus_nb.console.client import RpcClient
-from indus_nb.mcp import McpServers
-from indus_nb.resources.inputs import project_inputs
-from indus_nb.resources.settings import Settings, load_settings
-from indus_nb.resources.trust import Trust
-from indus_nb.session.dialogs import Select, UiFrame
-from indus_nb.session.session import AgentSession
+from indus_nb.core.resources.inputs import project_inputs
+from indus_nb.core.resources.settings import Settings, load_settings
+from indus_nb.core.resources.trust import Trust
+from indus_nb.core.session.dialogs import Select, UiFrame
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.listing import session_directory
+from indus_nb.extend.mcp import McpServers
+from indus_nb.front.console.client import RpcClient
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.listing import session_directory
 
 IGNORED = "is not trusted, and what it brings is ignored"
 WORDS = ("PLANTED-SYSTEM", "PLANTED-APPEND", "PLANTED-HERE", "PLANTED-ABOVE", "planted-skill", "planted-prompt")

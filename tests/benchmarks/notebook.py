@@ -139,7 +139,9 @@ def stream(asked: argparse.Namespace) -> Figures:
     figures: Figures = {}
     for way, code in (("watched", ASK), ("not shown", NOTHING)):
         with MessagesApi() as api, kernel_with(api) as kernel:
-            kernel.run("%load_ext indus_nb\nimport anywidget, markdown_it\nimport indus_nb.notebook.conversations")
+            kernel.run(
+                "%load_ext indus_nb\nimport anywidget, markdown_it\nimport indus_nb.front.notebook.conversations"
+            )
             time.sleep(2)  # in which what is imported in the background comes to an end
             process = psutil.Process(kernel._manager.provisioner.process.pid)
             gates = pace(api, asked.deltas, asked.rate)

@@ -76,7 +76,7 @@ def memory() -> float:
 
 def ours(setup: str, code: str) -> dict[str, Any]:
     """Return the figures of the package for one namespace."""
-    from indus_nb.undo import Budget, take
+    from indus_nb.kernel.undo import Budget, take
 
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(setup, names)

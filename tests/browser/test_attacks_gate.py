@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, expect
 MAKE = """\
 import asyncio, json, threading
 from IPython.display import display
-from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.page.widget import AgentWidget
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 heard, live = [], None

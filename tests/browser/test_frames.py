@@ -10,7 +10,7 @@ import pytest
 from hostile_html import HOSTILE
 from playwright.sync_api import Page
 
-from indus_nb.notebook.kernel.inert import inert
+from indus_nb.kernel.run.inert import inert
 
 
 class Site:

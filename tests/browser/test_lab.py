@@ -145,7 +145,7 @@ def test_hostile_text_neither_acts_nor_loads_anything_in_a_trusted_notebook(lab:
     show = """
 import json
 from IPython.display import display
-from indus_nb.notebook.view import blocks
+from indus_nb.front.notebook.view import blocks
 shown = []
 for text in json.load(open("hostile.json")):
     call = blocks.Call(text, {"command": text, text: text}, state="done", output=text)

@@ -10,10 +10,10 @@ import nbformat
 from jupyterlab_page import keep_screenshot
 from playwright.sync_api import Page, expect
 
-from indus_nb.messages import AssistantMessage, TextContent, UserMessage
-from indus_nb.notebook.view import blocks
+from indus_nb.base.messages import AssistantMessage, TextContent, UserMessage
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.front.notebook.view import blocks
 from indus_nb.render.session_page import export_html
-from indus_nb.storage.store import SessionStore
 
 COLUMNS = ("carrier", "flights", "distance", "delay", "cancelled", "share", "seats", "departure", "arrival", "origin")
 ROW = ("UA", "51,108", "1,234.56", "-0.405415", "1,148", "0.0466467", "2,345,678", "06:15", "09:45", "EWR")

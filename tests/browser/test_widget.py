@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Locator, expect
 MAKE = """\
 import asyncio, json, threading
 from IPython.display import display
-from indus_nb.notebook.view import blocks
-from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.page.widget import AgentWidget
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 kind, heard, live = "cell", [], None
@@ -32,12 +32,12 @@ SHOW = """\
 live = AgentWidget(kind, hear, loop.call_soon_threadsafe)
 display(live.bundle, metadata=live.metadata, raw=True)"""
 OPEN_DIALOG = """\
-from indus_nb.session.dialogs import Select
+from indus_nb.core.session.dialogs import Select
 open_dialog = Select(id="s", title="Go on?", options=["Yes", "No"], timeout=60_000)
 live.open_dialogs = lambda: [(open_dialog, 58.0)]"""
 """What the session says of the dialog that is open."""
 OPEN_QUESTION = """\
-from indus_nb.session.questions import Choice, Question
+from indus_nb.core.session.questions import Choice, Question
 kinds = {"Yes": "yes", "Always": "again", "No": "no"}
 question = Question("Run this?", [Choice(option, kind) for option, kind in kinds.items()], body="ls")
 live.question_of = lambda _: question"""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.cassettes import RecordingProvider, ReplayProvider, is_replaying
-from indus_nb.errors import CredentialsError, UsageError
-from indus_nb.messages import UserMessage
-from indus_nb.providers import Context, Provider, StreamOptions
-from indus_nb.providers.catalog import find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.resources.settings import model_registry
+from indus_nb.base.errors import CredentialsError, UsageError
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.resources.settings import model_registry
+from indus_nb.models import Context, Provider, StreamOptions
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.cassettes import RecordingProvider, ReplayProvider, is_replaying
+from indus_nb.models.catalog import find_model
 
 HAIKU = find_model("claude-haiku-4-5")
 OFFLINE = find_model("offline")
@@ -77,22 +77,22 @@ def test_a_registry_without_the_variable_uses_providers_as_they_are(tmp_path):
 def test_a_process_without_a_cassette_imports_nothing_that_records_or_replays(tmp_path):
     program = (
         "import sys; from pathlib import Path\n"
-        "from indus_nb.resources.settings import model_registry\n"
-        "from indus_nb.providers.catalog import find_model\n"
+        "from indus_nb.core.resources.settings import model_registry\n"
+        "from indus_nb.models.catalog import find_model\n"
         f"registry = model_registry(Path({str(tmp_path)!r}))\n"
         "registry.provider_of(find_model('offline')); registry.available()\n"
-        "print(*sorted(name for name in sys.modules if name.startswith('indus_nb.cassettes.')))\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('indus_nb.models.cassettes.')))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert done.stdout.split() == ["indus_nb.cassettes.environment"]
+    assert done.stdout.split() == ["indus_nb.models.cassettes.environment"]
 
 
 def test_the_old_name_of_the_module_gives_its_public_names():
     program = (
         "import warnings; warnings.simplefilter('ignore')\n"
-        "from indus_nb.providers.replay import (RULES, Mode, Recording, RecordingProvider, ReplayProvider, Rule,\n"
+        "from indus_nb.models.replay import (RULES, Mode, Recording, RecordingProvider, ReplayProvider, Rule,\n"
         "    cassette_provider, is_replaying, provider_from_environment)\n"
-        "import indus_nb.providers.replay, indus_nb.cassettes\n"
-        "assert indus_nb.providers.replay.RULES is indus_nb.cassettes.RULES\n"
+        "import indus_nb.models.replay, indus_nb.models.cassettes\n"
+        "assert indus_nb.models.replay.RULES is indus_nb.models.cassettes.RULES\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

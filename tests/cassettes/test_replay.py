@@ -17,19 +17,8 @@ import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Redacted, Reply, Text, Thinking, ToolUse
 from work import cpu_stays_in_proportion
 
-from indus_nb.cassettes import (
-    RULES,
-    Recording,
-    RecordingProvider,
-    ReplayProvider,
-    Rule,
-    cassette_provider,
-    is_replaying,
-    provider_from_environment,
-)
-from indus_nb.errors import UsageError
-from indus_nb.loop.retry import is_passing
-from indus_nb.messages import (
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -39,11 +28,22 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.providers import Context, Model, Provider, StreamOptions, ToolSpec
-from indus_nb.providers.anthropic import AnthropicProvider
-from indus_nb.providers.catalog import find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
+from indus_nb.core.loop.retry import is_passing
+from indus_nb.models import Context, Model, Provider, StreamOptions, ToolSpec
+from indus_nb.models.apis.anthropic import AnthropicProvider
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.cassettes import (
+    RULES,
+    Recording,
+    RecordingProvider,
+    ReplayProvider,
+    Rule,
+    cassette_provider,
+    is_replaying,
+    provider_from_environment,
+)
+from indus_nb.models.catalog import find_model
 
 KEY = "sk-ant-very-secret"
 HAIKU = find_model("claude-haiku-4-5")
@@ -728,11 +728,11 @@ async def test_a_second_recorder_is_refused_before_it_asks(path, messages_api):
         await ask(first, user("go"), key=KEY)
         program = (
             "import asyncio, sys\n"
-            "from indus_nb.messages import UserMessage\n"
-            "from indus_nb.providers import Context, StreamOptions\n"
-            "from indus_nb.providers.catalog import find_model\n"
-            "from indus_nb.providers.offline import OfflineProvider\n"
-            "from indus_nb.cassettes import RecordingProvider\n"
+            "from indus_nb.base.messages import UserMessage\n"
+            "from indus_nb.models import Context, StreamOptions\n"
+            "from indus_nb.models.catalog import find_model\n"
+            "from indus_nb.models.apis.offline import OfflineProvider\n"
+            "from indus_nb.models.cassettes import RecordingProvider\n"
             "async def ask():\n"
             "    provider = RecordingProvider(OfflineProvider(), sys.argv[1])\n"
             "    context = Context('', [UserMessage(content='hi')])\n"

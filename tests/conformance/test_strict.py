@@ -11,7 +11,7 @@ import outline
 import pytest
 from test_conformance import CASES, had_again
 
-from indus_nb.console.strict import DATA, EVENTS, MESSAGE, STRICT
+from indus_nb.front.console.strict import DATA, EVENTS, MESSAGE, STRICT
 
 # Every field that stands in the examples of the documents, wherever it stands there.
 _NAMES = """

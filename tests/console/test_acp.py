@@ -421,7 +421,7 @@ def test_a_command_of_an_extension_asks_and_fails_in_plain_words(
 
 
 def test_a_client_that_brings_mcp_servers_is_told_once_what_is_missing_for_them(tmp_path: Path, project: Path) -> None:
-    without_sdk = "import sys; sys.modules['mcp'] = None; from indus_nb.console.cli import main; main()"
+    without_sdk = "import sys; sys.modules['mcp'] = None; from indus_nb.front.console.cli import main; main()"
     server = {"name": "files", "command": "true", "args": [], "env": []}
     with AcpProcess("--provider", "offline", home=tmp_path, program=(sys.executable, "-c", without_sdk)) as agent:
         session = agent.request("session/new", cwd=str(project), mcpServers=[server])["sessionId"]

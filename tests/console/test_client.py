@@ -14,10 +14,10 @@ from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from rpc_process import environment
 
 from indus_nb import HostTool, RpcClient
-from indus_nb.console import commands
-from indus_nb.console.client import Report
-from indus_nb.console.host_tools import HostToolDefinition
-from indus_nb.errors import ClientClosedError, CommandFailedError, RunFailedError
+from indus_nb.base.errors import ClientClosedError, CommandFailedError, RunFailedError
+from indus_nb.front.console import commands
+from indus_nb.front.console.client import Report
+from indus_nb.front.console.host_tools import HostToolDefinition
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from fanout_calls import asked
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
-from indus_nb.console.rows import table_in, write_table
+from indus_nb.front.console.rows import table_in, write_table
 
 MAP = [sys.executable, "-m", "indus_nb", "map"]
 

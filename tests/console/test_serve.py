@@ -19,8 +19,8 @@ from mcp import Client, MCPError
 from mcp_clients import HANDSHAKE, STATELESS, call, over_pipes
 from waiting import until, wait_until
 
-from indus_nb.serving import asking
-from indus_nb.serving.tools import ServedTools
+from indus_nb.front.serving import asking
+from indus_nb.front.serving.tools import ServedTools
 from indus_nb.start import SessionOptions, open_session
 
 PROTOCOLS = [HANDSHAKE, STATELESS, "auto"]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.console.frames import FrameEncoder
-from indus_nb.console.intake import carry_out
-from indus_nb.console.stdio import FrameWriter, LineSplitter, LineTooLongError, read_lines
-from indus_nb.events import AgentStart, MessageUpdate, SessionEvent, ToolExecutionUpdate
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.base.events import AgentStart, MessageUpdate, SessionEvent, ToolExecutionUpdate
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.base.wire import dump
+from indus_nb.front.console.frames import FrameEncoder
+from indus_nb.front.console.intake import carry_out
+from indus_nb.front.console.stdio import FrameWriter, LineSplitter, LineTooLongError, read_lines
 from indus_nb.tools import text_output
-from indus_nb.wire import dump
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indus_nb.session.session import AgentSession
+from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from messages_api import Gate, HttpError, Reply, Text, ToolUse
 
-from indus_nb.errors import UsageError
-from indus_nb.extensions.api import Context, ExtensionApi, StaleExtensionError
-from indus_nb.messages import AssistantMessage, CustomMessage, TextContent, ToolResultMessage, UserMessage, text_of
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, ToolResultMessage, UserMessage, text_of
+from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.extensions.api import Context, ExtensionApi, StaleExtensionError
 from indus_nb.start import SessionOptions, open_session
 
 Setup = Callable[[ExtensionApi], Any]
@@ -573,7 +573,7 @@ async def test_extensions_share_a_bus_and_run_programs(opened) -> None:
 
 
 async def test_a_tool_that_says_it_is_enough_ends_the_run(opened, messages_api) -> None:
-    from indus_nb.events import ToolOutput
+    from indus_nb.base.events import ToolOutput
 
     def setup(api: ExtensionApi) -> None:
         @api.tool

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
-from indus_nb.effects import Effect
-from indus_nb.events import ToolOutput
-from indus_nb.extensions.api import ExtensionApi
-from indus_nb.messages import ToolCall, ToolResultMessage, text_of
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ToolCall, ToolResultMessage, text_of
+from indus_nb.core.session import questions
+from indus_nb.core.session.dialogs import Cancel, Select
+from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.extensions.api import ExtensionApi
 from indus_nb.render.markup import plain
-from indus_nb.session import questions
-from indus_nb.session.dialogs import Cancel, Select
-from indus_nb.session.session import AgentSession
+from indus_nb.safety.effects import Effect
 from indus_nb.tools import Approval, CallDescription, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.tool import Arguments
 

@@ -14,9 +14,9 @@ import pytest
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import SessionOptions, open_session
-from indus_nb.messages import ToolResultMessage
-from indus_nb.session.dialogs import Cancel, Select, UiFrame
-from indus_nb.session.session import AgentSession
+from indus_nb.base.messages import ToolResultMessage
+from indus_nb.core.session.dialogs import Cancel, Select, UiFrame
+from indus_nb.core.session.session import AgentSession
 from indus_nb.tools.agents import LOOKING_TOOLS
 
 

@@ -11,10 +11,10 @@ import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 from rpc_process import RpcProcess
 
-from indus_nb.messages import ToolResultMessage
-from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.transcript import Card, Transcript
-from indus_nb.session.session import AgentSession
+from indus_nb.base.messages import ToolResultMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.transcript import Card, Transcript
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolError
 from indus_nb.tools.todo import TodoArguments, TodoList, changed, todo_tool

@@ -20,7 +20,7 @@ from batches_api import BatchesApi, HangUp
 from messages_api import HttpError, MessagesApi, Reply, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 
 PROGRAM = """
 import signal, sys

@@ -12,7 +12,7 @@ from fanout_calls import Calling, asked
 from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
 
 from indus_nb import agent
-from indus_nb.errors import IndusError, UsageError
+from indus_nb.base.errors import IndusError, UsageError
 
 pytestmark = pytest.mark.usefixtures("in_work")
 

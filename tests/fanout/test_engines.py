@@ -17,8 +17,8 @@ from fanout_calls import Calling
 from messages_api import MessagesApi
 
 from indus_nb import agent
-from indus_nb.errors import IndusError, UsageError
-from indus_nb.extensions.api import Context
+from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.extend.extensions.api import Context
 from indus_nb.tools.tool import ToolContext
 
 pytestmark = [

@@ -19,7 +19,7 @@ from fanout_calls import Calling
 from messages_api import MessagesApi
 
 from indus_nb import agent
-from indus_nb.errors import IndusError
+from indus_nb.base.errors import IndusError
 from indus_nb.fanout import pulse
 
 pytestmark = pytest.mark.usefixtures("in_work")

@@ -17,7 +17,7 @@ from messages_api import Gate, MessagesApi, Reply, Text
 from waiting import wait_until
 
 from indus_nb import SessionOptions, agent
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 from indus_nb.fanout import Journal, table_of
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.reporting import Reporter

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from living import ending
 
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 from indus_nb.fanout import Done, Journal, key_of
 
 WRITER = """

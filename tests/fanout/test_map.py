@@ -19,7 +19,7 @@ from fanout_calls import asked
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
-from indus_nb.errors import CredentialsError, IndusError, UsageError
+from indus_nb.base.errors import CredentialsError, IndusError, UsageError
 from indus_nb.fanout.agent import Agent
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.reporting import Reporter
@@ -401,7 +401,7 @@ def test_a_validator_that_fails_ends_its_row_alone(messages_api: MessagesApi) ->
 
 
 def test_the_definitions_are_those_that_sessions_look_at() -> None:
-    from indus_nb.extensions.definitions import agent as below
+    from indus_nb.extend.extensions.definitions import agent as below
 
     @agent.tool
     def spoon() -> str:

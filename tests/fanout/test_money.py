@@ -10,8 +10,8 @@ import pytest
 from messages_api import Cut, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import agent
-from indus_nb.errors import UsageError
-from indus_nb.providers.catalog import model_with_id
+from indus_nb.base.errors import UsageError
+from indus_nb.models.catalog import model_with_id
 
 pytestmark = pytest.mark.usefixtures("in_work")
 

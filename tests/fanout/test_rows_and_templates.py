@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 from indus_nb.fanout import Template, table_of
 
 

@@ -15,7 +15,7 @@ import json
 import sys
 from collections import Counter
 
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 
 PLAN = json.loads({plan!r})
 SEEN = sys.__dict__.setdefault("_seen_by_the_storm", Counter())  # an extension is set up again for every session

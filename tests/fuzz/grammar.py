@@ -1,7 +1,7 @@
 """The order that the events of a session keep among themselves, as a state machine over frames.
 
-This is the life cycle that the docstring of ``indus_nb.events`` draws, and nothing of how it comes about. A frame that
-breaks the order is reported and then taken as it stands, so that one defect is not told of twice.
+This is the life cycle that the docstring of ``indus_nb.base.events`` draws, and nothing of how it comes about. A
+frame that breaks the order is reported and then taken as it stands, so that one defect is not told of twice.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from messages_api import MessagesApi, Reply, ToolUse
 from waiting import wait_until
 
 from fuzz.play import leftovers
-from indus_nb.sandbox.temporary import remove_stale
+from indus_nb.safety.sandbox.temporary import remove_stale
 
 SESSION = "%load_ext indus_nb\n%agent --model anthropic/claude-sonnet-4-5 --thinking off"
 ENDLESS = (

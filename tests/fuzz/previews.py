@@ -57,11 +57,11 @@ shared_log = open("log.txt", "a")
 
 DRIVER = """
 import asyncio as _asyncio, pathlib as _pathlib, re as _re, time as _time
-from indus_nb.notebook.kernel import trial as _trial, trying as _trying
-from indus_nb.notebook.kernel.agent_thread import AgentThread as _AgentThread, Inbox as _Inbox
-from indus_nb.notebook.kernel.execution import Execution as _Execution
-from indus_nb.notebook.kernel.watch import Watch as _Watch
-from indus_nb.undo import Budget as _Budget, take as _take
+from indus_nb.kernel.run import trial as _trial, trying as _trying
+from indus_nb.kernel.run.agent_thread import AgentThread as _AgentThread, Inbox as _Inbox
+from indus_nb.kernel.run.execution import Execution as _Execution
+from indus_nb.kernel.run.watch import Watch as _Watch
+from indus_nb.kernel.undo import Budget as _Budget, take as _take
 _kept = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _watch, _thread = _Watch(get_ipython()), _AgentThread()
 _trials = _trying.Trials(get_ipython(), _watch.main, _watch.routes)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.twins import Fuzz
-from indus_nb.sandbox.launcher import can_filter, landlock_version
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 

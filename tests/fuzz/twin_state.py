@@ -31,10 +31,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.kernel.execution import Execution
-from indus_nb.notebook.kernel.trying import Trials
-from indus_nb.notebook.kernel.watch import Watch
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.execution import Execution
+from indus_nb.kernel.run.watch import Watch
+from indus_nb.kernel.trials.trying import Trials
 
 PLAIN = (bool, int, float, complex, str, bytes, range, slice, type(None), type(...), type(NotImplemented))
 APART = frozenset(

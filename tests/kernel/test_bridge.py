@@ -18,12 +18,12 @@ from jupyter_client.session import DELIM, Session
 from kernels import Cell, Kernel, private_environment
 from zmq import Frame
 
-from indus_nb.notebook.page.comm_gate import CommGate
+from indus_nb.front.notebook.page.comm_gate import CommGate
 
 SETUP = """
 import asyncio, threading
 from comm import create_comm
-from indus_nb.notebook.page.comm_gate import CommGate
+from indus_nb.front.notebook.page.comm_gate import CommGate
 
 loop = asyncio.new_event_loop()
 agent = threading.Thread(target=loop.run_forever, daemon=True)

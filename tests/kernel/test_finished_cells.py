@@ -20,7 +20,7 @@ ANSWER = "The running time of **merge sort** is $O(n \\log n)$ in every case, an
 COUNT = """
 import gc, threading
 from ipywidgets.widgets import widget
-from indus_nb.notebook import conversations_of
+from indus_nb.front.notebook import conversations_of
 shell = get_ipython()
 ours = conversations_of(shell)
 for thread in threading.enumerate():

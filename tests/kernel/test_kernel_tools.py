@@ -142,7 +142,7 @@ def test_a_forked_child_is_told_where_the_agent_lives(claude: Kernel, api: Messa
     code = (
         "import os\n"
         "if os.fork() == 0:\n"
-        "    from indus_nb.errors import UsageError\n"
+        "    from indus_nb.base.errors import UsageError\n"
         "    told = 'nothing'\n"
         "    try:\n"
         "        get_ipython().run_line_magic('agent', 'hello')\n"

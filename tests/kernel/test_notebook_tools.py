@@ -16,8 +16,8 @@ from messages_api import MessagesApi, Reply, ToolUse
 
 SETUP = """\
 import asyncio
-from indus_nb.notebook.cell_ids import CellIds
-from indus_nb.notebook.document import NotebookTools
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.document import NotebookTools
 from indus_nb.start import SessionOptions, open_session
 
 front, asked, answers, questions, notes, offered, waits = {}, [], [], [], [], [], True

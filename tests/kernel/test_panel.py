@@ -25,10 +25,10 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     with Kernel(root / "work", environment) as kernel:
         cell = kernel.run(
             "from IPython.display import display\n"
-            "from indus_nb.messages import UserMessage\n"
-            "from indus_nb.notebook.page.comm_gate import CommGate\n"
-            "from indus_nb.notebook.panel.chat_panel import ChatPanel\n"
-            "from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox\n"
+            "from indus_nb.base.messages import UserMessage\n"
+            "from indus_nb.front.notebook.page.comm_gate import CommGate\n"
+            "from indus_nb.front.notebook.panel.chat_panel import ChatPanel\n"
+            "from indus_nb.kernel.run.agent_thread import AgentThread, Inbox\n"
             "from indus_nb.start import SessionOptions, open_session\n"
             "thread = AgentThread()\n"
             "gate = CommGate(get_ipython().kernel, thread.call)\n"
@@ -539,7 +539,7 @@ def test_a_history_of_long_messages_stays_small_enough_for_a_page(kernel: Kernel
 def test_a_run_that_grows_long_pushes_its_beginning_out(
     kernel: Kernel, page: Page, wire: Wire, api: MessagesApi
 ) -> None:
-    kernel.run("import indus_nb.notebook.panel.chat_panel as module\nmodule._MAX_BLOCKS = 10")
+    kernel.run("import indus_nb.front.notebook.panel.chat_panel as module\nmodule._MAX_BLOCKS = 10")
     try:
         api.add(*(Reply(f"Turn {turn}.", ToolUse("ls", {"path": f"gone-{turn}"})) for turn in range(20)), "The end.")
         page.prompt("look around")

@@ -18,7 +18,7 @@ OPEN = """\
 %agent --approve writes --thinking off
 from IPython.display import display
 from indus_nb import ChatPanel
-from indus_nb.notebook import conversations_of
+from indus_nb.front.notebook import conversations_of
 display(ChatPanel(conversations_of(get_ipython()).session))"""
 
 

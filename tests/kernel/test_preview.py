@@ -18,7 +18,7 @@ from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from waiting import wait_until
 
-from indus_nb.sandbox.launcher import can_filter, landlock_version
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 

@@ -113,8 +113,8 @@ def test_a_stop_that_comes_too_late_leaves_the_next_run_alone(claude: Kernel, ap
 
 def test_loading_the_extension_again_takes_panels_away_that_lose_their_thread(kernel: Kernel) -> None:
     cell = kernel.run(
-        "from indus_nb.notebook import conversations_of\n"
-        "from indus_nb.notebook.panel.chat_panel import ChatPanel\n"
+        "from indus_nb.front.notebook import conversations_of\n"
+        "from indus_nb.front.notebook.panel.chat_panel import ChatPanel\n"
         "from indus_nb.start import SessionOptions, open_session\n"
         "mine = ChatPanel(open_session(SessionOptions(provider='offline', no_session=True)))\n"
     )

@@ -17,7 +17,7 @@ import pytest
 from kernels import private_environment
 from waiting import wait_until
 
-from indus_nb.notebook.view.output import TerminalScreen, free_line
+from indus_nb.front.notebook.view.output import TerminalScreen, free_line
 
 BIN = Path(sys.executable).parent
 PROGRAMS = {

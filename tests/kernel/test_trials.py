@@ -12,7 +12,7 @@ from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from waiting import wait_until
 
-from indus_nb.sandbox.launcher import can_filter, landlock_version
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
@@ -398,8 +398,8 @@ def test_code_that_behaves_in_the_copy_alone_gets_nothing_by_it(kernel: Kernel, 
 
 
 FORGED = """
-import os, gc, indus_nb.preview.report as report, indus_nb.notebook.kernel.trial as trial
-from indus_nb.preview import Report
+import os, gc, indus_nb.kernel.preview.report as report, indus_nb.kernel.trials.trial as trial
+from indus_nb.kernel.preview import Report
 rows.clear(); gc.unfreeze()
 send = next(o for o in gc.get_objects() if isinstance(o, trial.Task) and o._run is not None)._send
 import struct, json

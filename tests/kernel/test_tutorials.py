@@ -8,7 +8,7 @@ import pytest
 from messages_api import MessagesApi
 from tutorials import TUTORIALS, looked
 
-from indus_nb.sandbox.launcher import can_filter, landlock_version
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 

@@ -157,7 +157,10 @@ def test_the_end_of_an_answer_says_what_changed_in_all(kernel: Kernel, api: Mess
 
 
 def test_a_call_that_cannot_be_undone_says_so(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import indus_nb.undo.outside as o; kept = o.settings\ndef broken():\n    raise OSError('no settings')")
+    kernel.run(
+        "import indus_nb.kernel.undo.objects.outside as o; kept = o.settings\n"
+        "def broken():\n    raise OSError('no settings')"
+    )
     kernel.run("o.settings = broken")
     try:
         shown = changed_by_the_agent(kernel, api, "fine = 1")

@@ -10,7 +10,7 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply
 
-from indus_nb.notebook.document.verifying import difference
+from indus_nb.kernel.document.verifying import difference
 
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off "
 

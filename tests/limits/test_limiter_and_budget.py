@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from indus_nb.errors import UsageError
-from indus_nb.limits import Budget, BudgetExhaustedError, Limiter
-from indus_nb.limits.budget import code_spends_from, spending
+from indus_nb.base.errors import UsageError
+from indus_nb.core.limits import Budget, BudgetExhaustedError, Limiter
+from indus_nb.core.limits.budget import code_spends_from, spending
 
 
 class Time:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from messages_api import Cut, HttpError, MessagesApi, Reply, Text
 
-from indus_nb.limits import Budget, Gate, Limiter, Payer
-from indus_nb.limits.budget import spending_from
-from indus_nb.messages import AssistantMessage, Usage, UserMessage
-from indus_nb.providers import Context, StreamOptions
-from indus_nb.providers.catalog import unknown_cost
-from indus_nb.resources.settings import agent_directory, model_registry
-from indus_nb.streaming import StreamDone, StreamError
+from indus_nb.base.messages import AssistantMessage, Usage, UserMessage
+from indus_nb.base.streaming import StreamDone, StreamError
+from indus_nb.core.limits import Budget, Gate, Limiter, Payer
+from indus_nb.core.limits.budget import spending_from
+from indus_nb.core.resources.settings import agent_directory, model_registry
+from indus_nb.models import Context, StreamOptions
+from indus_nb.models.catalog import unknown_cost
 
 CONTEXT = Context("Be brief.", [UserMessage(content="hello", timestamp=0)])
 

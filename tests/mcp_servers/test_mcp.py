@@ -19,9 +19,9 @@ import pytest_asyncio
 from living import ending, lives
 from waiting import until
 
-from indus_nb.events import ToolOutput
-from indus_nb.mcp import McpServers
-from indus_nb.messages import ImageContent, TextContent
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ImageContent, TextContent
+from indus_nb.extend.mcp import McpServers
 from indus_nb.tools.tool import ToolContext, ToolError
 
 SERVER = Path(__file__).parents[1] / "mcp_server.py"
@@ -338,7 +338,7 @@ async def test_closing_leaves_no_process_behind_whatever_they_ignore(tmp_path: P
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from indus_nb.mcp import McpServers
+from indus_nb.extend.mcp import McpServers
 from indus_nb.tools.tool import ToolContext
 
 async def main():
@@ -488,7 +488,7 @@ NO_SDK = """
 import asyncio, sys
 from pathlib import Path
 sys.modules["mcp"] = None
-from indus_nb.mcp import McpServers
+from indus_nb.extend.mcp import McpServers
 servers = McpServers({"test": {"command": "true"}}, Path.cwd())
 asyncio.run(servers.start())
 print(*servers.problems)
@@ -502,7 +502,7 @@ def test_a_missing_sdk_is_a_problem_that_says_what_to_install() -> None:
 UNUSED = """
 import asyncio, sys
 from pathlib import Path
-from indus_nb.mcp import McpServers
+from indus_nb.extend.mcp import McpServers
 servers = McpServers({"off": {"command": "true", "enabled": False}, "wrong": {}}, Path.cwd())
 asyncio.run(servers.start())
 asyncio.run(servers.close())
@@ -521,7 +521,7 @@ def test_servers_work_in_another_thread_inside_a_loop_that_was_made_reentrant(tm
     code = f"""
 import asyncio, nest_asyncio2, threading
 from pathlib import Path
-from indus_nb.mcp import McpServers
+from indus_nb.extend.mcp import McpServers
 from indus_nb.tools.tool import ToolContext
 
 async def outer():

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.errors import UsageError
-from indus_nb.messages import ImageContent, UserMessage, text_of
-from indus_nb.notebook import actions
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import ImageContent, UserMessage, text_of
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook import actions
 from indus_nb.start import SessionOptions, open_session
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from indus_nb.notebook.page.cell_outputs import CellOutputs
-from indus_nb.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.page.cell_outputs import CellOutputs
+from indus_nb.front.notebook.page.widget import AgentWidget
 
 
 def widget_of(pages: dict[str, str]) -> AgentWidget:

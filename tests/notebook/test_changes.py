@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from indus_nb.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolOutput
-from indus_nb.messages import TextContent
-from indus_nb.notebook.view.changes import changed
-from indus_nb.notebook.view.parts import Card, Line
-from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.base.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolOutput
+from indus_nb.base.messages import TextContent
+from indus_nb.front.notebook.view.changes import changed
+from indus_nb.front.notebook.view.parts import Card, Line
+from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.cards import Call
 
 FOR_THE_MODEL = [TextContent(text="It still runs, and goes on as job-3. Its last lines:\nready\n\n[You are told …]")]

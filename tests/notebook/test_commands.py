@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from indus_nb.errors import CompactionError, IndusError, SessionBusyError, UsageError
-from indus_nb.messages import ImageContent, UserMessage
-from indus_nb.notebook.magic.request import parse
-from indus_nb.notebook.magic.subcommands import Shown, serve
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import CompactionError, IndusError, SessionBusyError, UsageError
+from indus_nb.base.messages import ImageContent, UserMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.magic.request import parse
+from indus_nb.front.notebook.magic.subcommands import Shown, serve
 from indus_nb.start import SessionOptions, open_session
 
 Open = Callable[..., AgentSession]

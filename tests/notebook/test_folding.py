@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from fake_page import FakePage
 
-from indus_nb.events import (
+from indus_nb.base.events import (
     AgentStart,
     MessageEnd,
     MessageStart,
@@ -19,14 +19,14 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import ImageContent
-from indus_nb.notebook.kernel.outputs import Output, OutputBoard
-from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.blocks import Call
-from indus_nb.notebook.view.cell import CellView
-from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.streaming import GrowingMessage
+from indus_nb.base.messages import ImageContent
+from indus_nb.base.streaming import GrowingMessage
+from indus_nb.front.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import Call
+from indus_nb.front.notebook.view.cell import CellView
+from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.kernel.run.outputs import Output, OutputBoard
 from indus_nb.tools import CallDescription
 from indus_nb.tools.tool import text_output
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hostile_html import HOSTILE
 
-from indus_nb.notebook.kernel.inert import inert
-from indus_nb.notebook.kernel.outputs import Displays, received
+from indus_nb.kernel.run.inert import inert
+from indus_nb.kernel.run.outputs import Displays, received
 
 TABLE = (
     "<div>\n<style scoped>\n    .dataframe tbody tr th {\n        vertical-align: top;\n    }\n</style>\n"

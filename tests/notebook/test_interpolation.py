@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from work import grows_with
 
-from indus_nb.notebook.values.interpolation import interpolate, named_values
+from indus_nb.kernel.values.interpolation import interpolate, named_values
 
 
 class Frame:

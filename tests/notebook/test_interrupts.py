@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from indus_nb.notebook.kernel.interrupts import CodeInterrupts, counted
-from indus_nb.notebook.kernel.main_thread import Job, JobState, running, work_here
+from indus_nb.kernel.run.interrupts import CodeInterrupts, counted
+from indus_nb.kernel.run.main_thread import Job, JobState, running, work_here
 from indus_nb.tools.tool import ToolError
 
 

@@ -11,10 +11,10 @@ from fake_page import FakePage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.notebook.page import protocol
-from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.session.dialogs import Ui, UiFrame
-from indus_nb.wire import JsonObject
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.dialogs import Ui, UiFrame
+from indus_nb.front.notebook.page import protocol
+from indus_nb.front.notebook.page.widget import AgentWidget
 
 
 def live_and_page(

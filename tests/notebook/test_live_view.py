@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 from fake_page import FakePage
 
-from indus_nb.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
-from indus_nb.messages import Cost, Usage
-from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.notebook.view.cell import CellView
-from indus_nb.notebook.view.growing import LiveDrawing
-from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.streaming import GrowingMessage
+from indus_nb.base.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
+from indus_nb.base.messages import Cost, Usage
+from indus_nb.base.streaming import GrowingMessage
+from indus_nb.front.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.view.cell import CellView
+from indus_nb.front.notebook.view.growing import LiveDrawing
+from indus_nb.front.notebook.view.transcript import Transcript
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from notebook_files import code, shown, write
 
-from indus_nb.notebook.document import Reading, Traces, find_notebook, named_notebook, read_notebook
+from indus_nb.kernel.document import Reading, Traces, find_notebook, named_notebook, read_notebook
 from indus_nb.tools.tool import ToolError
 
 

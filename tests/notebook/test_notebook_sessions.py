@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from indus_nb.messages import UserMessage
-from indus_nb.notebook.cell_ids import CellIds
-from indus_nb.notebook.notebook_sessions import NotebookSessions
-from indus_nb.storage import SessionStore, session_directory
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.storage import SessionStore, session_directory
+from indus_nb.front.notebook.notebook_sessions import NotebookSessions
+from indus_nb.kernel.cell_ids import CellIds
 
 
 class World:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from work import grows_with
 
-from indus_nb.notebook.magic.completion import Offers, Sources, complete
-from indus_nb.notebook.magic.options import COMMANDS, OPTION_NAMES
-from indus_nb.providers.registry import ModelRegistry
-from indus_nb.session.session import AgentSession
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.magic.completion import Offers, Sources, complete
+from indus_nb.front.notebook.magic.options import COMMANDS, OPTION_NAMES
+from indus_nb.models.registry import ModelRegistry
 from indus_nb.start import SessionOptions, open_session
 
 Complete = Callable[[str], Offers | None]

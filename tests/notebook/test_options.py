@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.errors import UsageError
+from indus_nb.base.errors import UsageError
 from indus_nb.fanout.agent import Agent
-from indus_nb.notebook.magic.completion import Sources, complete
-from indus_nb.notebook.magic.options import HELP, MAP_HELP, MAP_OPTIONS, OPTIONS, SUBCOMMANDS, Kind, find_option
-from indus_nb.notebook.magic.request import Command, Request, parse
-from indus_nb.providers.registry import ModelRegistry
+from indus_nb.front.notebook.magic.completion import Sources, complete
+from indus_nb.front.notebook.magic.options import HELP, MAP_HELP, MAP_OPTIONS, OPTIONS, SUBCOMMANDS, Kind, find_option
+from indus_nb.front.notebook.magic.request import Command, Request, parse
+from indus_nb.models.registry import ModelRegistry
 
 PAGE = Path(__file__).parents[2] / "docs" / "notebook.md"
 VALUES = {Kind.NUMBER: "3", Kind.VARIABLE: "answer", Kind.DOLLARS: "0.5"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from indus_nb.notebook.kernel import outputs
-from indus_nb.notebook.kernel.outputs import Output, OutputBoard
+from indus_nb.kernel.run import outputs
+from indus_nb.kernel.run.outputs import Output, OutputBoard
 
 
 def test_the_oldest_calls_are_forgotten_when_their_outputs_take_too_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from indus_nb.notebook.page import protocol, states
-from indus_nb.session import dialogs
+from indus_nb.core.session import dialogs
+from indus_nb.front.notebook.page import protocol, states
 
 DOCS = Path(__file__).parents[2] / "docs" / "page_protocol.md"
 DECLARATIONS = Path(protocol.__file__).parent / "static" / "protocol.d.ts"
@@ -29,8 +29,8 @@ DECLARATIONS = Path(protocol.__file__).parent / "static" / "protocol.d.ts"
 HEAD = """# The page's protocol
 
 The messages between a widget in the kernel and the pages that show it, over the widget's comm as custom messages.
-This page is generated from `protocol.py` and `states.py` in `indus_nb/notebook/page/`; the same types for JavaScript
-are in `static/protocol.d.ts` next to them.
+This page is generated from `protocol.py` and `states.py` in `indus_nb/front/notebook/page/`; the same types for
+JavaScript are in `static/protocol.d.ts` next to them.
 
 1. A page that shows the widget sends `ready`. The kernel sends it a `full` message, and from then on numbered `patch`
    messages, each with the operations that bring the page up to date.

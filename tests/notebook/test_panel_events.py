@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fake_page import FakePage
 
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.panel.chat_panel import ChatPanel
-from indus_nb.session.session import AgentSession
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.start import SessionOptions, open_session
 
 

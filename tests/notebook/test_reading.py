@@ -12,7 +12,7 @@ from notebook_files import code, png, shown, stream, write
 from PIL import Image
 from work import cpu_stays_in_proportion
 
-from indus_nb.notebook.document import Cell, Reading, chosen_cells, read_notebook
+from indus_nb.kernel.document import Cell, Reading, chosen_cells, read_notebook
 from indus_nb.tools.tool import ToolError
 
 

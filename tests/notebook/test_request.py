@@ -7,10 +7,10 @@ import re
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from indus_nb.errors import UsageError
-from indus_nb.notebook.magic import literal_lines
-from indus_nb.notebook.magic.options import COMMANDS
-from indus_nb.notebook.magic.request import Command, Request, Rows, parse
+from indus_nb.base.errors import UsageError
+from indus_nb.front.notebook.magic import literal_lines
+from indus_nb.front.notebook.magic.options import COMMANDS
+from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
 
 
 @pytest.mark.parametrize(

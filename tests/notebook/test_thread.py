@@ -17,12 +17,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from indus_nb.notebook.cell_dialogs import CellDialogs
-from indus_nb.notebook.kernel import agent_thread as agent_thread_module
-from indus_nb.notebook.kernel import main_thread
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.kernel.interrupts import Interrupted
-from indus_nb.session.dialogs import Ui
+from indus_nb.core.session.dialogs import Ui
+from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.kernel.run import agent_thread as agent_thread_module
+from indus_nb.kernel.run import main_thread
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.tools import ToolError
 
 
@@ -250,13 +250,13 @@ def test_a_cell_in_another_thread_than_the_main_one_can_wait_too(agent_thread: A
 def test_no_interrupt_is_lost_however_it_falls() -> None:
     program = """
 import asyncio, os, random, signal, threading, time
-from indus_nb.notebook.kernel import main_thread
-from indus_nb.notebook.kernel import agent_thread
-from indus_nb.notebook.cell_dialogs import CellDialogs
-from indus_nb.notebook.kernel.agent_thread import AgentThread, Inbox
-from indus_nb.notebook.kernel.interrupts import Interrupted
+from indus_nb.kernel.run import main_thread
+from indus_nb.kernel.run import agent_thread
+from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.tools import ToolError
-from indus_nb.session.dialogs import Ui
+from indus_nb.core.session.dialogs import Ui
 agent_thread, caught = AgentThread(), 0
 async def work():
     threading.Timer(random.random() / 50, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indus_nb.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
+from indus_nb.base.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
+from indus_nb.core.storage.store import SessionStore
 from indus_nb.render.tree import tree_rows
-from indus_nb.storage.store import SessionStore
 
 
 def store() -> SessionStore:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from indus_nb.effects import Effect
-from indus_nb.notebook.kernel.trying import Trial
-from indus_nb.preview import Report
+from indus_nb.kernel.preview import Report
+from indus_nb.kernel.trials.trying import Trial
+from indus_nb.safety.effects import Effect
 
 ADDED = Effect("new_names", "total", "adds total")
 CONNECTS = Effect("uses_network", "example.com:443", "connects to example.com:443")

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from work import grows_with, peak_bytes
 
-from indus_nb.notebook.kernel.describe import describe, for_prompt, listing, summary
+from indus_nb.kernel.run.describe import describe, for_prompt, listing, summary
 
 mpl.use("agg")
 

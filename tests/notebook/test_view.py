@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from indus_nb.events import (
+from indus_nb.base.events import (
     AgentStart,
     AutoRetryEnd,
     AutoRetryStart,
@@ -24,17 +24,17 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
-from indus_nb.notebook.page.widget import AgentWidget
-from indus_nb.notebook.view.blocks import MimeBundle
-from indus_nb.notebook.view.cell import CellView
-from indus_nb.notebook.view.growing import LiveDrawing
-from indus_nb.notebook.view.output import NotebookScreen, TerminalScreen
-from indus_nb.notebook.view.transcript import Renderer, Transcript
-from indus_nb.streaming import GrowingMessage
+from indus_nb.base.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
+from indus_nb.base.streaming import GrowingMessage
+from indus_nb.base.wire import JsonObject
+from indus_nb.front.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.cell import CellView
+from indus_nb.front.notebook.view.growing import LiveDrawing
+from indus_nb.front.notebook.view.output import NotebookScreen, TerminalScreen
+from indus_nb.front.notebook.view.transcript import Renderer, Transcript
 from indus_nb.tools import CallDescription, FunctionTool, Tool
 from indus_nb.tools.tool import Arguments, text_output
-from indus_nb.wire import JsonObject
 
 
 @dataclass

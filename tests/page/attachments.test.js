@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { imageProblem } from "../../indus_nb/notebook/page/static/src/attachments.js";
+import { imageProblem } from "../../indus_nb/front/notebook/page/static/src/attachments.js";
 
 const image = { name: "a.png", type: "image/png", size: 1000 };
 

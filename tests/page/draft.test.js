@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Draft } from "../../indus_nb/notebook/page/static/src/draft.js";
+import { Draft } from "../../indus_nb/front/notebook/page/static/src/draft.js";
 
 function sent(...texts) {
   const draft = new Draft();

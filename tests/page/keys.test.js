@@ -5,7 +5,7 @@ import {
   composerAction,
   dialogAction,
   listTarget,
-} from "../../indus_nb/notebook/page/static/src/keys.js";
+} from "../../indus_nb/front/notebook/page/static/src/keys.js";
 
 /** A key event from words like "ctrl+shift+Enter". */
 function press(words) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Mirror } from "../../indus_nb/notebook/page/static/src/mirror.js";
+import { Mirror } from "../../indus_nb/front/notebook/page/static/src/mirror.js";
 
 const START = 1_700_000_000_000;
 let resyncs = 0;

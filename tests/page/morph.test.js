@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isOwn, markOwn, morph } from "../../indus_nb/notebook/page/static/src/dom.js";
+import { isOwn, markOwn, morph } from "../../indus_nb/front/notebook/page/static/src/dom.js";
 import { element } from "./fake_dom.js";
 
 test("what grows keeps its nodes, and its text is appended to", () => {

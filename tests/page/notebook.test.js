@@ -6,7 +6,7 @@ import {
   noteWidget,
   replaceWidget,
   showWhole,
-} from "../../indus_nb/notebook/page/static/src/notebook.js";
+} from "../../indus_nb/front/notebook/page/static/src/notebook.js";
 
 /** What JupyterLab's notebook model offers of itself, with these sources in its cells. */
 function notebookOf(...sources) {

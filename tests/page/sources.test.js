@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
-const SOURCES = new URL("../../indus_nb/notebook/page/static/src/", import.meta.url);
+const SOURCES = new URL("../../indus_nb/front/notebook/page/static/src/", import.meta.url);
 const PARSERS = /innerHTML|outerHTML|insertAdjacentHTML|DOMParser|createContextualFragment|document\.write|setHTML/;
 const RUNNERS = /\beval\(|new Function|javascript:|\.srcdoc|"script"|"iframe"/;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Store } from "../../indus_nb/notebook/page/static/src/store.js";
+import { Store } from "../../indus_nb/front/notebook/page/static/src/store.js";
 
 let sent = [];
 let deliver = () => {};

@@ -11,7 +11,7 @@ import {
   markWords,
   oneLine,
   splitTitle,
-} from "../../indus_nb/notebook/page/static/src/text.js";
+} from "../../indus_nb/front/notebook/page/static/src/text.js";
 
 test("a duration gets minutes and hours as it needs them", () => {
   const shown = [-5, 0, 999, 59_999, 60_000, 3_599_000, 3_600_000, 36_061_000].map(formatDuration);

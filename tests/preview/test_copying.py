@@ -14,10 +14,10 @@ from typing import Any, TextIO
 import pytest
 from waiting import until
 
-from indus_nb.effects import Effect
-from indus_nb.preview import Copy, Report, Send, Stop, copying
-from indus_nb.sandbox.launcher import can_filter, landlock_version
-from indus_nb.undo import libraries
+from indus_nb.kernel.preview import Copy, Report, Send, Stop, copying
+from indus_nb.kernel.undo.objects import libraries
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 

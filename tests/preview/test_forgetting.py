@@ -8,7 +8,7 @@ import sys
 import pytest
 
 PROGRAM = """
-from indus_nb.preview.forgetting import forget
+from indus_nb.kernel.preview.forgetting import forget
 
 def made():
     return "".join(chr(97 + number * 7 % 26) for number in range(20)) + str(31 * 1009)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from indus_nb.effects import Effect, EffectKind
-from indus_nb.preview.report import Frames, Report, packed, parsed
+from indus_nb.kernel.preview.report import Frames, Report, packed, parsed
+from indus_nb.safety.effects import Effect, EffectKind
 
 
 def test_a_report_with_more_effects_than_can_be_sent_says_that_there_are_more() -> None:

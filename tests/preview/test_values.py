@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from indus_nb.preview.values import RefusedValueError, dumped, loaded
+from indus_nb.kernel.preview.values import RefusedValueError, dumped, loaded
 
 FRAME = pd.DataFrame(
     {
@@ -358,7 +358,7 @@ DEEP = [part(0, "tuple", 1), *(part(number, "tuple", ref(number - 1)) for number
 def test_what_would_take_more_time_or_memory_than_was_sent_is_refused(
     sent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indus_nb.preview.values._MAX_SECONDS", 0.5)
+    monkeypatch.setattr("indus_nb.kernel.preview.values._MAX_SECONDS", 0.5)
     space = {"rows": [1, 2], "array": np.ones(4)}
     with pytest.raises(RefusedValueError):
         loaded(message({"x": sent}, bytes(1 << 20)), space, {})

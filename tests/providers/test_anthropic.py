@@ -27,7 +27,7 @@ from messages_api import (
 from pictures import DOT, encoded
 from work import counting_work
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -38,10 +38,10 @@ from indus_nb.messages import (
     UrlSource,
     UserMessage,
 )
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
-from indus_nb.providers.anthropic import AnthropicProvider
-from indus_nb.providers.catalog import find_model
-from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
+from indus_nb.base.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.anthropic import AnthropicProvider
+from indus_nb.models.catalog import find_model
 
 JPEG = encoded(kind="JPEG")
 
@@ -696,7 +696,7 @@ async def test_the_cost_of_a_delta_does_not_grow_with_the_answer(messages_api):
 
 def test_neither_the_provider_nor_its_preloading_loads_the_sdk():
     code = (
-        "import sys, indus_nb.providers.anthropic as a\n"
+        "import sys, indus_nb.models.apis.anthropic as a\n"
         "assert 'h11' not in sys.modules\n"
         "a.AnthropicProvider().preload()\n"
         "assert 'h11' in sys.modules and 'anthropic' not in sys.modules\n"
@@ -708,10 +708,10 @@ def test_a_prompt_in_a_fresh_process_never_loads_the_sdk_and_behind_preloading_n
     messages_api.add("Hello")
     code = (
         "import asyncio, sys\n"
-        "from indus_nb.messages import UserMessage\n"
-        "from indus_nb.providers import Context, StreamOptions\n"
-        "from indus_nb.providers.anthropic import AnthropicProvider\n"
-        "from indus_nb.providers.catalog import find_model\n"
+        "from indus_nb.base.messages import UserMessage\n"
+        "from indus_nb.models import Context, StreamOptions\n"
+        "from indus_nb.models.apis.anthropic import AnthropicProvider\n"
+        "from indus_nb.models.catalog import find_model\n"
         "provider = AnthropicProvider()\n"
         "provider.preload()\n"
         "before = set(sys.modules)\n"

@@ -20,7 +20,7 @@ import trustme
 from both_ways import Ended, Served, Wire, end_of_ours, end_of_sdk, received, refused, served
 from pictures import DOT
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -31,10 +31,10 @@ from indus_nb.messages import (
     UrlSource,
     UserMessage,
 )
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
-from indus_nb.providers.anthropic import AnthropicProvider
-from indus_nb.providers.catalog import find_model
-from indus_nb.streaming import AssistantMessageEvent
+from indus_nb.base.streaming import AssistantMessageEvent
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.anthropic import AnthropicProvider
+from indus_nb.models.catalog import find_model
 
 KEY = "sk-ant-very-secret"
 LS = ToolSpec("ls", "Lists Ünïcode.", {"type": "object", "properties": {"path": {"type": "string"}}})

@@ -20,9 +20,9 @@ import pytest
 import trustme
 from both_ways import Ended, Served, Wire, end_of_ours, end_of_sdk, received, refused, served
 
-from indus_nb.messages import AssistantMessage, ModelMessage, TextContent, ToolCall, ToolResultMessage, UserMessage
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
-from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
+from indus_nb.base.messages import AssistantMessage, ModelMessage, TextContent, ToolCall, ToolResultMessage, UserMessage
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
 
 KEY = "sk-very-secret-indeed"
 LS = ToolSpec("ls", "Lists Ünïcode.", {"type": "object", "properties": {"path": {"type": "string"}}})

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.errors import ModelNotFoundError, UsageError
-from indus_nb.providers import catalog
-from indus_nb.providers.adapters import ADAPTERS
-from indus_nb.providers.ambient import finds_credentials
-from indus_nb.providers.catalog import Model, builtin_models, default_model, find_model, model_with_id
+from indus_nb.base.errors import ModelNotFoundError, UsageError
+from indus_nb.models import catalog
+from indus_nb.models.ambient import finds_credentials
+from indus_nb.models.apis.adapters import ADAPTERS
+from indus_nb.models.catalog import Model, builtin_models, default_model, find_model, model_with_id
 
 
 @pytest.mark.parametrize(

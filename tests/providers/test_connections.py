@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import httpx2
 import pytest
 
-from indus_nb.providers.connections import Kept
-from indus_nb.providers.http import HttpStatusError, stream
+from indus_nb.models.http.connections import Kept
+from indus_nb.models.http.http import HttpStatusError, stream
 
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nyes\r\n0\r\n\r\n"
 COUNTED = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nyes"
@@ -304,7 +304,7 @@ async def test_a_forked_process_leaves_the_connections_of_the_first_one_alone() 
 
 
 async def test_kept_connections_are_bounded(served: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indus_nb.providers.connections.MAX_KEPT", 2)
+    monkeypatch.setattr("indus_nb.models.http.connections.MAX_KEPT", 2)
     servers = [served(CHUNKED, CHUNKED) for _ in range(3)]
     for server in servers:
         assert await ask(server.url) == b"yes"

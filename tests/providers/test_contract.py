@@ -38,8 +38,7 @@ from openai_api import OpenAIApi
 from pictures import DOT
 from platform_apis import PlatformsApi
 
-from indus_nb.loop.retry import RetrySettings, is_overflow, is_passing
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -50,13 +49,14 @@ from indus_nb.messages import (
     UserMessage,
     for_model,
 )
-from indus_nb.providers import Context, Model, Provider, StreamOptions, ToolSpec
-from indus_nb.providers.anthropic import AnthropicProvider
-from indus_nb.providers.catalog import ModelCost, find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.providers.platforms import BedrockMantleProvider, BedrockProvider, FoundryProvider, VertexProvider
-from indus_nb.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
+from indus_nb.base.streaming import AssistantMessageEvent, StreamDone, StreamError, StreamStart
+from indus_nb.core.loop.retry import RetrySettings, is_overflow, is_passing
+from indus_nb.models import Context, Model, Provider, StreamOptions, ToolSpec
+from indus_nb.models.apis.anthropic import AnthropicProvider
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.apis.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
+from indus_nb.models.apis.platforms import BedrockMantleProvider, BedrockProvider, FoundryProvider, VertexProvider
+from indus_nb.models.catalog import ModelCost, find_model
 
 KEY = "sk-very-secret-indeed"
 COST = ModelCost(input=2, output=10, cache_read=0.5)

@@ -16,9 +16,9 @@ import httpx2
 import pytest
 from messages_api import MessagesApi, Reply
 
-from indus_nb.providers.direct import suits
-from indus_nb.providers.failures import transport_sentence
-from indus_nb.providers.http import stream
+from indus_nb.models.http.direct import suits
+from indus_nb.models.http.failures import transport_sentence
+from indus_nb.models.http.http import stream
 
 
 @pytest.fixture(autouse=True)

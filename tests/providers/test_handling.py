@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from indus_nb.providers.handling import updates
-from indus_nb.providers.http import decoded_events
-from indus_nb.streaming import AssistantMessageEvent, GrowingMessage, TextDelta, TextEnd, ToolCallDelta
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, TextDelta, TextEnd, ToolCallDelta
+from indus_nb.models.http.handling import updates
+from indus_nb.models.http.http import decoded_events
 
 
 class Said:

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
     ModelMessage,
@@ -15,10 +15,10 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.providers import Context, StreamOptions, ToolSpec
-from indus_nb.providers.catalog import find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.streaming import AssistantMessageEvent, StreamDone
+from indus_nb.base.streaming import AssistantMessageEvent, StreamDone
+from indus_nb.models import Context, StreamOptions, ToolSpec
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.catalog import find_model
 
 MODEL = find_model("offline")
 

@@ -13,13 +13,13 @@ from openai_api import data
 from openai_asked import HI, KEY, answer, body_of, calling, delta, event, failure, model_at, piece, result, said
 from work import counting_work
 
-from indus_nb.loop.retry import is_overflow, is_passing
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     TextContent,
     ThinkingContent,
     ToolCall,
     UserMessage,
 )
+from indus_nb.core.loop.retry import is_overflow, is_passing
 
 # --- requests and answers --------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ async def test_the_cost_of_a_call_does_not_grow_with_their_number(server):
 
 def test_importing_the_providers_loads_no_http_and_preload_does():
     code = (
-        "import sys, indus_nb.providers.openai as a\n"
+        "import sys, indus_nb.models.apis.openai as a\n"
         "assert 'h11' not in sys.modules\n"
         "a.OpenAICompletionsProvider().preload()\n"
         "assert 'h11' in sys.modules and 'ssl' in sys.modules\n"

@@ -11,7 +11,7 @@ from messages_api import Cut, End, Raw, Reply, Thinking, ToolUse
 from openai_api import OpenAIApi, data
 from openai_asked import HI, IMAGE, LS, PICTURE, answer, body_of, calling, delta, failure, model_at, piece, result, said
 
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     ImageContent,
     TextContent,
     ToolCall,

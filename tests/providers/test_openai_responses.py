@@ -8,10 +8,10 @@ import pytest
 from messages_api import End, Reply, Thinking, ToolUse
 from openai_asked import HI, LS, answer, body_of, event, failure, item, model_at, result
 
-from indus_nb.loop.retry import is_passing
-from indus_nb.messages import (
+from indus_nb.base.messages import (
     ThinkingContent,
 )
+from indus_nb.core.loop.retry import is_passing
 
 
 async def test_a_request_for_a_response_stores_nothing(server):

@@ -17,15 +17,22 @@ from messages_api import HttpError, Page, Raw, Reply, SseError, Text, Thinking, 
 from pictures import DOT
 from platform_apis import ACCESS_TOKEN, AZURE_TOKEN, PlatformsApi
 
-from indus_nb.errors import CredentialsError, IndusError, UsageError
-from indus_nb.loop.retry import is_overflow, is_passing
-from indus_nb.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UrlSource, UserMessage
-from indus_nb.providers import Context, Model, StreamOptions, ToolSpec
-from indus_nb.providers.adapters import adapter
-from indus_nb.providers.catalog import builtin_models, default_model, find_model
-from indus_nb.providers.protocol import count_tokens
-from indus_nb.providers.registry import ModelRegistry
-from indus_nb.streaming import StreamDone, StreamError
+from indus_nb.base.errors import CredentialsError, IndusError, UsageError
+from indus_nb.base.messages import (
+    AssistantMessage,
+    ImageContent,
+    TextContent,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from indus_nb.base.streaming import StreamDone, StreamError
+from indus_nb.core.loop.retry import is_overflow, is_passing
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.adapters import adapter
+from indus_nb.models.catalog import builtin_models, default_model, find_model
+from indus_nb.models.protocol import count_tokens
+from indus_nb.models.registry import ModelRegistry
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 BEDROCK, VERTEX, FOUNDRY = (default_model(name) for name in ("amazon-bedrock", "google-vertex", "microsoft-foundry"))

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, UsageError
-from indus_nb.messages import AssistantMessage
-from indus_nb.providers import Context, Model, StreamOptions
-from indus_nb.providers.anthropic import AnthropicProvider
-from indus_nb.providers.catalog import builtin_models, find_model
-from indus_nb.providers.offline import OfflineProvider
-from indus_nb.providers.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
-from indus_nb.providers.registry import ModelRegistry
-from indus_nb.streaming import GrowingMessage, StreamError
+from indus_nb.base.errors import CredentialsError, ModelNotFoundError, UsageError
+from indus_nb.base.messages import AssistantMessage
+from indus_nb.base.streaming import GrowingMessage, StreamError
+from indus_nb.models import Context, Model, StreamOptions
+from indus_nb.models.apis.anthropic import AnthropicProvider
+from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.apis.openai import OpenAICompletionsProvider, OpenAIResponsesProvider
+from indus_nb.models.catalog import builtin_models, find_model
+from indus_nb.models.registry import ModelRegistry
 
 SECRET = "sk-very-secret"
 LOCAL = {"baseUrl": "http://localhost:11434/v1", "api": "openai-completions", "models": [{"id": "llama"}]}
@@ -177,7 +177,7 @@ def test_the_files_are_not_read_before_they_are_needed_and_no_parser_is_loaded_f
     (tmp_path / "models.json").write_text(json.dumps(providers(late=LOCAL)))
     assert registry.default("late").id == "llama"
     program = (
-        "import sys; from pathlib import Path; from indus_nb.providers.registry import ModelRegistry\n"
+        "import sys; from pathlib import Path; from indus_nb.models.registry import ModelRegistry\n"
         f"registry = ModelRegistry(Path({str(tmp_path / 'models.json')!r}))\n"
         "assert registry.default('late') and registry.available()\n"
         "heavy = {'json5', 'anthropic', 'openai', 'httpx'} & set(sys.modules)\n"
@@ -309,7 +309,7 @@ def test_a_command_that_fails_is_named_without_what_it_says(make: Make, command:
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("indus_nb.providers.keys._MAX_COMMAND_SECONDS", 0.3)
+    monkeypatch.setattr("indus_nb.models.keys._MAX_COMMAND_SECONDS", 0.3)
     command = f"!sleep 1000 & echo $! > {shlex.quote(f'{tmp_path}/child')}; wait"
     registry = make(providers(far={**REMOTE, "apiKey": command}))
     with pytest.raises(CredentialsError, match=r"took longer than 0\.3 seconds"):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.providers import sse
-from indus_nb.providers.sse import EventDecoder, EventTooLargeError, StreamedError
+from indus_nb.models.http import sse
+from indus_nb.models.http.sse import EventDecoder, EventTooLargeError, StreamedError
 
 
 def decoded(*pieces: bytes) -> list[object]:

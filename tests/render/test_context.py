@@ -7,11 +7,11 @@ from html import unescape
 
 import pytest
 
-from indus_nb.messages import AssistantMessage, CustomMessage, TextContent, UserMessage
-from indus_nb.notebook.view.transcript import Transcript
+from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, UserMessage
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.context import context
 from indus_nb.render.session_page import session_page
-from indus_nb.storage.store import SessionStore
 
 TEXT = "The user ran these cells since the last message:\n\nCell [3]:\n```python\nprice = '$5 <b>'\n```"
 

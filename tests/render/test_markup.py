@@ -10,8 +10,8 @@ import pytest
 from hostile import HOSTILE
 from work import cpu_stays_in_proportion, grows_with
 
-from indus_nb.messages import Usage
-from indus_nb.notebook.view import blocks
+from indus_nb.base.messages import Usage
+from indus_nb.front.notebook.view import blocks
 from indus_nb.render import markup
 from indus_nb.render.markdown import rendition
 from indus_nb.render.markup import markdown_html

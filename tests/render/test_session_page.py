@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from work import grows_with
 
-from indus_nb.errors import SessionFileError, UsageError
-from indus_nb.messages import (
+from indus_nb.base.errors import SessionFileError, UsageError
+from indus_nb.base.messages import (
     AssistantMessage,
     BashExecutionMessage,
     Cost,
@@ -23,8 +23,8 @@ from indus_nb.messages import (
     Usage,
     UserMessage,
 )
+from indus_nb.core.storage.store import SessionStore
 from indus_nb.render.session_page import export_html, page_name, session_page
-from indus_nb.storage.store import SessionStore
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 HOSTILE = (

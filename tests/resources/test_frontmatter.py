@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indus_nb.resources.frontmatter import UnusableFileError, read_fields, split_frontmatter
+from indus_nb.core.resources.frontmatter import UnusableFileError, read_fields, split_frontmatter
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work import counting_work, cpu_stays_in_proportion
 
-from indus_nb.errors import UsageError
-from indus_nb.resources.loading import PromptTemplate, Resources, Skill, expand, load_resources
-from indus_nb.resources.settings import load_settings
+from indus_nb.base.errors import UsageError
+from indus_nb.core.resources.loading import PromptTemplate, Resources, Skill, expand, load_resources
+from indus_nb.core.resources.settings import load_settings
 
 # The YAML, the patterns or the entries that the hostile files below hold would be a thousand times that, or endless.
 LINES_FOR_HOSTILE_FILES = 20_000_000
@@ -502,7 +502,7 @@ def test_plain_frontmatter_needs_no_yaml_and_nothing_else_is_loaded_either(disk:
     write_skill(disk.project / "skills" / "plain", front="name: plain\nlicense: MIT\n")
     write(disk.project / "skills" / ".gitignore", "x\n")
     script = (
-        "import sys; from pathlib import Path; from indus_nb.resources.loading import load_resources\n"
+        "import sys; from pathlib import Path; from indus_nb.core.resources.loading import load_resources\n"
         "found = load_resources(Path(sys.argv[1]), Path(sys.argv[2]), home=Path(sys.argv[3]), trusted=True)\n"
         "print(len(found.skills), sorted({'yaml'} & set(sys.modules)))"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.resources.settings import LoadedSettings, Settings, load_settings
+from indus_nb.core.resources.settings import LoadedSettings, Settings, load_settings
 
 
 @pytest.fixture

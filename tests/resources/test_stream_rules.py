@@ -10,13 +10,13 @@ import pytest
 from messages_api import MessagesApi, Reply, Thinking, ToolUse
 from rpc_process import RpcProcess
 
-from indus_nb.messages import AssistantMessage, ToolResultMessage
-from indus_nb.notebook.view.transcript import Line, Transcript
-from indus_nb.resources.settings import StreamRuleSettings, load_settings
-from indus_nb.resources.stream_rules import RuleWatch, load_rules
-from indus_nb.session.session import AgentSession
+from indus_nb.base.messages import AssistantMessage, ToolResultMessage
+from indus_nb.base.streaming import GrowingMessage
+from indus_nb.core.resources.settings import StreamRuleSettings, load_settings
+from indus_nb.core.resources.stream_rules import RuleWatch, load_rules
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.view.transcript import Line, Transcript
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.streaming import GrowingMessage
 
 NO_PRINT = "---\ncondition: 'console\\.log\\('\ndescription: logging\n---\nUse the logger of the project.\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from indus_nb.resources.loading import ContextFile, Skill
-from indus_nb.resources.system_prompt import system_prompt
+from indus_nb.core.resources.loading import ContextFile, Skill
+from indus_nb.core.resources.system_prompt import system_prompt
 from indus_nb.tools import builtin_tools
 
 CWD = Path("/home/ada/here")

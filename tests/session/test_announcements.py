@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 
-from indus_nb.events import BranchMoved, EntryAdded, SessionEvent, SessionReplaced
-from indus_nb.extensions.api import ExtensionApi
-from indus_nb.messages import CustomMessage
-from indus_nb.providers.catalog import find_model
-from indus_nb.session.session import AgentSession
+from indus_nb.base.events import BranchMoved, EntryAdded, SessionEvent, SessionReplaced
+from indus_nb.base.messages import CustomMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.models.catalog import find_model
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.store import SessionStore
 
 LONG = "word " * 200
 

@@ -13,8 +13,8 @@ from messages_api import MessagesApi, Reply
 from PIL import Image
 from rpc_process import RpcProcess
 
-from indus_nb.messages import Attachment, UserMessage, for_model, parse_message
-from indus_nb.storage.format import format_line
+from indus_nb.base.messages import Attachment, UserMessage, for_model, parse_message
+from indus_nb.core.storage.format import format_line
 
 
 def encoded(data: bytes) -> str:

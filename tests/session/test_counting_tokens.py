@@ -11,7 +11,7 @@ import pytest
 from messages_api import HttpError, MessagesApi, Page, Reply
 
 from indus_nb import AgentSession, SessionOptions, open_session
-from indus_nb.errors import CredentialsError
+from indus_nb.base.errors import CredentialsError
 
 
 @pytest.fixture

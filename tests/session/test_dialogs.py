@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from indus_nb.loop import AbortSignal
-from indus_nb.session.dialogs import Cancel, Select, SetStatus, SetTitle, SetWidget, Ui, asked_in
+from indus_nb.core.loop import AbortSignal
+from indus_nb.core.session.dialogs import Cancel, Select, SetStatus, SetTitle, SetWidget, Ui, asked_in
 
 
 async def begun(ui: Ui) -> str:

@@ -14,9 +14,9 @@ import pytest
 from messages_api import Gate, MessagesApi, Page, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
-from indus_nb.errors import RunFailedError, UsageError
-from indus_nb.messages import CustomMessage, ToolResultMessage, text_of
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import RunFailedError, UsageError
+from indus_nb.base.messages import CustomMessage, ToolResultMessage, text_of
+from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 
 

@@ -9,11 +9,11 @@ import pytest
 from messages_api import MessagesApi, Reply
 from work import counting_work, grows_with
 
-from indus_nb.messages import UserMessage
-from indus_nb.session.conversation import Conversation
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.session.conversation import Conversation
+from indus_nb.core.storage.format import format_line
+from indus_nb.core.storage.store import SessionStore
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.format import format_line
-from indus_nb.storage.store import SessionStore
 
 MOMENT = "2026-01-02T03:04:05.678Z"
 

@@ -16,10 +16,9 @@ from openai_api import OpenAIApi
 from pictures import encoded, picture
 from PIL import Image
 
-from indus_nb.errors import UsageError
-from indus_nb.events import ToolOutput
-from indus_nb.extensions.api import ExtensionApi, ExtensionTool
-from indus_nb.messages import (
+from indus_nb.base.errors import UsageError
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import (
     AssistantMessage,
     CustomMessage,
     ImageContent,
@@ -30,8 +29,9 @@ from indus_nb.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from indus_nb.notebook.view.transcript import Line, Transcript
-from indus_nb.session.session import AgentSession
+from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.extensions.api import ExtensionApi, ExtensionTool
+from indus_nb.front.notebook.view.transcript import Line, Transcript
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools.tool import ToolError
 

@@ -17,13 +17,13 @@ from living import ending
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from rpc_process import RpcProcess, environment, indusagi
 
-from indus_nb.errors import SessionFileError
-from indus_nb.events import SessionSaveFailed
-from indus_nb.messages import UserMessage
-from indus_nb.notebook.view.transcript import Transcript
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.events import SessionSaveFailed
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage.store import SessionStore
 
 ARGUMENTS = ("--model", "claude-haiku-4-5", "--thinking", "off", "--session-dir", "sessions")
 

@@ -17,14 +17,14 @@ import pytest
 from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
 from pydantic import BaseModel
 
-from indus_nb.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError, UsageError
-from indus_nb.events import MessageUpdate, SessionEvent
-from indus_nb.messages import AssistantMessage, Message, ToolResultMessage, text_of
-from indus_nb.providers.catalog import find_model
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError, UsageError
+from indus_nb.base.events import MessageUpdate, SessionEvent
+from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage, text_of
+from indus_nb.base.wire import WireModel
+from indus_nb.core.session.session import AgentSession
+from indus_nb.models.catalog import find_model
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import FunctionTool, ToolContext, text_output
-from indus_nb.wire import WireModel
 
 Open = Callable[..., AgentSession]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text
 
-from indus_nb.errors import CompactionError, SessionBusyError
-from indus_nb.events import AgentEnd, SessionEvent
-from indus_nb.messages import CustomMessage
-from indus_nb.session.session import AgentSession
-from indus_nb.session.turns import Activity, Turns
+from indus_nb.base.errors import CompactionError, SessionBusyError
+from indus_nb.base.events import AgentEnd, SessionEvent
+from indus_nb.base.messages import CustomMessage
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.session.turns import Activity, Turns
 from indus_nb.start import SessionOptions, open_session
 
 LONG = "word " * 200

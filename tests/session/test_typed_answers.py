@@ -15,12 +15,12 @@ from messages_api import Gate, HttpError, Reply, Text, ToolUse
 from openai_api import OpenAIApi
 from pydantic import BaseModel, ConfigDict
 
-from indus_nb.errors import InvalidAnswerError, RunFailedError, UsageError
-from indus_nb.events import ToolExecutionStart
-from indus_nb.messages import ToolResultMessage, text_of
-from indus_nb.session.session import AgentSession
+from indus_nb.base.errors import InvalidAnswerError, RunFailedError, UsageError
+from indus_nb.base.events import ToolExecutionStart
+from indus_nb.base.messages import ToolResultMessage, text_of
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage import SessionStore
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.storage import SessionStore
 
 MODELS = {
     "anthropic": "anthropic/claude-haiku-4-5",

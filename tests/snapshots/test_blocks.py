@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pytest
 from snapshot import SNAPSHOTS, assert_snapshot
 
-from indus_nb.messages import Cost, CustomMessage, ImageContent, Usage
-from indus_nb.notebook.view import blocks
-from indus_nb.notebook.view.blocks import Call
+from indus_nb.base.messages import Cost, CustomMessage, ImageContent, Usage
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import Call
 from indus_nb.render.context import context
 
 DOT = "R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="

@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 from snapshot import assert_snapshot
 
-from indus_nb.console.frames import FrameEncoder, Wire
-from indus_nb.events import (
+from indus_nb.base.events import (
     AgentEnd,
     AgentSettled,
     AgentStart,
@@ -26,8 +25,9 @@ from indus_nb.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.messages import Cost, ToolResultMessage, Usage, UserMessage
-from indus_nb.streaming import GrowingMessage
+from indus_nb.base.messages import Cost, ToolResultMessage, Usage, UserMessage
+from indus_nb.base.streaming import GrowingMessage
+from indus_nb.front.console.frames import FrameEncoder, Wire
 from indus_nb.tools.tool import text_output
 
 

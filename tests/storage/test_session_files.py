@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from living import ending
 
-from indus_nb.errors import SessionFileError, SessionLockedError, SessionNotFoundError
-from indus_nb.messages import UserMessage, parse_message
-from indus_nb.storage.store import SessionStore
+from indus_nb.base.errors import SessionFileError, SessionLockedError, SessionNotFoundError
+from indus_nb.base.messages import UserMessage, parse_message
+from indus_nb.core.storage.store import SessionStore
 
 HEADER = b'{"type":"session","version":3,"id":"s1","timestamp":"2026-01-02T03:04:05.678Z","cwd":"/w"}\n'
 FIRST = (
@@ -27,8 +27,8 @@ SECOND = FIRST.replace(b"00000001", b"00000002").replace(b"null", b'"00000001"')
 HOLD = """
 import sys
 from pathlib import Path
-from indus_nb.messages import UserMessage
-from indus_nb.storage.store import SessionStore
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.storage.store import SessionStore
 store = SessionStore.open(Path(sys.argv[1]))
 store.append_message(UserMessage(content="from the other process"))
 print("open", flush=True)
@@ -176,9 +176,9 @@ def test_a_lock_does_not_outlive_its_owner_in_a_forked_child(path: Path) -> None
     code = """
 import multiprocessing, os, sys
 from pathlib import Path
-from indus_nb.errors import SessionFileError
-from indus_nb.messages import UserMessage
-from indus_nb.storage.store import SessionStore
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.storage.store import SessionStore
 
 store = SessionStore.open(Path(sys.argv[1]))
 reading, writing = os.pipe()
@@ -249,7 +249,7 @@ def test_a_file_is_opened_once_and_read_once(path: Path, end: bytes) -> None:
     code = """
 import sys
 from pathlib import Path
-from indus_nb.storage import SessionStore, list_sessions
+from indus_nb.core.storage import SessionStore, list_sessions
 
 path = Path(sys.argv[1])
 SessionStore.open(path.with_name("another.jsonl")).close()  # what is imported late is imported
@@ -329,9 +329,9 @@ def test_a_line_that_does_not_fit_on_the_disk_leaves_no_trace(path: Path) -> Non
     code = """
 import json, resource, signal, sys
 from pathlib import Path
-from indus_nb.errors import SessionFileError
-from indus_nb.messages import UserMessage
-from indus_nb.storage.store import SessionStore
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.storage.store import SessionStore
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
@@ -413,8 +413,8 @@ def test_an_owner_killed_in_the_middle_of_writing_loses_no_line_it_reported(path
     code = """
 import sys
 from pathlib import Path
-from indus_nb.messages import UserMessage
-from indus_nb.storage.store import SessionStore
+from indus_nb.base.messages import UserMessage
+from indus_nb.core.storage.store import SessionStore
 
 store = SessionStore.open(Path(sys.argv[1]))
 while True:

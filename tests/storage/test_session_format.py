@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from indus_nb.errors import SessionFileError
-from indus_nb.messages import CustomMessage, TextContent, UserMessage
-from indus_nb.storage.entries import Entry, entry_of, has_oddities
-from indus_nb.storage.format import format_line
-from indus_nb.storage.store import SessionStore
-from indus_nb.wire import load_object
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.messages import CustomMessage, TextContent, UserMessage
+from indus_nb.base.wire import load_object
+from indus_nb.core.storage.entries import Entry, entry_of, has_oddities
+from indus_nb.core.storage.format import format_line
+from indus_nb.core.storage.store import SessionStore
 
 V3_HEADER = '{"type":"session","version":3,"id":"s3","timestamp":"2026-01-02T03:04:05.678Z","cwd":"/w"}\n'
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.errors import SessionFileError, SessionNotFoundError, UsageError
-from indus_nb.messages import (
+from indus_nb.base.errors import SessionFileError, SessionNotFoundError, UsageError
+from indus_nb.base.messages import (
     AssistantMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
@@ -23,7 +23,7 @@ from indus_nb.messages import (
     UserMessage,
     text_of,
 )
-from indus_nb.storage import SessionStore, find_session, list_sessions, most_recent_session, session_directory
+from indus_nb.core.storage import SessionStore, find_session, list_sessions, most_recent_session, session_directory
 
 
 def user(text: str) -> UserMessage:

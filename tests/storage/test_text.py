@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from indus_nb.storage import Entry, content_text, entry_text, user_text
+from indus_nb.core.storage import Entry, content_text, entry_text, user_text
 
 
 def entry(**data: Any) -> Entry:

@@ -19,9 +19,9 @@ import pytest
 from living import lives
 from waiting import until
 
-from indus_nb.events import ToolOutput
+from indus_nb.base.events import ToolOutput
 from indus_nb.tools import Shell, ShellResult, ToolContext, ToolError, builtin_tools
-from indus_nb.tools.shell import PlainText
+from indus_nb.tools.commands.shell import PlainText
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from work import grows_with
 
-from indus_nb.tools.edit import Edited, replace
-from indus_nb.tools.replacement import Replacement
+from indus_nb.tools.files.edit import Edited, replace
+from indus_nb.tools.files.replacement import Replacement
 from indus_nb.tools.tool import ToolError
 
 

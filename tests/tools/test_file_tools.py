@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from indus_nb.events import ToolOutput
+from indus_nb.base.events import ToolOutput
 from indus_nb.tools import DEFAULT_TOOLS, ToolContext, ToolError, builtin_tools
-from indus_nb.tools.paths import resolve
+from indus_nb.tools.files.paths import resolve
 from indus_nb.tools.tool import in_thread
 
 

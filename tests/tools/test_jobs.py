@@ -14,9 +14,9 @@ from living import lives
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from waiting import until
 
-from indus_nb.events import SessionEvent, ToolOutput
-from indus_nb.messages import CustomMessage, UserMessage, text_of
-from indus_nb.session.session import AgentSession
+from indus_nb.base.events import SessionEvent, ToolOutput
+from indus_nb.base.messages import CustomMessage, UserMessage, text_of
+from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolContext, ToolError, builtin_tools
 from indus_nb.tools.jobs import Jobs

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from indus_nb.events import ToolOutput
+from indus_nb.base.events import ToolOutput
 from indus_nb.tools import ToolContext, ToolError, builtin_tools
 
 

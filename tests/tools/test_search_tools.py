@@ -15,9 +15,10 @@ import psutil
 import pytest
 from hostile import IGNORE_LINES
 
-from indus_nb.tools import ToolContext, ToolError, builtin_tools, walk
-from indus_nb.tools.search import find_tool, grep_tool
-from indus_nb.tools.walk import Glob
+from indus_nb.tools import ToolContext, ToolError, builtin_tools
+from indus_nb.tools.files import walk
+from indus_nb.tools.files.search import find_tool, grep_tool
+from indus_nb.tools.files.walk import Glob
 
 TREE = {
     ".gitignore": "*.log\nbuild/\n!kept.log\n",

@@ -17,10 +17,10 @@ from gates import REFUSED, RecordingGate
 from trial_places import HERE, KEY, Place, place, running
 from waiting import until
 
-from indus_nb.effects import Effect
-from indus_nb.events import ToolOutput
+from indus_nb.base.events import ToolOutput
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.vault import Vault
 from indus_nb.tools import Shell, ToolContext, ToolError, describe_call
-from indus_nb.vault import Vault
 
 __all__ = ["place"]
 
@@ -166,7 +166,7 @@ async def test_a_result_without_effects_is_asked_about_where_every_call_is(place
 
 
 async def test_a_command_of_the_background_is_asked_about_and_not_tried(place: Place) -> None:
-    from indus_nb.tools.bash import bash_tool
+    from indus_nb.tools.commands.bash import bash_tool
     from indus_nb.tools.jobs import Jobs
 
     tool = bash_tool(place.project, Shell(), Jobs(after=30.0))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from indus_nb.undo import (
+from indus_nb.kernel.undo import (
     Book,
     Budget,
     CellsChange,
@@ -29,7 +29,7 @@ from indus_nb.undo import (
     plan_cells,
     take,
 )
-from indus_nb.undo.sealing import sealed
+from indus_nb.kernel.undo.sealing import sealed
 
 
 class Notebook:
@@ -265,9 +265,9 @@ def test_another_process_takes_back_cells(place: Place, tmp_path: Path) -> None:
 KILLED = """
 import json, sys
 from pathlib import Path
-from indus_nb.files import write_atomically
-from indus_nb.undo import Book, Budget, CellsChange, CellState, CellStep, Contents, Files, History, Step
-from indus_nb.undo import plan_cells, take
+from indus_nb.base.files import write_atomically
+from indus_nb.kernel.undo import Book, Budget, CellsChange, CellState, CellStep, Contents, Files, History, Step
+from indus_nb.kernel.undo import plan_cells, take
 
 root, book_of = Path(sys.argv[1]), Path(sys.argv[2])
 names = {"work": root / "work"}

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from indus_nb.undo import RefusedError, TouchedError, carry_out
-from indus_nb.undo.contents import Contents
-from indus_nb.undo.directory import Bounds
-from indus_nb.undo.files import Files, FilesChange, change_from_json
+from indus_nb.kernel.undo import RefusedError, TouchedError, carry_out
+from indus_nb.kernel.undo.contents import Contents
+from indus_nb.kernel.undo.directory import Bounds
+from indus_nb.kernel.undo.files import Files, FilesChange, change_from_json
 
 
 @pytest.fixture
@@ -235,9 +235,9 @@ def test_a_content_that_was_tampered_with_is_refused(root: Path, files: Files, t
 KILLED = """
 import json, sys
 from pathlib import Path
-from indus_nb.undo import carry_out
-from indus_nb.undo.contents import Contents
-from indus_nb.undo.files import change_from_json
+from indus_nb.kernel.undo import carry_out
+from indus_nb.kernel.undo.contents import Contents
+from indus_nb.kernel.undo.files import change_from_json
 change = change_from_json(json.loads(Path(sys.argv[1]).read_text()), Contents(Path(sys.argv[2])))
 print("ready", flush=True)
 while True:
@@ -390,7 +390,7 @@ def test_another_name_of_a_large_file_is_removed_and_the_file_stays(root: Path, 
 def test_of_more_files_than_a_step_takes_back_none_is_removed(
     root: Path, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indus_nb.undo.files._MAX_FILES", 3)
+    monkeypatch.setattr("indus_nb.kernel.undo.files._MAX_FILES", 3)
     for number in range(3):
         old(root / f"z/{number}.txt", f"content {number}")
     checkpoint = files.begin()

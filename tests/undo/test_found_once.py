@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from indus_nb import undo
+from indus_nb.kernel import undo
 
 LIBRARY = """
 from collections import defaultdict
@@ -57,7 +57,7 @@ def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
     """Variables that hold objects of a library, which is installed as far as Python can tell."""
     (tmp_path / "library_of_test.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("indus_nb.installed._places", lambda: (f"{tmp_path}/",))
+    monkeypatch.setattr("indus_nb.base.installed._places", lambda: (f"{tmp_path}/",))
     library = importlib.import_module("library_of_test")
     yield {"graph": library.Graph(), "symbol": library.Symbol("x"), "rules": library.Rules()}
     del sys.modules["library_of_test"]

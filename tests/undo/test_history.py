@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from indus_nb.undo import Book, Budget, Contents, Files, History, RefusedError, Step, TouchedError, take
-from indus_nb.undo.sealing import session_key
+from indus_nb.kernel.undo import Book, Budget, Contents, Files, History, RefusedError, Step, TouchedError, take
+from indus_nb.kernel.undo.sealing import session_key
 
 
 class Place:
@@ -202,8 +202,8 @@ def test_a_book_of_another_program_is_left_out(place: Place, tmp_path: Path) -> 
 KILLED = """
 import os, sys
 from pathlib import Path
-from indus_nb.undo import Book, Contents, Files, History
-from indus_nb.undo.sealing import session_key
+from indus_nb.kernel.undo import Book, Contents, Files, History
+from indus_nb.kernel.undo.sealing import session_key
 book = Book(Files(Path(sys.argv[1]), Contents(Path(sys.argv[2]))), session_key(Path(sys.argv[3]), "1"))
 history = History({})
 history.load(book)

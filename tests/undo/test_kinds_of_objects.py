@@ -13,7 +13,7 @@ import pytest
 from undo.kinds_of_objects import program
 from undo.pictures import Picture
 
-from indus_nb.undo import Budget, Change, RefusedError, take
+from indus_nb.kernel.undo import Budget, Change, RefusedError, take
 
 PROGRAMS = int(os.environ.get("INDUS_NB_UNDO_PROGRAMS", "300"))
 START = int(os.environ.get("INDUS_NB_UNDO_START", "0"))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indus_nb import undo
-from indus_nb.undo import libraries
-from indus_nb.undo.pages import Probe
+from indus_nb.kernel import undo
+from indus_nb.kernel.undo.objects import libraries
+from indus_nb.kernel.undo.objects.pages import Probe
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are Linux's")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from undo.namespaces import Portrait, program, surroundings
 
-from indus_nb.undo import Budget, Change, take
+from indus_nb.kernel.undo import Budget, Change, take
 
 PROGRAMS = int(os.environ.get("INDUS_NB_UNDO_PROGRAMS", "100"))
 START = int(os.environ.get("INDUS_NB_UNDO_START", "0"))

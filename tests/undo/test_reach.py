@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indus_nb.undo.reach import bound_in_source, names_in_source
+from indus_nb.kernel.undo.reach import bound_in_source, names_in_source
 
 
 @pytest.mark.parametrize(

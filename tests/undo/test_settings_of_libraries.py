@@ -9,7 +9,7 @@ import pytest
 
 PLOTLY = """
 import sys, plotly.express as px, plotly.io
-from indus_nb.undo import Budget, take
+from indus_nb.kernel.undo import Budget, take
 def changed(code):
     checkpoint = take(globals(), code, Budget(30))
     exec(code, globals())

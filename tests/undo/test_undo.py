@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from work import counting_work
 
-from indus_nb.undo import Budget, Change, RefusedError, TouchedError, forecast, take
+from indus_nb.kernel.undo import Budget, Change, RefusedError, TouchedError, forecast, take
 
 
 def namespace(code: str) -> dict[str, Any]:

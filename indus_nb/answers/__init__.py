@@ -1,7 +1,0 @@
-"""Typed answers: what a model is asked to answer with, how that is checked, and the tool that it gives it by."""
-
-from indus_nb.answers.final import FinalAnswer
-from indus_nb.answers.kind import FRAME, AnswerKind, InvalidValueError
-from indus_nb.answers.kinds import answer_kind
-
-__all__ = ["FRAME", "AnswerKind", "FinalAnswer", "InvalidValueError", "answer_kind"]

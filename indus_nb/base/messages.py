@@ -1,0 +1,489 @@
+"""The messages of a session: content blocks, messages, usage, and the part of them that a model is sent."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+
+from indus_nb.base import late_models, light_models
+from indus_nb.base.late_models import Field, PrivateAttr, field_validator, model_serializer, model_validator
+from indus_nb.base.wire import JsonObject, WireModel, from_json
+
+if TYPE_CHECKING:
+    from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidatorFunctionWrapHandler
+
+REFUSED = "The model refused to answer."
+StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch: the time stamp of a message."""
+    return time.time_ns() // 1_000_000
+
+
+class TextContent(WireModel):
+    """Text of a user, a model or a tool."""
+
+    type: Literal["text"] = "text"
+    text: str
+    text_signature: str | None = None
+
+
+class UrlSource(WireModel):
+    """Where an image lies that is not sent along."""
+
+    type: Literal["url"] = "url"
+    url: str
+
+
+class ImageContent(WireModel):
+    """An image, either its bytes in base64 (``data`` and ``mime_type``) or the place it lies at (``source``).
+
+    Both spellings of the protocol are read; the flat one is written:
+
+    >>> ImageContent.model_validate(
+    ...     {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "aGk="}}
+    ... ).to_wire()
+    {'type': 'image', 'data': 'aGk=', 'mimeType': 'image/png'}
+    """
+
+    type: Literal["image"] = "image"
+    data: str | None = None
+    mime_type: str | None = None
+    source: UrlSource | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flatten(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        fields = cast("JsonObject", value)
+        source: object = fields.get("source")
+        if isinstance(source, dict) and cast("JsonObject", source).get("type") == "base64":
+            inner = cast("JsonObject", source)
+            rest = {key: item for key, item in fields.items() if key != "source"}
+            return {**rest, "data": inner.get("data"), "mimeType": inner.get("mediaType") or inner.get("media_type")}
+        return fields
+
+    @model_validator(mode="after")
+    def _complete(self) -> ImageContent:
+        if self.source is None and not (self.data and self.mime_type):
+            raise ValueError("an image needs data and mimeType, or a source with a url")
+        return self
+
+
+_MAX_NAME_CHARACTERS = 200
+_SIGNATURES = {
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+}
+"""How the bytes of each kind of image begin."""
+IMAGE_TYPES = tuple(_SIGNATURES)
+"""The MIME types of images that models accept."""
+
+
+def image_type(start: bytes) -> str | None:
+    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models accept.
+
+    >>> image_type(b"GIF89a......"), image_type(b"%PDF-1.7....")
+    ('image/gif', None)
+    """
+    return next((kind for kind, signature in _SIGNATURES.items() if signature.match(start)), None)
+
+
+def check_image(image: ImageContent) -> None:
+    """Raise ``ValueError`` for an image from outside that no model could be shown: it would spoil every request."""
+    if image.source is not None:
+        if not image.source.url.lower().startswith(("http://", "https://")):
+            raise ValueError("the url of an image must begin with http:// or https://")
+        return
+    kind = image.mime_type or ""
+    if kind not in IMAGE_TYPES:
+        raise ValueError(f"mimeType must be one of {', '.join(IMAGE_TYPES)}")
+    try:
+        data = base64.b64decode(image.data or "", validate=True)
+    except ValueError as error:
+        raise ValueError(f"data must be base64 ({error})") from error
+    if image_type(data[:12]) != kind:
+        raise ValueError(f"data is no {kind.removeprefix('image/')} image")
+
+
+class ThinkingContent(WireModel):
+    """A model's reasoning. ``redacted`` blocks carry no text, only the signature to send back."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    thinking_signature: str | None = None
+    redacted: bool | None = None
+
+
+class ToolCall(WireModel):
+    """A model's request to run a tool.
+
+    ``malformed`` holds the argument text as received when it was no JSON object; ``arguments`` is empty then.
+    """
+
+    type: Literal["toolCall"] = "toolCall"
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thought_signature: str | None = None
+    malformed: str | None = Field(default=None, exclude=True)
+
+
+UserBlock: TypeAlias = Annotated[TextContent | ImageContent, Field(discriminator="type")]
+AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, Field(discriminator="type")]
+
+
+class Cost(WireModel):
+    """What a request cost, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+    unknown: bool | None = None
+
+    def scaled(self, share: float, more: float = 0.0) -> Cost:
+        """Return the cost at a share of the prices, with something that is no token.
+
+        Args:
+            share: What each amount is multiplied by.
+            more: US dollars that are in the total alone.
+        """
+        if share == 1 and not more:
+            return self
+        amounts = {name: getattr(self, name) * share for name in _AMOUNTS}
+        return Cost(**{**amounts, "total": amounts["total"] + more}, unknown=self.unknown)
+
+
+class Usage(WireModel):
+    """The tokens of a request, and their price."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost = Field(default_factory=Cost)
+
+    def __add__(self, other: Usage) -> Usage:
+        """The usage of two requests together."""
+        cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
+        return Usage(
+            **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
+            cost=Cost(**cost, unknown=self.cost.unknown or other.cost.unknown),
+        )
+
+
+_AMOUNTS = ("input", "output", "cache_read", "cache_write", "total")
+
+
+class Attachment(WireModel):
+    """A file that was sent along with a message: its bytes in base64 (``content``), and the text that is in them.
+
+    An ``image`` is shown to the model as an image. Any other type is a document, of which the model is given the name
+    and the text: ``extracted_text``, or ``content`` where that is text already. ``preview`` is for front ends.
+    """
+
+    id: str = ""
+    type: str = "document"
+    file_name: str
+    mime_type: str = "application/octet-stream"
+    size: int = 0
+    content: str = ""
+    extracted_text: str | None = None
+    preview: str | None = None
+    _block: TextContent | ImageContent | None = PrivateAttr(default=None)
+
+    @model_serializer(mode="wrap")
+    def _with_absent(self, write: SerializerFunctionWrapHandler) -> JsonObject:
+        written: JsonObject = write(self)
+        return {**written, "extractedText": self.extracted_text, "preview": self.preview}
+
+    @property
+    def title(self) -> str:
+        """Its kind and name, on one line."""
+        kind = "Image" if self.type == "image" else "Document"
+        return f"[{kind}: {' '.join(self.file_name.split())[:_MAX_NAME_CHARACTERS]}]"
+
+    def block(self) -> TextContent | ImageContent:
+        """What a model is shown of it; raises ``ValueError`` when there is nothing that it could be shown."""
+        if self._block is None:  # every request of a conversation asks
+            self._block = self._made_block()
+        return self._block
+
+    def _made_block(self) -> TextContent | ImageContent:
+        if self.type == "image":
+            if not self.content:
+                raise ValueError("content is empty")
+            image = ImageContent(data=self.content, mime_type=self.mime_type)
+            check_image(image)
+            return image
+        return TextContent(text=f"{self.title}\n{self._text()}")
+
+    def _text(self) -> str:
+        if self.extracted_text:
+            return self.extracted_text
+        if not self.content:
+            raise ValueError("content and extractedText are empty")
+        try:
+            text = base64.b64decode(self.content, validate=True).decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        except ValueError as error:
+            raise ValueError(f"content must be base64 ({error})") from error
+        if "\0" in text:
+            raise ValueError("content is no text in UTF-8: send its text as extractedText")
+        return text
+
+
+class UserMessage(WireModel):
+    """A message of the user."""
+
+    role: Literal["user"] = "user"
+    content: str | list[UserBlock]
+    attachments: list[Attachment] | None = None
+    timestamp: int = Field(default_factory=now_ms)
+
+    @field_validator("attachments", mode="wrap")
+    @classmethod
+    def _tolerate(cls, value: Any, check: ValidatorFunctionWrapHandler) -> list[Attachment] | None:
+        try:
+            return check(value)
+        except late_models.ValidationError:
+            return None  # a file may hold anything there; the message is still readable
+
+    @property
+    def whole_content(self) -> str | list[UserBlock]:
+        """The content, and behind it what a model is shown of the attachments."""
+        if not self.attachments:
+            return self.content
+        own: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
+        return [*own, *map(_attached, self.attachments)]
+
+
+def _attached(attachment: Attachment) -> TextContent | ImageContent:
+    try:
+        return attachment.block()
+    except ValueError as error:
+        return TextContent(text=f"{attachment.title}\n(It cannot be shown: {error}.)")
+
+
+class AssistantMessage(WireModel):
+    """What a model answered, whole or, while it streams, so far."""
+
+    role: Literal["assistant"] = "assistant"
+    content: list[AssistantBlock]
+    api: str
+    provider: str
+    model: str
+    usage: Usage = Field(default_factory=Usage)
+    stop_reason: StopReason = "stop"
+    error_message: str | None = None
+    response_id: str | None = None
+    timestamp: int = Field(default_factory=now_ms)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the model declined to answer, in the words that providers give it."""
+        return self.stop_reason == "error" and (self.error_message or "").startswith(REFUSED)
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls, in the model's order."""
+        return [block for block in self.content if isinstance(block, ToolCall)]
+
+
+class ToolResultMessage(WireModel):
+    """What a tool answered. ``details`` is for front ends and never sent to a model."""
+
+    role: Literal["toolResult"] = "toolResult"
+    tool_call_id: str
+    tool_name: str
+    content: list[UserBlock]
+    details: Any = None
+    is_error: bool = False
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class BashExecutionMessage(WireModel):
+    """A shell command that the user ran, as opposed to a model's call of the bash tool."""
+
+    role: Literal["bashExecution"] = "bashExecution"
+    command: str
+    output: str
+    exit_code: int | None = None
+    cancelled: bool = False
+    truncated: bool = False
+    full_output_path: str | None = None
+    full_output_problem: str | None = None
+    exclude_from_context: bool | None = None
+    timestamp: int = Field(default_factory=now_ms)
+
+    @model_serializer(mode="wrap")
+    def _with_path(self, write: SerializerFunctionWrapHandler) -> JsonObject:
+        written: JsonObject = write(self)
+        written.setdefault("fullOutputPath", None)  # as the protocol's documents print it
+        return written
+
+
+class CustomMessage(WireModel):
+    """A message of an extension, shown to the model as the user's."""
+
+    role: Literal["custom"] = "custom"
+    custom_type: str
+    content: str | list[UserBlock]
+    display: bool = True
+    details: Any = None
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class BranchSummaryMessage(WireModel):
+    """The summary of a branch that was left; made while a session is read, never stored as a message."""
+
+    role: Literal["branchSummary"] = "branchSummary"
+    summary: str
+    from_id: str
+    timestamp: int = Field(default_factory=now_ms)
+
+
+class CompactionSummaryMessage(WireModel):
+    """The summary that stands for older messages; made while a session is read, never stored as a message."""
+
+    role: Literal["compactionSummary"] = "compactionSummary"
+    summary: str
+    tokens_before: int
+    timestamp: int = Field(default_factory=now_ms)
+
+
+Message: TypeAlias = Annotated[
+    UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+    | BashExecutionMessage
+    | CustomMessage
+    | BranchSummaryMessage
+    | CompactionSummaryMessage,
+    Field(discriminator="role"),
+]
+ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+@cache
+def _message_adapter() -> TypeAdapter[Message]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Message)
+
+
+def parse_message(value: JsonObject) -> Message:
+    """The message in a JSON object of a session file or a peer; raises ``pydantic.ValidationError``."""
+    if not late_models.is_loaded() and (made := light_models.taken(value, Message)) is not None:
+        return made
+    return _message_adapter().validate_python(value)
+
+
+def parse_message_json(value: bytes) -> Message:
+    """The message in JSON that is known to be valid; raises ``pydantic.ValidationError``."""
+    if not late_models.is_loaded() and (made := light_models.taken(from_json(value), Message)) is not None:
+        return made
+    return _message_adapter().validate_json(value)
+
+
+def text_of(content: str | Sequence[TextContent | ImageContent]) -> str:
+    """The text of a message's content, images left out."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextContent))
+
+
+def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
+    """The messages that a provider is sent.
+
+    Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
+    left out. Every tool call is followed by one result: one that never came (the process died) is replaced by a note,
+    and results of calls with the same id belong to them in their order.
+    """
+    shown: list[ModelMessage] = []
+    unanswered: list[ToolCall] = []  # in order: a server may give several the same id
+
+    def answer_missing() -> None:
+        shown.extend(
+            ToolResultMessage(
+                tool_call_id=call.id,
+                tool_name=call.name,
+                content=[TextContent(text="No result was recorded: the run ended before this call did.")],
+                is_error=True,
+            )
+            for call in unanswered
+        )
+        unanswered.clear()
+
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            answered = next((call for call in unanswered if call.id == message.tool_call_id), None)
+            if answered is not None:
+                unanswered = [call for call in unanswered if call is not answered]
+                shown.append(message)
+            continue
+        answer_missing()
+        if isinstance(message, AssistantMessage):
+            if message.stop_reason in ("error", "aborted"):
+                continue
+            shown.append(message)
+            unanswered += message.tool_calls
+        elif (spoken := _as_user(message)) is not None:
+            shown.append(spoken)
+    answer_missing()
+    return shown
+
+
+def _as_user(
+    message: UserMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage,
+) -> UserMessage | None:
+    match message:
+        case UserMessage():
+            if not message.attachments:
+                return message
+            return message.model_copy(update={"content": message.whole_content, "attachments": None})
+        case BashExecutionMessage():
+            if message.exclude_from_context:
+                return None
+            return UserMessage(content=_bash_text(message), timestamp=message.timestamp)
+        case CustomMessage():
+            return UserMessage(content=message.content, timestamp=message.timestamp)
+        case BranchSummaryMessage():
+            introduction = "This is a summary of a branch of the conversation that was left to continue here:"
+        case CompactionSummaryMessage():
+            introduction = "The conversation before this point was condensed into this summary:"
+    text = f"{introduction}\n\n<summary>\n{message.summary}\n</summary>"
+    return UserMessage(content=text, timestamp=message.timestamp)
+
+
+def _bash_text(message: BashExecutionMessage) -> str:
+    output = f"```\n{message.output}\n```" if message.output else "(no output)"
+    text = f"Ran `{message.command}`\n{output}"
+    if message.cancelled:
+        text += "\n\n(the command was cancelled)"
+    elif message.exit_code:
+        text += f"\n\nCommand exited with code {message.exit_code}"
+    if message.truncated and message.full_output_problem:
+        kept = f" What was kept of it: {message.full_output_path}" if message.full_output_path else ""
+        text += f"\n\n[Output truncated. The full output could not be kept: {message.full_output_problem}.{kept}]"
+    elif message.truncated and message.full_output_path:
+        text += f"\n\n[Output truncated. Full output: {message.full_output_path}]"
+    return text

@@ -1,0 +1,502 @@
+"""Summaries that replace a conversation's older part, or a branch that was left.
+
+Where to cut, what to ask the model and what a summary holds is decided here; ``Compactor`` decides when, and saves.
+Source of the numbers: one token is counted as four characters, an image 1200 tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import CompactionError
+from indus_nb.base.late_models import Field
+from indus_nb.base.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    text_of,
+)
+from indus_nb.base.streaming import StreamDone, StreamError
+from indus_nb.base.wire import JsonObject, WireModel, dump
+from indus_nb.core.loop.retry import RetrySettings
+from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
+from indus_nb.core.storage.entries import Entry
+from indus_nb.models import Context, Model, Provider, StreamOptions
+
+_CHARACTERS_PER_TOKEN = 4
+_IMAGE_CHARACTERS = 4800
+_MAX_RESULT_CHARACTERS = 2000
+_BRANCH_TOKENS = 2048
+_UNKNOWN_WINDOW = 128_000
+
+_SYSTEM_PROMPT = (
+    "You write summaries of conversations between a user and a coding agent. You are given a conversation as text: "
+    "do not continue it and do not answer what is asked in it. Write the summary alone."
+)
+_SECTIONS = """Write a summary from which another model can go on with the work. Use exactly these headings:
+
+## Goal
+What the user wants; several points if there are several.
+
+## Constraints and preferences
+What the user asked for or ruled out, or "(none)".
+
+## Progress
+### Done
+- [x] what is finished
+### In progress
+- [ ] what is being worked on
+### Blocked
+- what stands in the way, or "(none)"
+
+## Key decisions
+- **Decision**: its reason
+
+## Next steps
+1. what comes next, in order
+
+## Critical context
+- facts, names, paths and error messages that are needed to go on, or "(none)"
+
+Be brief. Keep paths, names of functions and error messages exactly as they are."""
+_UPDATE = (
+    "The summary below, in <previous-summary>, stands for what came before this conversation. Bring it up to date: "
+    "keep what still holds, add what is new, move what was finished to Done, and drop what no longer matters."
+)
+_TURN_HEAD = """This is the beginning of one long turn; its end is kept word for word. Summarise the beginning, so that
+the end can be understood. Use exactly these headings:
+
+## Request
+What the user asked for in this turn.
+
+## Early progress
+What was done and decided so far.
+
+## Context for the rest
+What one must know to understand the rest."""
+_BRANCH = """This branch of the conversation was left to go on from an earlier point. Summarise what was tried and found
+there."""
+_BRANCH_PREAMBLE = "The user explored another branch of this conversation before coming back here. What happened there:"
+_NO_HISTORY = "No earlier history."
+
+
+class CompactionResult(WireModel):
+    """What a compaction made.
+
+    ``first_kept_entry_id`` is where the conversation goes on word for word.
+    """
+
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: Any = None
+    usage: Usage | None = Field(default=None, exclude=True)
+
+
+# How long a context is
+
+
+def estimated_tokens(message: Message) -> int:
+    """About how many tokens a message has; images of the user are not counted."""
+    return estimated_text_tokens(_characters(message))
+
+
+def estimated_text_tokens(characters: int) -> int:
+    """About how many tokens that many characters are."""
+    return math.ceil(characters / _CHARACTERS_PER_TOKEN)
+
+
+def _characters(message: Message) -> int:
+    match message:
+        case AssistantMessage():
+            return sum(map(_block_characters, message.content))
+        case BashExecutionMessage():
+            return len(message.command) + len(message.output)
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return len(message.summary)
+        case UserMessage():
+            return len(text_of(message.whole_content))
+        case ToolResultMessage() | CustomMessage():
+            content = message.content
+            images = 0 if isinstance(content, str) else sum(isinstance(block, ImageContent) for block in content)
+            return len(text_of(content)) + images * _IMAGE_CHARACTERS
+
+
+def _block_characters(block: TextContent | ThinkingContent | ToolCall) -> int:
+    match block:
+        case TextContent():
+            return len(block.text)
+        case ThinkingContent():
+            return len(block.thinking)
+        case ToolCall():
+            return len(block.name) + len(dump(block.arguments))
+
+
+def is_good_answer(message: Message) -> bool:
+    """Whether it is an answer that neither failed nor was aborted."""
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+
+
+def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
+    """Return how many tokens a conversation has.
+
+    Its last good answer counted them; those after it are estimated.
+
+    Args:
+        uncounted: About how many more tokens an answer would have counted, if there is none.
+    """
+    tokens = 0
+    for message in newest_first:
+        if isinstance(message, AssistantMessage) and is_good_answer(message):
+            usage = message.usage
+            counted = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+            if counted:
+                return tokens + counted
+        tokens += estimated_tokens(message)
+    return tokens + uncounted
+
+
+# Where to cut
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a compaction will summarise.
+
+    ``turn_head`` is the beginning of a turn that is cut in two.
+    """
+
+    first_kept_entry_id: str
+    history: list[Message]
+    turn_head: list[Message]
+    tokens_before: int
+    previous_summary: str | None
+    files: FileNames
+
+
+def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: int) -> Preparation:
+    """Choose what of a conversation is kept and what becomes a summary.
+
+    Args:
+        settings: How many tokens are kept word for word.
+
+    Returns:
+        What is to be summarised, and the first entry that is kept.
+
+    Raises:
+        CompactionError: There is nothing to summarise.
+    """
+    if path and path[-1].type == "compaction":
+        raise CompactionError("The conversation was compacted just now; there is nothing new to summarise.")
+    previous, start = _previous_compaction(path)
+    cut = _cut(path, start, settings.keep_recent_tokens)
+    head = _turn_start(path, start, cut)
+    history = _messages(path[start : cut if head is None else head])
+    turn_head = [] if head is None else _messages(path[head:cut])
+    if not history and not turn_head:
+        raise CompactionError(
+            "There is too little to compact: all of the conversation is as recent as what is kept word for word "
+            f"({settings.keep_recent_tokens} tokens, setting compaction.keepRecentTokens)."
+        )
+    files = FileNames.of([*history, *turn_head])
+    if previous is not None and not (previous.data.get("fromHook") or previous.data.get("fromExtension")):
+        files.add_details(previous.data.get("details"))
+    return Preparation(
+        first_kept_entry_id=path[cut].id,
+        history=history,
+        turn_head=turn_head,
+        tokens_before=tokens_before,
+        previous_summary=None if previous is None else str(previous.data.get("summary") or "") or None,
+        files=files,
+    )
+
+
+def _previous_compaction(path: Sequence[Entry]) -> tuple[Entry | None, int]:
+    """The latest compaction, and where what it did not summarise begins."""
+    for index in reversed(range(len(path))):
+        if path[index].type == "compaction":
+            kept_id = path[index].data.get("firstKeptEntryId")
+            kept = next((number for number in range(index) if path[number].id == kept_id), index + 1)
+            return path[index], kept
+    return None, 0
+
+
+def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
+    """The index of the first entry that is kept."""
+    allowed = [index for index in range(start, len(path)) if _may_begin(path[index])]
+    if not allowed:
+        raise CompactionError("There is nothing to compact yet: nobody has said anything.")
+    cut = allowed[0]
+    kept = 0
+    for index in reversed(range(start, len(path))):
+        message = _message(path[index])
+        if message is None:
+            continue
+        kept += estimated_tokens(message)
+        if kept >= keep_tokens:
+            cut = next((place for place in allowed if place >= index), allowed[-1])
+            break
+    while cut > start and _message(path[cut - 1]) is None and path[cut - 1].type != "compaction":
+        cut -= 1
+    return cut
+
+
+def _may_begin(entry: Entry) -> bool:
+    message = _message(entry)
+    return message is not None and not isinstance(message, ToolResultMessage | CompactionSummaryMessage)
+
+
+def _turn_start(path: Sequence[Entry], start: int, cut: int) -> int | None:
+    """Where the turn begins that the cut goes through; ``None`` when the cut is at a turn's beginning."""
+    first = next((index for index in range(cut, len(path)) if _message(path[index]) is not None), cut)
+    for index in range(first, start - 1, -1):
+        if _begins_turn(path[index]):
+            return None if index == first else index
+    return None
+
+
+def _begins_turn(entry: Entry) -> bool:
+    return isinstance(_message(entry), UserMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage)
+
+
+def _message(entry: Entry) -> Message | None:
+    try:
+        return entry.message
+    except ValueError:
+        return None  # of a kind unknown here: no model is shown it, so no summary need speak of it
+
+
+def _messages(entries: Iterable[Entry]) -> list[Message]:
+    messages = (_message(entry) for entry in entries if entry.type != "compaction")
+    return [message for message in messages if message is not None]
+
+
+# Files that were touched
+
+
+@dataclass(slots=True)
+class FileNames:
+    """The files that a conversation read and changed, as first mentioned."""
+
+    read: dict[str, None] = field(default_factory=dict[str, None])
+    modified: dict[str, None] = field(default_factory=dict[str, None])
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> FileNames:
+        """The files that tool calls in ``messages`` name."""
+        files = cls()
+        for message in messages:
+            for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+                path = call.arguments.get("path")
+                if isinstance(path, str) and call.name in ("read", "write", "edit"):
+                    (files.read if call.name == "read" else files.modified)[path] = None
+        return files
+
+    def add_details(self, details: object) -> None:
+        """Add the files that an earlier summary's ``details`` name."""
+        if isinstance(details, dict):
+            stored = cast("JsonObject", details)
+            for key, names in (("readFiles", self.read), ("modifiedFiles", self.modified)):
+                listed: object = stored.get(key)
+                if isinstance(listed, list):
+                    names.update((name, None) for name in cast("list[object]", listed) if isinstance(name, str))
+
+    def details(self) -> JsonObject:
+        """What is stored with a summary."""
+        return {
+            "readFiles": [name for name in self.read if name not in self.modified],
+            "modifiedFiles": [*self.modified],
+        }
+
+    def blocks(self) -> str:
+        """What is put behind a summary; empty without files."""
+        details = self.details()
+        tagged = (("read-files", details["readFiles"]), ("modified-files", details["modifiedFiles"]))
+        return "".join("\n".join(("", "", f"<{tag}>", *names, f"</{tag}>")) for tag, names in tagged if names)
+
+
+# Asking for the summary
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """The model that writes summaries."""
+
+    model: Model
+    provider: Provider
+    options: Callable[[int], StreamOptions]
+    """The options of a request whose answer may have so many tokens."""
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    """A summary that fails for a reason that may pass is asked for again, as an answer is."""
+
+    async def compact(
+        self, preparation: Preparation, settings: CompactionSettings, instructions: str | None
+    ) -> CompactionResult:
+        """Summarise what was prepared.
+
+        Args:
+            preparation: What becomes the summary, see ``prepare``.
+            settings: How many tokens the summary may have.
+        """
+        focus = f"\n\nPay special attention to this: {instructions}" if instructions else ""
+        previous = preparation.previous_summary
+        update = f"\n\n{_UPDATE}\n\n<previous-summary>\n{previous}\n</previous-summary>" if previous else ""
+        usage = Usage()
+        history = previous or _NO_HISTORY
+        tasks: list[asyncio.Task[AssistantMessage]] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                if preparation.history:
+                    request = f"{_conversation(preparation.history)}{update}\n\n{_SECTIONS}{focus}"
+                    tasks.append(group.create_task(self._ask(request, int(0.8 * settings.reserve_tokens))))
+                if preparation.turn_head:
+                    request = f"{_conversation(preparation.turn_head)}\n\n{_TURN_HEAD}{focus}"
+                    tasks.append(group.create_task(self._ask(request, int(0.5 * settings.reserve_tokens))))
+        except BaseExceptionGroup as group:
+            failed, other = group.split(CompactionError)
+            if failed is None or other is not None:
+                raise
+            raise failed.exceptions[0] from None
+        answers = [task.result() for task in tasks]
+        for answer in answers:
+            usage = usage + answer.usage
+        if preparation.history:
+            history = answers[0].text
+        summary = history
+        if preparation.turn_head:
+            summary = f"{history}\n\n---\n\n**Turn Context (split turn):**\n\n{answers[-1].text}"
+        return CompactionResult(
+            summary=summary + preparation.files.blocks(),
+            first_kept_entry_id=preparation.first_kept_entry_id,
+            tokens_before=preparation.tokens_before,
+            details=preparation.files.details(),
+            usage=usage,
+        )
+
+    async def summarise_branch(
+        self,
+        entries: Sequence[Entry],
+        settings: BranchSummarySettings,
+        instructions: str | None = None,
+        *,
+        replace_instructions: bool = False,
+    ) -> tuple[str, JsonObject, Usage] | None:
+        """Summarise the entries of a branch that is left.
+
+        The newest ones count when not all fit.
+
+        Args:
+            replace_instructions: whether these are all that the model is given besides the entries.
+
+        Returns:
+            The summary, its details for the entry, and its price; ``None`` when there is nothing to summarise.
+        """
+        budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
+        files = FileNames()
+        messages: list[Message] = []
+        total = 0
+        for entry in reversed(entries):
+            message = _message(entry)
+            if isinstance(message, BranchSummaryMessage):
+                files.add_details(entry.data.get("details"))
+            if message is None or isinstance(message, ToolResultMessage):
+                continue
+            tokens = estimated_tokens(message)
+            is_summary = isinstance(message, BranchSummaryMessage | CompactionSummaryMessage)
+            if total + tokens > budget and not (is_summary and total < 0.9 * budget):
+                break
+            total += tokens
+            messages.append(message)
+        if not messages:
+            return None
+        messages.reverse()
+        files.add_details(FileNames.of(messages).details())
+        asked = instructions if instructions and replace_instructions else f"{_BRANCH}\n\n{_SECTIONS}"
+        if instructions and not replace_instructions:
+            asked += f"\n\nPay special attention to this: {instructions}"
+        answer = await self._ask(f"{_conversation(messages)}\n\n{asked}", _BRANCH_TOKENS)
+        return f"{_BRANCH_PREAMBLE}\n\n{answer.text}{files.blocks()}", files.details(), answer.usage
+
+    async def _ask(self, request: str, max_tokens: int) -> AssistantMessage:
+        context = Context(system_prompt=_SYSTEM_PROMPT, messages=[UserMessage(content=[TextContent(text=request)])])
+        answer = await self._answer(context, max_tokens)
+        attempt = 1
+        while (delay_ms := self.retry.delay_ms(answer, attempt)) is not None:
+            await asyncio.sleep(delay_ms / 1000)
+            answer = await self._answer(context, max_tokens)
+            attempt += 1
+        if answer.stop_reason in ("error", "aborted"):
+            message = answer.error_message or "no reason given"
+            reason = message.replace("; what had arrived is kept", "").rstrip(".")
+            raise CompactionError(f"Summarization failed: {reason}. The conversation is as it was.")
+        if not answer.text.strip():
+            raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")
+        return answer
+
+    async def _answer(self, context: Context, max_tokens: int) -> AssistantMessage:
+        async with aclosing(self.provider.stream(self.model, context, self.options(max_tokens))) as events:
+            async for event in events:
+                if isinstance(event, StreamDone):
+                    return event.message
+                if isinstance(event, StreamError):
+                    return event.error
+        raise CompactionError(
+            f"Summarization failed: the provider {self.model.provider} ended its answer without saying how it went. "
+            "The conversation is as it was."
+        )
+
+
+def _conversation(messages: Iterable[Message]) -> str:
+    """The messages as text that cannot be mistaken for a conversation to go on with."""
+    return (
+        "<conversation>\n" + "\n\n".join(line for message in messages for line in _lines(message)) + "\n</conversation>"
+    )
+
+
+def _lines(message: Message) -> Iterable[str]:
+    match message:
+        case UserMessage():
+            yield f"[User]: {text_of(message.whole_content)}"
+        case CustomMessage():
+            yield f"[User]: {text_of(message.content)}"
+        case AssistantMessage():
+            if thought := "\n".join(
+                b.thinking for b in message.content if isinstance(b, ThinkingContent) if b.thinking
+            ):
+                yield f"[Assistant thinking]: {thought}"
+            if message.text:
+                yield f"[Assistant]: {message.text}"
+            if calls := message.tool_calls:
+                yield f"[Assistant tool calls]: {'; '.join(map(_call, calls))}"
+        case ToolResultMessage():
+            yield f"[Tool result]: {_shortened(text_of(message.content))}"
+        case BashExecutionMessage():
+            yield f"[User]: Ran `{message.command}`\n{_shortened(message.output)}"
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            yield f"[Summary]: {message.summary}"
+
+
+def _call(call: ToolCall) -> str:
+    arguments = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
+    return f"{call.name}({arguments})"
+
+
+def _shortened(text: str) -> str:
+    return textcut.head(text, _MAX_RESULT_CHARACTERS, "\n[... {left} more characters]")

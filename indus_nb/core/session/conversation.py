@@ -1,0 +1,148 @@
+"""The messages of a session on the way to its leaf, as the model and a reader see them.
+
+What this module promises: messages of a file are parsed when they are first needed. Opening a long session, and sending
+its messages to a reader, does not wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from indus_nb.base.late_models import ConfigDict
+from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
+from indus_nb.base.wire import WireModel, collection_paused, dump
+from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
+from indus_nb.core.storage.entries import Entry
+from indus_nb.core.storage.format import StoredContext
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.models import Model
+from indus_nb.models.protocol import ToolSpec
+
+
+class ContextUsage(WireModel):
+    """How full a model's context is.
+
+    ``tokens`` is ``None`` between a compaction and the next answer.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    tokens: int | None
+    context_window: int
+    percent: float | None
+
+
+@lru_cache(maxsize=16)
+def _usage(tokens: int | None, window: int) -> ContextUsage:
+    percent = None if tokens is None else 100 * tokens / window
+    return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=percent)
+
+
+class TokenCount(WireModel):
+    """How many tokens the next request has.
+
+    ``is_exact`` is whether the model's server counted them; ``reason`` is why it did not, if they are estimated.
+    """
+
+    tokens: int
+    is_exact: bool
+    reason: str | None = None
+
+
+class Conversation:
+    """The messages that a session goes on from.
+
+    Args:
+        stored: where they are in the session file.
+    """
+
+    def __init__(self, stored: StoredContext) -> None:
+        self._stored = stored
+        self._messages: list[Message] | None = None
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them, oldest first: one list for as long as this object lives."""
+        if self._messages is None:
+            self._messages = self._read()
+        return self._messages
+
+    def _read(self) -> list[Message]:
+        with collection_paused():
+            return self._stored.messages()
+
+    def __len__(self) -> int:
+        return len(self._stored.entries) if self._messages is None else len(self._messages)
+
+    def reload(self, store: SessionStore) -> None:
+        """Go on from the leaf of ``store``."""
+        self._stored = store.context()
+        if self._messages is not None:
+            self._messages[:] = self._read()
+
+    def forget(self, answer: AssistantMessage) -> None:
+        """Go on without an answer that failed; the file keeps it."""
+        self.messages[:] = [message for message in self.messages if message is not answer]
+
+    def newest_first(self) -> Iterator[Message]:
+        """Return the messages backwards; each is parsed when the iterator comes to it."""
+        return self._stored.newest_first() if self._messages is None else reversed(self._messages)
+
+    @property
+    def last_answer(self) -> AssistantMessage | None:
+        """The newest answer, failed ones included."""
+        return next((message for message in self.newest_first() if isinstance(message, AssistantMessage)), None)
+
+    @property
+    def last_text(self) -> str | None:
+        """The text of the newest answer that has any content; ``None`` without one."""
+        for message in self.newest_first():
+            if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
+                return message.text
+        return None
+
+    def usage(self, model: Model) -> ContextUsage:
+        """How full the context of ``model`` is."""
+        window = model.context_window
+        if self._is_stale():
+            return _usage(None, window)
+        tokens = context_tokens(self.newest_first())
+        return _usage(tokens, window)
+
+    def to_json(self) -> bytes:
+        """The messages as a JSON array: as the file has them, until they are objects, which somebody may change."""
+        if self._messages is None:
+            return b"[%b]" % b",".join(filter(None, map(_as_sent, self._stored.entries)))
+        return dump(self._messages)
+
+    def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
+        """About how many tokens a request has; they are counted as far as an answer did that."""
+        offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
+        others = estimated_text_tokens(len(system_prompt) + len(offered))
+        if self._is_stale():
+            return others + sum(map(estimated_tokens, self.messages))
+        return context_tokens(self.newest_first(), others)
+
+    def _is_stale(self) -> bool:
+        """Whether no answer came since the latest compaction: tokens that were counted before it are meaningless."""
+        summary = self._first()
+        if not isinstance(summary, CompactionSummaryMessage):
+            return False
+        answer = self.last_answer
+        return answer is None or answer.timestamp <= summary.timestamp
+
+    def _first(self) -> Message | None:
+        if self._messages is None and self._stored.entries and self._stored.entries[0].type != "compaction":
+            return None  # a summary comes first, if there is one
+        return next(iter(self.messages), None)
+
+
+def _as_sent(entry: Entry) -> bytes | None:
+    if (written := entry.message_json()) is not None:
+        return written
+    try:
+        message = entry.message
+    except ValueError:
+        return None
+    return None if message is None else dump(message)

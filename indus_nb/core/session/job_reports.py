@@ -1,0 +1,91 @@
+"""How the model of a session learns that a job has ended: in its run, or by a turn of its own.
+
+What this module promises: the model is told once. While a run goes on it is told when that would end, and the run
+goes on. While the session is idle, a message begins a run, unless nobody is there to see it, the settings do not want
+it, or the user has stopped the job or the run: then it is told with the next prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from indus_nb.base.errors import IndusError
+from indus_nb.base.events import JobUpdate
+from indus_nb.base.messages import AssistantMessage, CustomMessage, ImageContent, TextContent
+from indus_nb.core.loop.watchers import RunWatcher
+from indus_nb.core.session.session import AgentSession
+from indus_nb.models.cassettes.environment import is_in_use
+from indus_nb.tools.jobs import Job, Jobs, end_of
+
+JOB_MESSAGE = "job"
+"""The type of the messages."""
+
+
+def reported_jobs(after: float) -> ReportedJobs | None:
+    """Make what holds a session's jobs.
+
+    Returns ``None`` where every call is waited for.
+
+    Args:
+        after: Seconds after which a call goes on as a job; ``0`` for never.
+    """
+    # When a call goes on as a job depends on time, of which nothing may be in a recorded conversation.
+    return ReportedJobs(after) if after and not is_in_use() else None
+
+
+class ReportedJobs(Jobs):
+    """Jobs whose end the model of a session is told of."""
+
+    def attach(self, session: AgentSession, starts_turn: Callable[[], bool]) -> None:
+        """Have the model of a session told.
+
+        Args:
+            starts_turn: Whether the settings want it told while it is idle.
+        """
+        reports = _JobReports(session, self, starts_turn)
+        self.on_change = reports.on_change
+        self.on_end = reports.on_end
+        session.watchers.append(reports)
+
+
+class _JobReports(RunWatcher):
+    def __init__(self, session: AgentSession, jobs: Jobs, starts_turn: Callable[[], bool]) -> None:
+        self._session = session
+        self._jobs = jobs
+        self._starts_turn = starts_turn
+
+    async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
+        """Tell of the jobs that have ended meanwhile, unless the run has failed."""
+        if answer.stop_reason != "stop":
+            return ()
+        return [_message(job) for job in self._jobs.untold()]
+
+    async def on_change(self, job: Job) -> None:
+        """Publish that a job begins or has ended."""
+        if not self._session.closed:
+            await self._session.emit(JobUpdate(job=job.info()))
+
+    async def on_end(self, job: Job) -> None:
+        """Tell of a job once the session is idle, if the run has not done so by then."""
+        session = self._session
+        stopped_until_then = session.turns.ticket
+        await session.wait_until_idle()
+        if job.told or session.closed:
+            return
+        job.told = True
+        message = _message(job)
+        if job.by_user or session.turns.aborted_since(stopped_until_then) or not self._wants_turn():
+            session.queues.keep_for_next_prompt(message)
+            return
+        try:
+            await session.send_message(message, trigger_turn=True, deliver_as="followUp")
+        except IndusError:  # it was aborted before it began, or there is no model by now
+            session.queues.keep_for_next_prompt(message)
+
+    def _wants_turn(self) -> bool:
+        return self._starts_turn() and self._jobs.starts_turn() and self._session.model is not None
+
+
+def _message(job: Job) -> CustomMessage:
+    content: list[TextContent | ImageContent] = [TextContent(text=end_of(job)), *job.images]
+    return CustomMessage(custom_type=JOB_MESSAGE, content=content, display=True, details={"job": job.details()})

@@ -1,0 +1,103 @@
+"""What the parts of one session share: its settings, store, conversation, model, hooks, and the run that goes on.
+
+What this module promises: each value is kept here and nowhere else. Parts read it when they need it and keep no copies,
+for a session's store, conversation, model and hooks are replaced while it lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from indus_nb.base.messages import AssistantMessage, Message, ThinkingLevel
+from indus_nb.core.loop import InterruptMode, Run, ToolExecution
+from indus_nb.core.loop.retry import RetrySettings
+from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
+from indus_nb.core.session.conversation import Conversation
+from indus_nb.core.session.hooks import SessionHooks
+from indus_nb.core.storage.store import SessionStore
+from indus_nb.models import Model, Provider
+from indus_nb.models.registry import ModelRegistry, ScopedModel
+from indus_nb.safety.effects import EffectKind
+from indus_nb.safety.policy import ApproveMode, Decision
+from indus_nb.safety.vault import Vault
+from indus_nb.tools import Shell
+
+if TYPE_CHECKING:
+    from indus_nb.core.limits import Payer
+    from indus_nb.tools.jobs import Jobs
+
+SandboxMode = Literal["off", "workspace", "read-only"]
+
+
+@dataclass(slots=True)
+class SessionSettings:
+    """How a session behaves; each may be changed while it lives."""
+
+    thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+    tool_execution: ToolExecution = "auto"
+    interrupt_mode: InterruptMode = "immediate"
+    shell: Shell = field(default_factory=Shell)
+    retry: RetrySettings = field(default_factory=RetrySettings)
+    compaction: CompactionSettings = field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
+    cycled_models: Sequence[ScopedModel] | None = None
+    resize_images: bool = True
+    """Whether images that are too large for a model are scaled; otherwise they are rejected."""
+    approve: ApproveMode = "never"
+    effects: Mapping[EffectKind, Decision] = field(default_factory=dict["EffectKind", "Decision"])
+    """What becomes of kinds of effects, where that is not as the mode of ``approve`` has it."""
+    sandbox: SandboxMode = "off"
+    """What confines the session's programs. Chosen at its start: changing it here has no effect."""
+    vault: Vault = field(default_factory=Vault)
+    """Knows secrets, and keeps them out of messages and of tools' outputs."""
+    jobs: Jobs | None = None
+    """The tool calls that go on in the background; without it every call is waited for."""
+    max_cost: float | None = None
+    """US dollars that the session may spend from its start on. Chosen at its start: changing it here has no effect."""
+    max_turns: int | None = None
+    """How many answers a prompt may have; ``None`` for no limit."""
+    timeout: float | None = None
+    """For how many seconds a prompt may be worked on; ``None`` for no limit."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The values that the parts of a session share."""
+
+    settings: SessionSettings
+    registry: ModelRegistry
+    store: SessionStore
+    conversation: Conversation
+    model: Model | None
+    thinking_level: ThinkingLevel
+    hooks: SessionHooks = field(default_factory=SessionHooks)
+    run: Run | None = None
+    """The run that goes on, waits between attempts included."""
+    problems: list[str] = field(default_factory=list[str])
+    """Sentences for the user about what is wrong with settings, files and models."""
+    _payer: Payer | None = field(default=None, init=False)
+
+    @property
+    def payer(self) -> Payer:
+        """What pays for every request of the session."""
+        if self._payer is None:
+            from indus_nb.core.limits import Budget, Payer  # with the first request, or what prepares it
+
+            self._payer = Payer(Budget(self.settings.max_cost, of_session=True))
+        return self._payer
+
+    def provider_of(self, model: Model) -> Provider:
+        """Return what reaches ``model``, where each request is paid for; raises as ``ModelRegistry.provider_of``."""
+        return self.payer.provider_for(self.registry.provider_of(model))
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation, oldest message first."""
+        return self.conversation.messages
+
+    @property
+    def last_answer(self) -> AssistantMessage | None:
+        """The newest answer, failed ones included."""
+        return self.conversation.last_answer

@@ -1,0 +1,114 @@
+"""What a session amounts to: messages, tool calls, tokens and cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from pydantic import Field, ValidationError
+
+from indus_nb.base.messages import Usage
+from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.core.storage.entries import Entry
+
+
+class TokenCounts(WireModel):
+    """Tokens by kind."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total: int = 0
+
+
+class SessionStats(WireModel):
+    """Counts of a whole session, all branches and what was compacted included.
+
+    ``cost`` is in US dollars; ``cost_unknown`` is true if it lacks requests whose price is unknown.
+    """
+
+    user_messages: int = 0
+    assistant_messages: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    total_messages: int = 0
+    tokens: TokenCounts = Field(default_factory=TokenCounts)
+    cost: float = 0
+    cost_unknown: bool | None = None
+
+
+class Tally:
+    """What the entries of one session amount to. Each is counted once, however often it is asked."""
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self._roles: dict[str, int] = {}
+        self._tool_calls = 0
+        self._tokens = TokenCounts()
+        self._cost = 0.0
+        self._unknown: bool | None = None
+
+    def stats(self, entries: Sequence[Entry]) -> SessionStats:
+        """Return the counts of all entries, to which some may have been appended since the last time.
+
+        Summaries count with what they cost.
+        """
+        for entry in entries[self._counted :]:
+            self._count(entry)
+        self._counted = len(entries)
+        return SessionStats(
+            user_messages=self._roles.get("user", 0),
+            assistant_messages=self._roles.get("assistant", 0),
+            tool_calls=self._tool_calls,
+            tool_results=self._roles.get("toolResult", 0),
+            total_messages=sum(self._roles.values()),
+            tokens=self._tokens.model_copy(),
+            cost=self._cost,
+            cost_unknown=self._unknown,
+        )
+
+    def _count(self, entry: Entry) -> None:
+        data = entry.data
+        raw: object = data.get("message") if entry.type == "message" else None
+        message = cast("JsonObject", raw) if isinstance(raw, dict) else {}
+        if entry.type == "message":
+            role = str(message.get("role"))
+            self._roles[role] = self._roles.get(role, 0) + 1
+            content: object = message.get("content")
+            if role == "assistant" and isinstance(content, list):
+                self._tool_calls += sum(map(_is_tool_call, cast("list[object]", content)))
+        if (usage := usage_of(entry)) is not None:
+            self._pay(usage)
+
+    def _pay(self, usage: Usage) -> None:
+        tokens = self._tokens
+        tokens.input += usage.input
+        tokens.output += usage.output
+        tokens.cache_read += usage.cache_read
+        tokens.cache_write += usage.cache_write
+        tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
+        self._cost += usage.cost.total
+        self._unknown = self._unknown or usage.cost.unknown
+
+
+def session_stats(entries: Sequence[Entry]) -> SessionStats:
+    """Count ``entries`` once; ``AgentSession.stats`` does so for a session that grows."""
+    return Tally().stats(entries)
+
+
+def usage_of(entry: Entry) -> Usage | None:
+    """Return what an entry says that requests have used; ``None`` if it says nothing that can be read.
+
+    Answers, summaries and what sub-agents have done say it.
+    """
+    raw: object = entry.data.get("message") if entry.type == "message" else entry.data
+    paid = cast("JsonObject", raw).get("usage") or entry.data.get("usage") if isinstance(raw, dict) else None
+    try:
+        return Usage.model_validate(paid) if paid else None
+    except ValidationError:  # of a shape unknown here
+        return None
+
+
+def _is_tool_call(block: object) -> bool:
+    return isinstance(block, dict) and cast("JsonObject", block).get("type") == "toolCall"

@@ -1,0 +1,62 @@
+"""What programs that own a terminal can show, and this one cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from indus_nb.base.wire import JsonObject
+
+
+class TerminalUi:
+    """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
+
+    async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
+        """Show a component of one's own in the terminal; here nothing is shown."""
+
+    def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
+        """Without effect, as the other setters here."""
+
+    set_header = set_editor_component = set_footer
+
+    def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
+        """Without effect."""
+
+    set_tools_expanded = set_working_visible
+
+    def set_working_indicator(self, options: Any = None) -> None:
+        """Without effect."""
+
+    set_hidden_thinking_label = set_working_indicator
+
+    def add_autocomplete_provider(self, factory: Callable[..., Any]) -> None:
+        """Without effect; commands have ``complete``."""
+
+    def on_terminal_input(self, _handler: Callable[..., Any]) -> Callable[[], None]:
+        """Never call it; returns what would end that."""
+        return lambda: None
+
+    def get_editor_text(self) -> str:
+        """Always empty: no front end reports what the user is writing."""
+        return ""
+
+    def get_tools_expanded(self) -> bool:
+        """Always false."""
+        return False
+
+    @property
+    def theme(self) -> None:
+        """There are no themes."""
+
+    def get_all_themes(self) -> list[JsonObject]:
+        """Always empty."""
+        return []
+
+    def get_theme(self, name: str) -> None:
+        """Always ``None``."""
+
+    def set_theme(self, _theme: Any) -> JsonObject:
+        """Return that it cannot be done."""
+        return {"success": False, "error": f"Theme switching not supported in {self._place}"}
+
+    _place = "this interface"

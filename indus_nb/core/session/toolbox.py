@@ -1,0 +1,169 @@
+"""The tools of a session, and what else depends on the directory that it works in: resources and system prompt.
+
+What this module promises:
+
+- The model is offered the chosen tools, or else the usual ones: those of the equipment, of extensions, and lent ones.
+- A change counts from the next request on, also in a run that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.state import SessionState
+from indus_nb.models.apis.tool_schemas import check_tools
+from indus_nb.tools.tool import JOB, Tool
+
+if TYPE_CHECKING:
+    from indus_nb.core.resources.loading import Resources
+
+
+class Equipment:
+    """What depends on the directory that a session works in.
+
+    Args:
+        make_tools: makes the session's own tools, by name; called when they are first needed.
+        active: the names of those that are offered unless others are chosen.
+        load_resources: finds the user's resources, given more places to look for skills and for prompt templates;
+            called when resources are first needed.
+        write_prompt: returns the system prompt for the tools that are offered.
+    """
+
+    def __init__(
+        self,
+        make_tools: Callable[[], Mapping[str, Tool]],
+        active: Sequence[str],
+        load_resources: Callable[[Sequence[str], Sequence[str]], Resources],
+        write_prompt: Callable[[Iterable[Tool], Resources], str],
+    ) -> None:
+        self._make_tools = make_tools
+        self.active = active
+        self._load_resources = load_resources
+        self._write_prompt = write_prompt
+        self._places: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self._resources: Resources | None = None
+
+    @cached_property
+    def tools(self) -> Mapping[str, Tool]:
+        """The session's own tools, by name."""
+        return self._make_tools()
+
+    @property
+    def resources(self) -> Resources:
+        """The user's skills, prompt templates and context files."""
+        if self._resources is None:
+            self._resources = self._load_resources(*self._places)
+        return self._resources
+
+    def look_again(self, skills: Sequence[str], prompts: Sequence[str]) -> None:
+        """Find the resources anew, in more places."""
+        self._places = skills, prompts
+        self._resources = None
+
+    def system_prompt(self, tools: Iterable[Tool]) -> str:
+        """Return the system prompt for a model that is offered ``tools``."""
+        return self._write_prompt(tools, self.resources)
+
+
+class Toolbox:
+    """Knows the tools of one session, and which of them the model is offered.
+
+    Args:
+        equipment: what depends on its working directory; replaced with another directory.
+    """
+
+    def __init__(self, state: SessionState, equipment: Equipment) -> None:
+        self.equipment = equipment
+        self._state = state
+        self._lent: Mapping[str, Tool] = {}
+        self._chosen: Sequence[str] | None = None
+        self._excluded: frozenset[str] = frozenset()
+        self._final: Tool | None = None
+
+    @property
+    def all(self) -> dict[str, Tool]:
+        """The tools that could be offered.
+
+        They are the session's own, those of extensions, and those lent.
+        """
+        final = {} if self._final is None else {self._final.spec.name: self._final}
+        found = {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
+        return {name: tool for name, tool in found.items() if name not in self._excluded} | final
+
+    @property
+    def active(self) -> dict[str, Tool]:
+        """The tools that the model is offered."""
+        everything = self.all
+        usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
+        names = self._chosen if self._chosen is not None else usual
+        active = {name: everything[name] for name in names if name in everything}
+        if JOB in everything and any(getattr(tool, "starts_jobs", False) for tool in active.values()):
+            active.setdefault(JOB, everything[JOB])
+        if self._final is not None:
+            active[self._final.spec.name] = self._final
+        return active
+
+    @property
+    def chosen(self) -> Sequence[str] | None:
+        """The names of the chosen tools; ``None`` for the usual ones."""
+        return self._chosen
+
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt with the active tools."""
+        return self._state.settings.vault.hide(self.equipment.system_prompt(self.active.values()))
+
+    def exclude(self, names: Sequence[str]) -> None:
+        """Never offer tools of these names, whoever brings them."""
+        self._excluded = frozenset(names)
+        self.refresh()
+
+    def choose(self, names: Sequence[str] | None) -> None:
+        """Offer only these tools from the next request on, with ``None`` the usual ones.
+
+        Unknown names are ignored.
+        """
+        self._chosen = names
+        self.refresh()
+
+    def lend(self, lent: Iterable[Tool]) -> None:
+        """Offer these tools besides the session's own from the next request on.
+
+        They replace those lent before.
+
+        Raises:
+            UsageError: A name is used twice or is one of the session's own tools', or an API would reject a tool;
+                nothing has changed then.
+        """
+        specs = [(tool.spec, tool) for tool in lent]
+        check_tools(spec for spec, _ in specs)
+        tools = {spec.name: tool for spec, tool in specs}
+        if in_use := [name for name in tools if name in self.equipment.tools]:
+            raise UsageError(f"The session has a tool named {', '.join(in_use)} of its own. Choose another name.")
+        self._lent = tools
+        self.refresh()
+
+    def end_with(self, tool: Tool | None) -> None:
+        """Offer a tool that ends the run besides all others, whatever is chosen; with ``None`` no more."""
+        self._final = tool
+
+    def refresh(self) -> None:
+        """Offer the current tools to the active run, from its next request on."""
+        if self._state.run is not None:
+            self._state.run.tools = self.active
+
+    def list_commands(self) -> list[JsonObject]:
+        """List what may be prompted as ``/name``: commands of extensions, prompt templates and skills."""
+        listed = self._state.hooks.list_commands()
+        resources = self.equipment.resources
+        found = [(each.name, each.description, "prompt", each.path, each.scope) for each in resources.templates]
+        found += [(f"skill:{each.name}", each.description, "skill", each.path, each.scope) for each in resources.skills]
+        for name, description, source, path, scope in found:
+            info = {"path": str(path), "source": source, "scope": scope, "origin": "top-level"}
+            command: JsonObject = {"name": name, "description": description, "source": source, "path": str(path)}
+            listed.append({**command, "sourceInfo": info})
+        return listed

@@ -1,0 +1,496 @@
+"""One session file on disk: reading its header, locking it, and adding lines so that nothing is torn or interleaved."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import socket
+import stat
+import sys
+import zlib
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, Self
+from weakref import WeakSet
+
+from indus_nb.base.errors import SessionFileError, SessionLockedError, SessionNotFoundError, SessionPlaceError
+from indus_nb.base.files import make_private_directory, write_atomically
+from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.core.storage.format import find_header
+
+_SHORTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
+"""Failures that say nothing about the place: what did not work may work later."""
+_HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, whatever follows
+
+
+def read_header(path: Path) -> JsonObject:
+    """The header of the session file at ``path``.
+
+    No more than its first lines are read.
+
+    Raises ``SessionNotFoundError`` when nothing is there and ``SessionFileError`` when it is no session.
+    """
+    file, header = open_session(path)
+    file.close()
+    return header
+
+
+def read_session(path: Path) -> bytes:
+    """All that the session file at ``path`` holds; raises as ``read_header`` does."""
+    file, _ = open_session(path)
+    with file:
+        return _rest(file, path)
+
+
+def open_session(path: Path) -> tuple[BinaryIO, JsonObject]:
+    """The session file at ``path``, at its beginning, and its header; raises as ``read_header`` does."""
+    try:
+        _check_regular(path)
+        file = path.open("rb")
+    except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
+        raise _nothing_there(path) from error
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+    return file, _header_of(file, path)
+
+
+def _check_regular(path: Path) -> os.stat_result:
+    """Refuse pipes and devices, for opening one may wait forever."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
+    return found
+
+
+def _nothing_there(path: Path) -> SessionNotFoundError:
+    return SessionNotFoundError(path, "there is no such session file. Check the path, or start a new one")
+
+
+def _header_of(file: BinaryIO, path: Path) -> JsonObject:
+    """The header of a file, which is back at its beginning then; one that is no session is closed."""
+    header: JsonObject | None = None
+    try:
+        header = find_header(iter(lambda: file.readline(_HEADER_LIMIT), b""))
+        file.seek(0)  # mostly within the buffer, so that nothing is read twice
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+    finally:
+        if header is None:
+            file.close()
+    if header is None:
+        raise SessionFileError(
+            path, "this is no session file, for it does not begin with a session header. It is left as it is"
+        )
+    return header
+
+
+def _rest(file: BinaryIO, path: Path) -> bytes:
+    try:
+        return file.read()
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
+
+
+class WriterLock:
+    """The right to write to one session file.
+
+    One process holds it, and one object in that.
+
+    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems do not
+    let a locked first byte be read). The operating system drops the lock when its owner dies. Where it has no locks,
+    ``warning`` is set and no other program is kept out.
+
+    Raises ``SessionLockedError`` when another program holds it, and ``SessionFileError`` when no lock file can be made.
+    """
+
+    def __init__(self, session_file: Path) -> None:
+        self.warning: str | None = None
+        self._path = session_file.with_name(f".{session_file.name}.lock")
+        self._file: io.FileIO | None = self._acquire(session_file)
+        _held.add(self)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process is still the owner; a forked child is not."""
+        return self._file is not None
+
+    def _acquire(self, session_file: Path) -> io.FileIO:
+        while True:
+            try:
+                file = _open(self._path, os.O_RDWR | os.O_CREAT)
+            except OSError as error:
+                raise _no_place(
+                    session_file,
+                    f"it cannot be locked for writing: {self._path.name} cannot be opened there ({_reason(error)}). "
+                    "Make the directory writable, or keep the session elsewhere",
+                    error,
+                ) from error
+            try:
+                if self._lock(file, session_file):
+                    return file
+            except BaseException:
+                file.close()
+                raise
+            file.close()
+
+    def _lock(self, file: io.FileIO, session_file: Path) -> bool:
+        try:
+            locked = _try_to_lock(file.fileno())
+        except OSError as error:
+            self.warning = (
+                f"this file system offers no locks ({_reason(error)}), so nothing keeps another "
+                "program from writing to this session at the same time. Open it only once."
+            )
+            return True
+        if not locked:
+            raise SessionLockedError(session_file, _read_owner(file))
+        if _identity(os.fstat(file.fileno())) != _identity_at(self._path):
+            return False  # its last owner removed the file after it was opened here: such a lock guards nothing
+        with suppress(OSError):  # a full disk: the lock holds all the same, only its owner goes unnamed
+            file.truncate(0)
+            file.write(f"\n{_own_name()}\n".encode())
+        return True
+
+    def release(self) -> None:
+        """Let the next writer in; does nothing the second time."""
+        file, self._file = self._file, None
+        _held.discard(self)
+        if file is None:
+            return
+        with suppress(OSError):  # systems that cannot remove an open file keep it, which does no harm
+            if _identity(os.fstat(file.fileno())) == _identity_at(self._path):
+                self._path.unlink()
+        file.close()
+
+    def drop_in_child(self) -> None:
+        """Close this process's copy of a lock that its parent holds, so that the lock ends with the parent."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+_held: WeakSet[WriterLock] = WeakSet()
+
+
+def _drop_inherited() -> None:
+    for lock in tuple(_held):
+        lock.drop_in_child()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_drop_inherited)
+
+
+def _try_to_lock(descriptor: int) -> bool:
+    """Lock a file as filelock does, which takes longer to import than most sessions to be read."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # systems do not agree on how to say that another one has it
+        return False
+    return True
+
+
+def _own_name() -> str:
+    script = Path(sys.argv[0] if sys.argv else "")
+    program = script.parent.name if script.name == "__main__.py" else script.name
+    name = (
+        f"{program if program not in ('', '-c', '-m') else 'python'} (process {os.getpid()} on {socket.gethostname()})"
+    )
+    return clean_text(name)
+
+
+def _read_owner(file: io.FileIO) -> str:
+    try:
+        file.seek(1)
+        text = (file.read(500) or b"").decode(errors="replace")
+    except OSError:
+        text = ""
+    name = "".join(letter for letter in text.partition("\n")[0] if letter.isprintable())
+    return f"this process: {name}" if name == _own_name() else name or "another process"
+
+
+class SessionFile:
+    """One writer's hold on a session file.
+
+    The file is locked, open for appending, and watched for writes by others.
+
+    ``open`` and ``create`` raise ``SessionLockedError`` and ``SessionFileError``, and leave nothing locked then.
+    """
+
+    def __init__(
+        self, path: Path, lock: WriterLock, file: io.FileIO, reader: io.BufferedReader[io.FileIO] | None = None
+    ) -> None:
+        self.path = path
+        self._lock = lock
+        self._file = file
+        self._reader = reader  # holds what was read already to find the header
+        found = os.fstat(file.fileno())
+        self._identity = _identity(found)
+        self._size = found.st_size
+        self._changed = found.st_mtime_ns
+        self._checksum = self._checksum_of_lines = 0  # of what was read or written here; of whole lines in that
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Lock the existing file at ``path``, which must begin with a session header."""
+        reader, header_state = _open_for_writing(path)
+        lock: WriterLock | None = None
+        try:
+            path = path.resolve()
+            lock = WriterLock(path)
+            if header_state != _state_at(path):  # it was changed before it was locked
+                reader.close()
+                reader, _ = _open_for_writing(path)
+            return cls(path, lock, reader.raw, reader)
+        except BaseException:
+            reader.close()
+            if lock is not None:
+                lock.release()
+            raise
+
+    @classmethod
+    def create(cls, path: Path, content: bytes, *, lasting: bool = True) -> Self:
+        """Create a file that only its owner can read, with its first content.
+
+        Args:
+            path: Where; the directory is made if need be.
+            content: Whole lines. They are in the file, or there is no file.
+            lasting: Whether they shall also survive a power cut; this waits for the disk.
+
+        Raises:
+            SessionPlaceError: It can never be made there.
+            SessionFileError: It cannot be made.
+        """
+        try:
+            make_private_directory(path.parent)
+        except OSError as error:
+            raise _no_place(path, f"its directory cannot be made ({_reason(error)})", error) from error
+        lock = WriterLock(path)
+        try:
+            file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            try:
+                created = cls(path, lock, file)
+                created.append(content, lasting=lasting)
+                if lasting:
+                    _sync_directory(path.parent)
+            except BaseException:
+                file.close()
+                path.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            lock.release()
+            raise _no_place(path, f"the session file cannot be made ({_reason(error)})", error) from error
+        except BaseException:
+            lock.release()
+            raise
+        return created
+
+    @property
+    def warning(self) -> str | None:
+        """What is wrong with the lock, if anything."""
+        return self._lock.warning
+
+    def read(self) -> bytes:
+        """All that the file holds."""
+        content = self._content()
+        self._size = len(content)
+        ends = content.rfind(b"\n") + 1
+        self._checksum_of_lines = zlib.crc32(memoryview(content)[:ends])
+        self._checksum = zlib.crc32(memoryview(content)[ends:], self._checksum_of_lines)
+        return content
+
+    def _content(self) -> bytes:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            self._file.seek(0)
+            reader = io.BufferedReader(self._file)
+        try:
+            return _rest(reader, self.path)
+        finally:
+            reader.detach()
+
+    def append(self, content: bytes, *, lasting: bool = False) -> None:
+        """Write ``content`` at the end: wholly, or not at all.
+
+        Args:
+            lasting: whether they, and all before them, shall also survive a power cut; this waits for the disk
+
+        Raises:
+            SessionFileError: it could not be written, or another program changed the file meanwhile
+        """
+        self._check_ours()
+        before = self._size
+        try:
+            _write(self._file, content)
+            if lasting:
+                _sync(self._file.fileno())
+        except BaseException as error:
+            # An interrupt may come between a write and its notice as well, so the cut does not depend on the error.
+            with suppress(OSError):  # the next opening sets a torn line aside, the next append sees the wrong size
+                self._file.truncate(before)
+            if isinstance(error, OSError):
+                raise SessionFileError(
+                    self.path, f"nothing was added to the session ({_reason(error)}). What the file held is still there"
+                ) from error
+            raise
+        self._size = before + len(content)
+        self._changed = os.fstat(self._file.fileno()).st_mtime_ns
+        self._checksum = zlib.crc32(content, self._checksum)
+
+    def set_aside(self, torn: bytes) -> Path:
+        """Cut ``torn`` off the file's end and keep it in a new file next to it.
+
+        Returns that file's path.
+        """
+        self._check_ours()
+        candidates = (self.path.with_name(f"{self.path.name}.torn-{number}") for number in count(1))
+        kept = next(path for path in candidates if not path.exists())
+        try:
+            with _open(kept, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:
+                _write(file, torn)
+                os.fsync(file.fileno())
+            self._file.truncate(self._size - len(torn))
+            self._changed = os.fstat(self._file.fileno()).st_mtime_ns
+        except OSError as error:
+            with suppress(OSError):  # the same disk refuses, and the line is still in the session file
+                kept.unlink(missing_ok=True)
+            raise SessionFileError(
+                self.path, f"its last line is torn and cannot be set aside in {kept.name} ({_reason(error)})"
+            ) from error
+        self._size -= len(torn)
+        self._checksum = self._checksum_of_lines
+        return kept
+
+    def replace(self, content: bytes) -> None:
+        """Replace the content of the file in one step: all of it or nothing."""
+        self._check_ours()
+        try:
+            write_atomically(self.path, content, sync=True, exclusive=True)
+            file = _open(self.path, os.O_RDWR | os.O_APPEND)
+        except OSError as error:
+            raise SessionFileError(self.path, f"the file cannot be rewritten ({_reason(error)})") from error
+        self._file.close()
+        self._file = file
+        found = os.fstat(self._file.fileno())
+        self._identity, self._changed = _identity(found), found.st_mtime_ns
+        self._size = len(content)
+        self._checksum = zlib.crc32(content)
+
+    def close(self) -> None:
+        """Release the lock; does nothing the second time."""
+        try:
+            self._file.close()
+        finally:
+            self._lock.release()
+
+    def is_ours(self) -> bool:
+        """Whether the file is still there, and no other program wrote to it."""
+        try:
+            self._check_ours()
+        except SessionFileError:
+            return False
+        return True
+
+    def _check_ours(self) -> None:
+        if not self._lock.held:
+            raise SessionFileError(self.path, "the session belongs to the parent of this process. Open it there")
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise SessionFileError(
+                self.path,
+                f"the session's file has gone ({_reason(error)}). Put it back, or start a new session",
+            ) from error
+        if _identity(found) != self._identity or found.st_size != self._size:
+            raise SessionFileError(
+                self.path,
+                f"another program wrote to the session (the file holds {found.st_size} bytes where {self._size} were "
+                "left), so nothing was added. Open the session again to go on from there",
+            )
+        if found.st_mtime_ns != self._changed:
+            # It may only have been touched, or its file system reports late.
+            if zlib.crc32(self._content()) != self._checksum:
+                raise SessionFileError(
+                    self.path,
+                    "another program changed what the session's file holds, so nothing was added. Open the session "
+                    "again to go on from there",
+                )
+            self._changed = found.st_mtime_ns
+
+
+def _open_for_writing(path: Path) -> tuple[io.BufferedReader[io.FileIO], object]:
+    """A session file, at its beginning, and its state before it was opened."""
+    try:
+        found = _check_regular(path)
+        file = io.BufferedReader(_open(path.resolve(), os.O_RDWR | os.O_APPEND))
+    except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
+        raise _nothing_there(path) from error
+    except OSError as error:
+        raise SessionFileError(path, f"the file cannot be opened for writing ({_reason(error)})") from error
+    _header_of(file, path)
+    return file, _state(found)
+
+
+def _open(path: Path, flags: int) -> io.FileIO:
+    flags |= os.O_NOFOLLOW
+    # A file object, and not a bare number, for its end closes the file; without a buffer a write is one write.
+    return io.FileIO(path, "r+b", opener=lambda name, _: os.open(name, flags, 0o600))
+
+
+def _write(file: io.FileIO, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    """Wait until the disk has what was written; does nothing on file systems that know no such thing."""
+    try:
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+
+
+def _sync_directory(path: Path) -> None:
+    """Let a new file's name survive a power cut, where directories can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _state_at(path: Path) -> tuple[int, ...] | None:
+    try:
+        return _state(path.stat())
+    except OSError:
+        return None
+
+
+def _identity_at(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity(path.stat())
+    except OSError:
+        return None
+
+
+def _no_place(path: Path, problem: str, error: OSError) -> SessionFileError:
+    kind = SessionFileError if error.errno in _SHORTAGES else SessionPlaceError
+    return kind(path, problem)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,1 @@
+"""Which calls are asked about, and what the answer "always" covers."""

@@ -1,0 +1,103 @@
+"""Awaiting code of extensions with a time limit that stands still while the user is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Coroutine, Generator
+from typing import Any
+
+from indus_nb.core.session.dialogs import clock
+
+_log = logging.getLogger("indus_nb")
+
+
+class _Clock:
+    """A deadline that stands still while a dialog is open."""
+
+    def __init__(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        self._in_force = True
+        self._left = 0.0
+        self._dialogs = 0
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None]:
+        now = asyncio.get_running_loop().time
+        self._dialogs += 1
+        if self._dialogs == 1 and self._running:
+            self._left = (self._limit.when() or 0.0) - now()
+            self._limit.reschedule(None)
+        try:
+            yield
+        finally:
+            self._dialogs -= 1
+            if self._dialogs == 0 and self._running:
+                self._limit.reschedule(now() + self._left)
+
+    @property
+    def _running(self) -> bool:
+        return self._in_force and not self._limit.expired()
+
+    def end(self) -> None:
+        """Leave the deadline alone: tasks that the work has started may still open dialogs."""
+        self._in_force = False
+
+
+class Calls:
+    """The tasks that a session runs for its extensions; none of them outlives ``end``."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Future[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background. It must not raise."""
+        self._keep(asyncio.create_task(work))
+
+    async def limited(self, work: Awaitable[Any], seconds: float) -> Any:
+        """Await ``work`` with a timeout; time in which it asks the user does not count.
+
+        Args:
+            seconds: How long it may take.
+
+        Returns:
+            What ``work`` returns.
+        """
+        limit = asyncio.timeout(seconds)
+        running = _Clock(limit)
+        token = clock.set(running)
+        try:
+            task: asyncio.Future[Any] = asyncio.ensure_future(work)
+        finally:
+            clock.reset(token)
+        try:
+            async with limit:
+                await asyncio.wait((task,))
+        except TimeoutError:
+            raise TimeoutError(f"it took longer than {seconds:g} s and was given up") from None
+        finally:
+            running.end()
+            if not task.done():
+                task.cancel()
+                self._keep(task)
+        return task.result()
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.debug("What an extension was given up for failed afterwards", exc_info=error)
+
+    async def end(self, seconds: float) -> None:
+        """Cancel all tasks but the caller's, and wait at most ``seconds`` until they have ended."""
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        for task in tasks:
+            if not (isinstance(task, asyncio.Task) and task.cancelling()):  # those that clean up already may finish
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)

@@ -1,0 +1,400 @@
+"""The context that handlers, tools and commands of extensions are given.
+
+What this module promises: an object that an extension keeps beyond its session, or beyond a reload, raises
+``StaleExtensionError`` instead of acting on another session; nothing here waits for the run that it is called from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import ThinkingLevel
+from indus_nb.base.wire import JsonObject
+from indus_nb.extend.extensions.registered import Extension
+from indus_nb.models import Model
+from indus_nb.tools import RESERVED_TOOLS, CallDescription, Tool, ToolError, describe_call
+from indus_nb.tools.description import by_arguments
+from indus_nb.tools.tool import secret_arguments
+
+if TYPE_CHECKING:
+    from indus_nb.core.loop import AbortSignal
+    from indus_nb.core.session import AgentSession, Navigation, SessionSettings
+    from indus_nb.core.session.compaction import CompactionResult
+    from indus_nb.core.session.conversation import ContextUsage
+    from indus_nb.core.session.dialogs import Ui
+    from indus_nb.core.storage.store import SessionStore
+    from indus_nb.extend.extensions.bus import EventBus
+
+
+class StaleExtensionError(UsageError):
+    """An object of an extension was used after its session was replaced or its code reloaded."""
+
+
+class ExtensionHost(Protocol):
+    """What contexts and APIs need of the host that runs the extensions of a session."""
+
+    @property
+    def session(self) -> AgentSession:
+        """The session that the extensions belong to."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Grows each time the extensions are loaded; objects of an earlier generation are stale."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether all extensions are set up, so that they may act."""
+        ...
+
+    @property
+    def bus(self) -> EventBus:
+        """The bus that all extensions of the session share."""
+        ...
+
+    @property
+    def listening(self) -> set[str]:
+        """The events that have a handler."""
+        ...
+
+    def origin(self, name: str, tool: Tool | None) -> str | None:
+        """Whose tool that is, if it is a user's extension that offers it.
+
+        Args:
+            name: The tool's name.
+            tool: The tool.
+
+        Returns:
+            The extension in words.
+        """
+        ...
+
+    @property
+    def flag_values(self) -> Mapping[str, bool | str]:
+        """What was given on the command line for flags of extensions."""
+        ...
+
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt of the current run."""
+        ...
+
+    def handler_context(self) -> Context:
+        """Make the context that handlers and tools get."""
+        ...
+
+    def tools_changed(self) -> None:
+        """Offer the tools that are registered now, from the next request on."""
+        ...
+
+    def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
+        """Let an extension add models, or change how they are reached.
+
+        Args:
+            extension: The extension that registers it.
+            name: The provider's name.
+            config: Its configuration, with the keys of a provider in ``models.json``.
+        """
+        ...
+
+    async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
+        """Publish a defect of an extension.
+
+        Args:
+            extension: The extension; ``None`` if it is unknown.
+            event: What was going on, such as the type of the event that was handled.
+            error: The exception.
+        """
+        ...
+
+    def report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
+        """Publish a defect from code that cannot await.
+
+        Args:
+            event: What was going on, such as the type of the event that was handled.
+            error: The exception.
+            extension: The extension; ``None`` if it is unknown.
+        """
+        ...
+
+    def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
+        """Run a coroutine in the background and report its failure.
+
+        Args:
+            work: The coroutine.
+            event: The name under which a failure is reported.
+            extension: The extension that started it, if one did.
+        """
+        ...
+
+    async def reload(self) -> None:
+        """Load all extensions and resources again."""
+        ...
+
+
+class Guarded:
+    """Something that may be used only while the extension that it was given to is in force."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self.__host = host
+        self.__generation = host.generation
+
+    @property
+    def in_force(self) -> bool:
+        """Whether it may still be used."""
+        return self.__generation == self.__host.generation
+
+    @property
+    def _host(self) -> ExtensionHost:
+        if self.__generation != self.__host.generation:
+            raise StaleExtensionError(
+                "The session was replaced or reloaded since, so this object is stale. "
+                "Use the context that the handler is given."
+            )
+        return self.__host
+
+    @property
+    def _session(self) -> AgentSession:
+        return self._host.session
+
+
+class Context(Guarded):
+    """What a handler may look at and do."""
+
+    @property
+    def ui(self) -> Ui:
+        """Dialogs and signs for the user."""
+        return self._session.ui
+
+    @property
+    def has_ui(self) -> bool:
+        """Whether a front end shows dialogs; without one, they return their defaults."""
+        return self._session.ui.has_host
+
+    @property
+    def settings(self) -> SessionSettings:
+        """How the session behaves."""
+        return self._session.settings
+
+    @property
+    def cwd(self) -> Path:
+        """The directory that the session works in."""
+        return self._session.store.cwd
+
+    @property
+    def session(self) -> SessionStore:
+        """The session's entries, to read."""
+        return self._session.store
+
+    session_manager = session
+
+    @property
+    def model(self) -> Model | None:
+        """The model that answers, if one is chosen."""
+        return self._session.model
+
+    @property
+    def models(self) -> Sequence[Model]:
+        """The models that could be chosen."""
+        return self._session.available_models()
+
+    @property
+    def thinking_level(self) -> ThinkingLevel:
+        """How much the model thinks."""
+        return self._session.thinking_level
+
+    @property
+    def signal(self) -> AbortSignal | None:
+        """The abort signal of the current run; ``None`` while no run is active."""
+        return self._session.abort_signal
+
+    def is_read_only(self, tool_name: str) -> bool:
+        """Whether that tool changes nothing, as code of this process declares; a server's annotation is no proof."""
+        return not self.describe_call(tool_name, {}).has_effects
+
+    def describe_call(self, tool_name: str, arguments: JsonObject) -> CallDescription:
+        """Describe a tool call: what views show of it, and what the user is asked before it runs.
+
+        Args:
+            tool_name: The tool that is called.
+            arguments: The arguments of the call, as the model gave them.
+
+        Returns:
+            The description. Its ``approval()`` may read files: call it off the event loop.
+        """
+        tools = self._session.all_tools
+        described = describe_call(tool_name, arguments, tools)
+        origin = self._host.origin(tool_name, tools.get(tool_name)) if tool_name in RESERVED_TOOLS else None
+        if origin is None or described.rejection is not None:
+            return described
+        # Under the name of one of our own tools it is asked about as what it is, whatever it says of itself.
+        return by_arguments(tool_name, arguments, has_effects=described.has_effects, origin=origin)
+
+    def with_secrets(self, tool_name: str, arguments: JsonObject) -> JsonObject:
+        """Return arguments as a question is made of them: with the secrets that a file is compared with.
+
+        Code and commands keep the placeholders of what is a secret of the user's own.
+
+        Args:
+            tool_name: The tool that is called.
+            arguments: The arguments of the call, as the model gave them.
+
+        Returns:
+            The arguments, or a copy that differs.
+
+        Raises:
+            PutBackError: A value cannot be filled in there.
+        """
+        declared, is_code = secret_arguments(self._session.all_tools.get(tool_name))
+        return self._session.settings.vault.in_question(arguments, declared, is_code=is_code)
+
+    def warning(self, tool_name: str, arguments: JsonObject) -> str | None:
+        """Return what the user should know of a tool call before allowing it.
+
+        Args:
+            tool_name: The tool that is called.
+            arguments: The arguments of the call, as the model gave them.
+
+        Returns:
+            A sentence, or ``None`` if the tool has no warning.
+        """
+        try:
+            return self.describe_call(tool_name, arguments).approval().warning
+        except ToolError:  # it is going to be rejected
+            return None
+
+    def builtin(self, tool_name: str) -> Tool | None:
+        """The built-in tool of that name, unless another tool is offered under it."""
+        tool = self._session.equipment.tools.get(tool_name)
+        return tool if tool is self._session.all_tools.get(tool_name) else None
+
+    def is_project_trusted(self) -> bool:
+        """Whether the user trusts the project in the working directory, or it brings nothing to be trusted."""
+        return self._session.trusting.trusts_project
+
+    def is_idle(self) -> bool:
+        """Whether no run, retry or compaction is active."""
+        return not self._session.is_running
+
+    def abort(self) -> None:
+        """Abort the current run; does not wait until it has ended."""
+        self._host.background(self._session.abort(), "abort")
+
+    def has_pending_messages(self) -> bool:
+        """Whether a message waits in a queue."""
+        return self._session.pending_count > 0
+
+    def shutdown(self) -> None:
+        """End the process once it is idle; without effect where the session belongs to another program."""
+        self._session.on_shutdown()
+
+    def get_context_usage(self) -> ContextUsage | None:
+        """How full the model's context window is; ``None`` if that is unknown."""
+        return self._session.context_usage()
+
+    def compact(
+        self,
+        custom_instructions: str | None = None,
+        *,
+        on_complete: Callable[[CompactionResult], Any] | None = None,
+        on_error: Callable[[Exception], Any] | None = None,
+    ) -> None:
+        """Compact the conversation; does not wait until that is done. An active run is aborted first.
+
+        Args:
+            custom_instructions: What the summary should mind.
+            on_complete: Called with the result, plain or async.
+            on_error: Called with the exception when nothing was compacted, plain or async. Without it the failure is
+                reported as the extension's.
+        """
+        session = self._session
+
+        async def work() -> None:
+            try:
+                result = await session.compact(custom_instructions)
+            except Exception as error:
+                if on_error is None:
+                    raise
+                answer = on_error(error)
+            else:
+                answer = None if on_complete is None else on_complete(result)
+            if inspect.isawaitable(answer):
+                await answer
+
+        self._host.background(work(), "compact")
+
+    def get_system_prompt(self) -> str:
+        """The system prompt of the current run."""
+        return self._host.system_prompt
+
+
+class CommandContext(Context):
+    """What a command may do besides; in handlers of events these methods would wait for themselves."""
+
+    async def wait_for_idle(self) -> None:
+        """Wait until no run, retry or compaction is active."""
+        await self._session.wait_until_idle()
+
+    async def new_session(self, parent_session: str | None = None) -> bool:
+        """Replace this session by a new one; this context is stale then.
+
+        Args:
+            parent_session: The session that the new one names as its parent.
+
+        Returns:
+            Whether the session was replaced; ``False`` if an extension cancelled that.
+        """
+        return await self._session.new_session(parent_session)
+
+    async def fork(self, entry_id: str, *, position: Literal["before", "at"] = "before") -> str | None:
+        """Continue in a new session that is a copy of this one up to an entry; this context is stale then.
+
+        Args:
+            entry_id: The entry where the copy ends; for ``"before"`` that of a user message.
+            position: Whether the copy ends before the entry or includes it.
+
+        Returns:
+            The text of the message at which it was cut (empty for ``"at"``); ``None`` if an extension cancelled.
+
+        Raises:
+            UsageError: There is no such entry, or a copy cannot end there.
+        """
+        return await self._session.fork(entry_id, position=position)
+
+    async def navigate_tree(self, target_id: str, **options: Any) -> Navigation:
+        """Continue this session from another of its entries.
+
+        Args:
+            target_id: The entry to continue from.
+            **options: Those of ``AgentSession.navigate``: whether and how the branch that is left is summarised.
+
+        Returns:
+            What became of it.
+
+        Raises:
+            UsageError: There is no such entry.
+        """
+        return await self._session.navigate(target_id, **options)
+
+    async def switch_session(self, path: Path | str) -> bool:
+        """Replace this session by a saved one; this context is stale then.
+
+        Args:
+            path: The session's file.
+
+        Returns:
+            Whether the session was replaced; ``False`` if an extension cancelled that.
+
+        Raises:
+            SessionFileError: The file cannot be opened.
+        """
+        return await self._session.switch_session(Path(path))
+
+    async def reload(self) -> None:
+        """Load all extensions and resources again; the last thing that a command does."""
+        await self._host.reload()

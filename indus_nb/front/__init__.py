@@ -1,0 +1,1 @@
+"""The interfaces: notebook, console, MCP server, and the chat of Jupyter AI."""

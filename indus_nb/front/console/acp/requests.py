@@ -1,0 +1,220 @@
+"""What a client asks for: the parameters of each method, and prompts as the session takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote, urlsplit
+
+from indus_nb.base.late_models import ConfigDict, Field, field_validator
+from indus_nb.base.messages import Attachment, ImageContent, check_image
+from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.front.console.acp.peer import INVALID_PARAMS, RpcError
+
+_MAX_PATH_CHARACTERS = 4_000
+_SESSION_ID = r"^[\w-]{1,200}$"
+
+
+class Params(WireModel):
+    """Parameters; what is not known here is ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Elicitation(Params):
+    """The kinds of forms that the client can show."""
+
+    form: JsonObject | None = None
+
+
+class ClientFiles(Params):
+    """What the client does with files, as its editor has them."""
+
+    read_text_file: bool = False
+    write_text_file: bool = False
+
+
+class ClientCapabilities(Params):
+    """What the client can do."""
+
+    fs: ClientFiles | None = None
+    terminal: bool = False
+    elicitation: Elicitation | None = None
+
+
+class Initialize(Params):
+    """The handshake; whatever version the client names, the answer names ours."""
+
+    client_capabilities: ClientCapabilities = Field(default_factory=ClientCapabilities)
+
+
+class Authenticate(Params):
+    """Sign in."""
+
+    method_id: str
+
+
+def _absolute(path: str | None) -> str | None:
+    if path is not None and (not Path(path).is_absolute() or "\0" in path or len(path) > _MAX_PATH_CHARACTERS):
+        raise ValueError(f"it has to be an absolute path of at most {_MAX_PATH_CHARACTERS} characters")
+    return path
+
+
+class NewSession(Params):
+    """A new session in a directory, with servers of the client's."""
+
+    cwd: str
+    mcp_servers: list[JsonObject] = Field(default_factory=list[JsonObject])
+
+    _cwd_is_absolute = field_validator("cwd")(_absolute)
+
+
+class OldSession(NewSession):
+    """Open a session that was saved."""
+
+    session_id: str = Field(pattern=_SESSION_ID)
+
+
+class OfSession(Params):
+    """What is about one session."""
+
+    session_id: str = Field(pattern=_SESSION_ID)
+
+
+class ListSessions(Params):
+    """Which sessions there are."""
+
+    cwd: str | None = None
+    cursor: str | None = Field(default=None, pattern=r"^\d{1,9}$")
+
+    _cwd_is_absolute = field_validator("cwd")(_absolute)
+
+
+class Prompt(OfSession):
+    """What the user says."""
+
+    prompt: list[JsonObject]
+
+
+class SetMode(OfSession):
+    """Choose what is asked before."""
+
+    mode_id: str
+
+
+class SetConfigOption(OfSession):
+    """Choose a value of an option."""
+
+    config_id: str
+    value: Any
+
+
+def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent], list[Attachment]]:
+    """Take a prompt apart.
+
+    Returns:
+        The text, with links to resources in it; the images; embedded texts, as attachments.
+
+    Raises:
+        RpcError: A block is of a kind that no model here is given, or is no such block.
+    """
+    text, was_link = "", False
+    images: list[ImageContent] = []
+    attachments: list[Attachment] = []
+    for number, block in enumerate(blocks):
+        match block:
+            case {"type": "text", "text": str(said)}:
+                text, was_link = _joined(text, said, apart=was_link), False
+            case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+                images.append(_image(data, kind, number))
+            case {"type": "resource_link", "uri": str(uri)}:
+                text, was_link = _joined(text, _link(uri, block.get("name")), apart=True), True
+            case {"type": "resource", "resource": {"uri": str(uri), "text": str(inner), **more}}:
+                kind = more.get("mimeType")
+                attachments.append(
+                    Attachment(
+                        id=uri,
+                        file_name=_path_of(uri) or uri,
+                        mime_type=kind if isinstance(kind, str) else "text/plain",
+                        size=len(inner),
+                        extracted_text=inner,
+                    )
+                )
+            case {"type": "resource", "resource": {"uri": str(), "blob": str(data), "mimeType": str(kind)}}:
+                images.append(_image(data, kind, number))
+            case _:
+                shown = str(block.get("type"))[:50]
+                raise RpcError(
+                    INVALID_PARAMS,
+                    f"Block {number} of the prompt is of type {shown!r} or lacks what that needs: send text, image, "
+                    "resource_link, or resource with a text. Nothing was sent.",
+                )
+    return text, images, attachments
+
+
+def _joined(before: str, text: str, *, apart: bool) -> str:
+    touch = bool(before and text) and not (before[-1].isspace() or text[0].isspace())
+    return f"{before}{' ' if apart and touch else ''}{text}"
+
+
+def _image(data: str, kind: str, number: int) -> ImageContent:
+    try:
+        image = ImageContent(data=data, mime_type=kind)
+        check_image(image)
+    except ValueError as error:
+        raise RpcError(
+            INVALID_PARAMS, f"Block {number} of the prompt is no image: {error}. Nothing was sent."
+        ) from error
+    return image
+
+
+def _link(uri: str, name: object) -> str:
+    path = _path_of(uri)
+    if path is not None:
+        return f"@{path}" if not re.search(r"\s", path) else f'@"{path}"'
+    return f"[{name}]({uri})" if isinstance(name, str) and name else uri
+
+
+def _path_of(uri: str) -> str | None:
+    """The path of a ``file:`` address."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return None
+    return unquote(parts.path) if parts.scheme == "file" and parts.path else None
+
+
+def mcp_configs(servers: Sequence[JsonObject]) -> dict[str, JsonObject]:
+    """Turn servers of the client's into entries of ``mcpServers`` of the settings.
+
+    Raises:
+        RpcError: A server is of a kind that cannot be used here.
+    """
+    configs: dict[str, JsonObject] = {}
+    for server in servers:
+        match server:
+            case {"name": str(name), "command": str(command)}:
+                configs[name] = {"command": command, "args": server.get("args") or [], "env": _pairs(server.get("env"))}
+            case {"type": "http", "name": str(name), "url": str(url)}:
+                configs[name] = {"url": url, "headers": _pairs(server.get("headers"))}
+            case _:
+                shown = str(server.get("name"))[:50]
+                raise RpcError(
+                    INVALID_PARAMS,
+                    f"The MCP server {shown!r} is neither a command nor of type http. Nothing was opened.",
+                )
+    return configs
+
+
+def _pairs(listed: object) -> dict[str, str]:
+    pairs = cast("list[object]", listed) if isinstance(listed, list) else []
+    named: dict[str, str] = {}
+    for pair in pairs:
+        match pair:
+            case {"name": str(name), "value": str(value)}:
+                named[name] = value
+            case _:
+                pass
+    return named

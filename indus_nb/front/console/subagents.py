@@ -1,0 +1,129 @@
+"""Sub-agents for a client of RPC mode: those that work, frames about them if it asks for some, and their messages.
+
+What this module promises: as long as a client has not asked for frames it is sent none, and a session file is read
+only if it is that of a sub-agent of this session, by what the session itself has announced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from indus_nb.base.errors import UsageError
+from indus_nb.base.events import SessionEvent, SessionReplaced, SubagentEvent, SubagentLifecycle, SubagentProgress
+from indus_nb.base.wire import JsonObject, dump, load_object
+from indus_nb.front.console import commands
+
+_MAX_KNOWN = 256
+"""How many sub-agents that have ended are remembered."""
+_MAX_BYTES = 4_000_000
+"""How much of a file one answer holds, but for the end of its last line."""
+
+
+class SubagentFrames:
+    """What a client can learn about the sub-agents of its session."""
+
+    def __init__(self, send: Callable[[bytes], object]) -> None:
+        self._send = send
+        self._level: commands.SubagentLevel = "off"
+        self._working: dict[str, JsonObject] = {}
+        self._files: dict[str, str] = {}
+
+    def follow(self, event: SessionEvent) -> None:
+        """Take note of an event of the session, and send it on if the client has asked for it."""
+        match event:
+            case SubagentLifecycle():
+                self._note(event)
+            case SubagentProgress():
+                seen = self._working.get(event.payload.progress.id)
+                if seen is None:
+                    return
+                shown = event.payload.to_wire()
+                progress: JsonObject = shown["progress"]
+                seen |= {"status": progress["status"], "task": shown["task"], "progress": progress}
+                seen["lastUpdate"] = _now()
+            case SubagentEvent():
+                if self._level == "events":
+                    payload = {"id": event.payload.id, "event": event.payload.event.to_wire()}
+                    self._send(dump({"type": event.type, "payload": payload}))
+                return
+            case SessionReplaced():
+                self._working.clear()
+                self._files.clear()
+                return
+            case _:
+                return
+        if self._level != "off":
+            self._send(dump(event))
+
+    def _note(self, event: SubagentLifecycle) -> None:
+        payload = event.payload
+        if payload.status != "started":
+            self._working.pop(payload.id, None)
+            return
+        shown = {**payload.to_wire(), "status": "running", "lastUpdate": _now()}
+        self._working[payload.id] = shown
+        if payload.session_file is not None:
+            self._files[payload.id] = payload.session_file
+            while len(self._files) > _MAX_KNOWN:
+                del self._files[next(iter(self._files))]
+
+    def answer(self, command: commands.Command) -> JsonObject | Coroutine[Any, Any, JsonObject]:
+        """Carry out a command about sub-agents.
+
+        Returns:
+            The data of its response; for messages what returns them, and raises ``UsageError`` if there are none.
+        """
+        match command:
+            case commands.SetSubagentSubscription():
+                self._level = command.level
+                return {"level": self._level}
+            case commands.GetSubagentMessages():
+                return self._messages(command)
+            case _:
+                return {"subagents": sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))}
+
+    async def _messages(self, command: commands.GetSubagentMessages) -> JsonObject:
+        """What one has said and was told, from a place in its session file on."""
+        if command.subagent_id is None and command.session_file is None:
+            raise UsageError("get_subagent_messages needs subagentId or sessionFile.")
+        path = self._files.get(command.subagent_id) if command.subagent_id is not None else command.session_file
+        if path is None or path not in self._files.values():
+            raise UsageError("There is no such sub-agent of this session, or its messages are not saved.")
+        return await asyncio.to_thread(_read, Path(path), command.from_byte)
+
+
+def _read(path: Path, start: int) -> JsonObject:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            is_reset = start > size
+            start = 0 if is_reset else start
+            file.seek(start)
+            text = file.read(_MAX_BYTES) + file.readline()
+    except FileNotFoundError:
+        is_reset, text = False, b""  # it appears with the first message
+    except OSError as error:
+        raise UsageError(f"The session file {path} cannot be read: {error.strerror}.") from error
+    whole = text[: text.rfind(b"\n") + 1]
+    entries: list[JsonObject] = []
+    for line in whole.splitlines():
+        try:
+            entries.append(load_object(line))
+        except ValueError:
+            continue  # nothing that a session writes
+    return {
+        "sessionFile": str(path),
+        "fromByte": start,
+        "nextByte": start + len(whole),
+        "reset": is_reset,
+        "entries": entries,
+        "messages": [message for entry in entries if isinstance(message := entry.get("message"), dict)],
+    }
+
+
+def _now() -> int:
+    return round(time.time() * 1000)

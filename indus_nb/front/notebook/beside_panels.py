@@ -1,0 +1,113 @@
+"""What a panel may use of its kernel: variables in prompts, cells that ran, and commands like those of ``%agent``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import Attachment
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.magic import Command
+from indus_nb.front.notebook.magic.options import COMMANDS
+from indus_nb.front.notebook.magic.subcommands import serve
+from indus_nb.front.notebook.panel.surroundings import Filled
+from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
+from indus_nb.front.notebook.view import blocks
+from indus_nb.kernel.document import NotebookTools
+from indus_nb.kernel.run.describe import for_prompt
+from indus_nb.kernel.run.journal import Journal
+from indus_nb.kernel.run.namespace import UserNamespace
+from indus_nb.kernel.values.interpolation import interpolate, named_values
+from indus_nb.tools import ToolError
+
+_OF_SESSIONS = ("model", "thinking", "stats", "trust", "doctor")
+_STEPS = ("undo", "redo")
+_AS_IN_A_CELL = re.compile(r"`%agent (?=[a-z]+(?: [A-Z\[][^`]*)?`)")
+
+
+class PanelKernel:
+    """The kernel of one shell, for its panels."""
+
+    def __init__(
+        self,
+        namespace: UserNamespace,
+        journal: Journal,
+        notebook: NotebookTools,
+        taking_back: TakingBack,
+    ) -> None:
+        """Make what panels may use."""
+        self._namespace = namespace
+        self._journal = journal
+        self._notebook = notebook
+        self._taking_back = taking_back
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """What it can do besides the panel's own commands."""
+        described = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS)}
+        return {name: f"{each.usage}: {each.help}".lstrip(": ") for name, each in described.items()}
+
+    def variables(self) -> Mapping[str, str]:
+        """The names of the user's variables, each with the name of its class."""
+        return self._namespace.kinds()
+
+    async def fill_in(self, text: str, *, literal: bool) -> Filled:
+        """Put values into a prompt, as ``%agent`` does.
+
+        Args:
+            literal: Whether nothing in it stands for a value.
+
+        Raises:
+            UsageError: A value cannot be looked up, or a cell of the user's runs.
+        """
+        # Which names there are needs no look at what they name.
+        named = named_values(text, self._namespace.kinds())
+        if literal:
+            shown = textcut.one_line(", ".join(named), 200)
+            return Filled(text, [f"{shown}: sent as it stands, for lines of the message were pasted."] if named else [])
+        if not named:
+            return Filled(interpolate(text, self._namespace.kinds(), for_prompt).text)
+        filled = await self._namespace.do(lambda variables: interpolate(text, variables, for_prompt))
+        if filled.kept:
+            source, why = next(iter(filled.kept.items()))
+            others = f" So were {len(filled.kept) - 1} more." if len(filled.kept) > 1 else ""
+            raise UsageError(
+                f"Nothing was sent: {source} was left as it stands: {why}.{others} Between backticks it is sent so."
+            )
+        missing = textcut.one_line(", ".join(f"{{{name}}}" for name in filled.missing), 200)
+        return Filled(filled.text, [f"{missing}: sent as it stands, there is no such variable."] if missing else [])
+
+    async def cell(self, number: int) -> Attachment:
+        """Return the cell that ran with that number, with what it printed and gave.
+
+        Raises ``UsageError`` if it is not known.
+        """
+        text = self._journal.cell(number)
+        if text is None:
+            try:
+                text = await self._notebook.cell_that_ran(number)
+            except ToolError as error:
+                raise UsageError(f"Nothing was sent: @cell {number} is not known. {error}") from error
+        size = textcut.byte_size(text)
+        return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
+
+    async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
+        """Carry out one of ``commands``."""
+        given = COMMANDS[name].argument(argument)
+        if given is None:
+            raise UsageError(f"/{name} {COMMANDS[name].usage}: {COMMANDS[name].help}.")
+        command = Command(name, given)
+        if name in _STEPS:
+            return await self._move_steps(session, command)
+        shown = await serve(command, session)
+        return shown.bundle(partial(_AS_IN_A_CELL.sub, "`/"))["text/html"]
+
+    async def _move_steps(self, session: AgentSession, command: Command) -> str:
+        verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
+        moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
+        return blocks.notice(f"{said}: {moved}. `/{again}` turns that around.")["text/html"]

@@ -1,0 +1,1 @@
+"""One prompt in one cell: what runs, what it waits for, what it asks."""

@@ -1,0 +1,313 @@
+"""One prompt in one cell: sent to the session, drawn while it is answered, asked about, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from indus_nb.base.errors import IndusError
+from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
+from indus_nb.base.messages import ImageContent, UserMessage
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.limits.budget import Budget, spending, spending_from
+from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
+from indus_nb.core.session.limits import RunLimits
+from indus_nb.core.session.queues import Disposition
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.session.stats import usage_of
+from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.front.notebook.page.cell_outputs import CellOutputs
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.cell import CellView
+from indus_nb.front.notebook.view.output import NotebookScreen, Screen
+from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.outputs import OutputBoard
+from indus_nb.kernel.toolset.long_code import CodeOfCell
+
+if TYPE_CHECKING:
+    from indus_nb.core.answers import FinalAnswer
+    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.widget import AgentWidget
+
+_NOT_SHOWN = (
+    "The live view of this answer cannot be shown here. If you share this notebook with whoever ran the cell, trust it."
+)
+
+
+class CellRun:
+    """Sends a prompt to a session and draws what follows.
+
+    Used on the agent's thread, but for making it.
+
+    ``inbox`` belongs to the cell that waits, ``None`` when none does. ``asks`` is whether a user is there to be
+    asked. No request is sent that could make the cell cost more than ``max_cost`` US dollars. ``insert`` puts code
+    into a cell, and returns whether it could.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a thing that a cell asks for
+        self,
+        session: AgentSession,
+        thread: AgentThread,
+        screen: Screen,
+        *,
+        inbox: Inbox | None,
+        asks: bool = False,
+        max_cost: float | None = None,
+        max_turns: int | None = None,
+        timeout: float | None = None,
+        insert: Callable[[str], Awaitable[bool]],
+    ) -> None:
+        self.stopped = False
+        self.fails_cell = True
+        """Whether a cell waits, which fails with what stopped it."""
+        self.asked = False
+        self._session = session
+        self._screen = screen
+        self.widget: AgentWidget | None = None
+        """The widget, if the front end may have one; what its pages ask for goes to ``receive``."""
+        self.outputs: OutputBoard | None = None
+        """What calls display, where the cell can show it."""
+        self.conversation: str | None = None
+        """The name of the conversation, if the closing line is to tell it."""
+        self._asks = asks
+        self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
+        self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
+        self._in_background = inbox is None
+        self._insert = insert
+        self._transcript = Transcript(
+            session.model.name if session.model else "a model",
+            # As they are by then: extensions come with the session's start.
+            renderer=lambda custom_type: session.hooks.renderer(custom_type),  # noqa: PLW0108 - see above
+            tools=lambda: session.all_tools,
+        )
+        self._view: CellView | None = None
+        self._dialogs = CellDialogs(
+            session.ui, thread, in_page=self._ask_in_page, inbox=inbox, show_notice=self._transcript.add_notice
+        )
+        self.on_closed: Callable[[], None] = lambda: None
+        """Called when the widget is closed."""
+        self.on_prompted: Callable[[], None] = lambda: None
+        """Called when the prompt is in the conversation."""
+        self._prompted = False
+        self._outputs: CellOutputs | None = None
+        self._code = CodeOfCell(session)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._prompting: asyncio.Task[Any] | None = None
+
+    async def work(self, text: str, images: Sequence[ImageContent] = (), answer: FinalAnswer | None = None) -> None:
+        """Prompt the session and draw until it has settled.
+
+        Code that goes on as a job keeps the kernel, and so the cell: it is followed to its end.
+
+        Raises what ``AgentSession.prompt`` raises.
+        """
+        session = self._session
+        self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
+        spent = session.stats().cost
+        if self.widget is not None:
+            self.widget.open_dialogs = self._dialogs.open_dialogs
+            self.widget.question_of = session.ui.question
+            self.widget.set(background=self._in_background, saved=session.store.path is not None)
+            self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
+            self._outputs = self._outputs_for(self.widget)
+            self.widget.set_fallback(blocks.notice(_fallback(session)))
+        view = self._view = CellView(
+            self._transcript,
+            self._screen,
+            self.widget,
+            spent_before=spent,
+            is_held=lambda: bool(self._dialogs.open_dialogs()),
+        )
+        subscriptions: list[Callable[[], None]] = []
+        shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}
+
+        def accepted(_: Disposition) -> None:
+            for problem in session.all_problems:
+                if problem not in shown:  # what the session's start, or an answer to a question, has brought
+                    self._transcript.add_notice(problem)
+            if unchosen := actions.unchosen(session):
+                self._transcript.add_notice(unchosen)
+            # Not before the prompt is accepted: the events until then belong to another cell.
+            subscriptions.append(session.subscribe(self._watch))
+
+        ended = False
+        prompting = self._prompting = asyncio.current_task()
+        drawing = asyncio.create_task(self._keep_drawing(view))
+        # Drawing that failed must not leave the agent running unobserved.
+        drawing.add_done_callback(lambda task: None if task.cancelled() or prompting is None else prompting.cancel())
+        self._dialogs.attach(asks=self._asks)
+        try:
+            with spending_from(self._budget or spending()):
+                await session.prompt(text, images, on_accepted=accepted, answer=answer, limits=self._limits)
+            await self._code.follow()
+            ended = True
+        except asyncio.CancelledError:
+            await self._code.stop()
+            if drawing.done() and not drawing.cancelled() and (failure := drawing.exception()) is not None:
+                raise failure from None
+            if not self.stopped:
+                raise
+        finally:
+            self._prompting = None
+            drawing.cancel()
+            self._dialogs.detach()
+            for unsubscribe in subscriptions:
+                unsubscribe()
+            self.asked = self._transcript.asked
+            # A cell whose prompt was a command, or was handled by an extension, ends well.
+            self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
+            await self._part(view)
+
+    def note_replaced(self, warning: str) -> None:
+        """Say in the closing line that this replaces what the cell was answered before.
+
+        Args:
+            warning: What of that is still in effect; empty without any.
+        """
+        self._transcript.remark = "replaces the answer before, which %agent tree has"
+        if warning:
+            self._transcript.add_notice(f"⚠ {warning}")
+
+    def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
+        """What brings the outputs to pages that come later, where the front end says which cell it is."""
+        screen = self._screen
+        if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
+            return None
+        outputs = CellOutputs(widget, self._shown, screen.cell.cell, screen.cell.client)
+        widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
+        return outputs
+
+    def _shown(self) -> list[JsonObject]:
+        """What the cell shows, for pages that get neither its displays nor what it fails with."""
+        shown = cast("NotebookScreen", self._screen).outputs()
+        if self._transcript.failure is not None:
+            shown.append({"data": dict(self._transcript.failure), "metadata": {}})
+        return shown
+
+    async def _part(self, view: CellView) -> None:
+        """Draw the rest, and close the widget if a page shows that; else let the widget show all until one does."""
+        outputs, widget, failure = self._outputs, view.live, self._transcript.failure
+        view.close(keeps_widget=True)
+        if widget is None:
+            self.on_closed()  # there was none, or the view has given it up
+            return
+        if outputs is None or not widget.ready.is_set() or await outputs.settle():
+            if not widget.reloaded or (outputs is not None and outputs.in_notebook):
+                self._close(widget)  # else a page that came later shows it, and has nothing else
+            elif failure is not None:
+                widget.put("failure", failure["text/html"])
+                widget.send()
+            return
+        shown = [output["data"] for output in self._shown()]
+        widget.show_only(data.get("text/html") or blocks.output_html("", data) for data in shown)
+
+        async def settle() -> None:
+            if await outputs.settle_in(widget.used_page):
+                self._close(widget)
+
+        widget.on_ready = lambda: self._do(settle())
+        outputs.on_late = lambda: self._close(widget)
+
+    def _close(self, widget: AgentWidget) -> None:
+        if widget.closed:
+            return
+        widget.set(fallback=None)
+        widget.send()
+        widget.close()
+        self.on_closed()
+
+    def receive(self, request: PanelRequest) -> None:
+        """Do what a page asks for; a cell's widget lets only requests of a cell through."""
+        match request.kind:
+            case "stop":
+                self.stop()
+            case "answer":
+                self._session.ui.answer(request.id, request.value, request.reason)
+                self._dialogs.withdraw(request.id)
+            case "to_cell":
+                self._do(self._to_cell(request.code))
+            case _:
+                pass
+
+    async def _to_cell(self, code: str) -> None:
+        if not await self._insert(code):
+            self._transcript.add_notice("The code could not be put into a cell here: copy it.")
+
+    def stop(self) -> None:
+        """End the run, whatever it is at.
+
+        One that is over is left alone, for another may go on by now.
+        """
+        if self._prompting is None or self.stopped:
+            return
+        self.stopped = True
+        if self.widget is not None:
+            self.widget.set(stopping=True)
+            self.widget.send()
+        if self._code.has_run:
+            self._do(self._session.abort())
+        self._do(self._code.stop())
+        if not self._transcript.asked:
+            self._prompting.cancel()  # an abort does not reach a command, nor what precedes a run
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _watch(self, event: SessionEvent) -> None:
+        for shown in self._code.events(event):
+            self._show(shown)
+
+    def _show(self, event: SessionEvent) -> None:
+        self._transcript.feed(event)
+        match event:
+            case MessageEnd(message=UserMessage()) if not self._prompted:
+                self._prompted = True
+                self.on_prompted()
+            case EntryAdded(entry_type="custom") if usage := usage_of(self._session.store.entry(event.entry_id)):
+                self._transcript.usage += usage  # what sub-agents have used, or code that asked models
+            case _:
+                pass
+
+    async def _keep_drawing(self, view: CellView) -> None:
+        while True:
+            await view.draw_soon()
+            self._dialogs.decide()
+
+    def _ask_in_page(self, frame: UiFrame) -> bool | None:
+        live = self._view.live if self._view is not None else self.widget
+        if live is None and self._view is not None and isinstance(frame, Dialog | Cancel):
+            self._view.draw()  # so that a question stands below what led to it, and a page that is ready by now hears
+            live = self._view.live
+        if live is None:
+            return False
+        if not live.ready.is_set():
+            return None
+        if not isinstance(frame, Notify):
+            if self._view is not None and isinstance(frame, Dialog):
+                self._view.draw()  # else what it is about would come a moment later, and push the dialog down
+            live.signal(frame.to_wire())
+        return True
+
+
+async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
+    """Run work that nothing waits for, and show what it raises in its cell."""
+    try:
+        await work()
+    except IndusError as error:
+        screen.show(blocks.error(str(error)), final=True)
+    except Exception as error:
+        screen.show(blocks.error(f"{type(error).__name__}: {error}"), final=True)
+        raise
+
+
+def _fallback(session: AgentSession) -> str:
+    """What is read in the place of a live view that cannot be shown."""
+    if session.store.path is None:
+        return f"{_NOT_SHOWN} Its conversation was not saved."
+    which = f"`%agent --session {session.store.session_id}`"
+    return f"{_NOT_SHOWN} Else {which} and then `%agent panel` show the answer."

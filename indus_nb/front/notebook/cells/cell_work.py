@@ -1,0 +1,156 @@
+"""Work other than a prompt that a cell waits for: what it is at, Stop, and what it leaves in the cell.
+
+What this module promises: however the work ends, the cell shows what it has left until then, and its widget is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.output import NOTHING, Screen
+from indus_nb.kernel.document import NotebookTools
+from indus_nb.kernel.run.interrupts import Interrupted
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.widget import AgentWidget
+    from indus_nb.kernel.document.verifying import Verified
+
+T = TypeVar("T")
+PAGE_SECONDS = 3.0
+"""How long work waits for a page that may not be there."""
+UNDO_PAGE_SECONDS = 15.0
+"""How long undo waits for the page, without which it cannot do anything to cells."""
+_LOOK_EVERY = 0.05
+
+
+Work: TypeAlias = Callable[["CellWork"], Coroutine[Any, Any, T]]
+
+
+class CellWork:
+    """Work that a cell waits for. Used on the agent's thread, but for making it and for `run`.
+
+    Attributes:
+        left: What the cell shows when it ends.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+        stopped: str,
+        page_seconds: float = PAGE_SECONDS,
+    ) -> None:
+        """Show the widget, or nothing yet.
+
+        Args:
+            live: Makes the widget, if a page may show one, of what handles its requests.
+            stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
+                has no Stop.
+        """
+        self.left: MimeBundle = NOTHING
+        self._stopped = stopped
+        self._page_seconds = page_seconds
+        self._live = live(self._receive)
+        self._display = screen.show(NOTHING if self._live is None else self._live.bundle, final=False)
+        self._task: asyncio.Task[Any] | None = None
+        self._is_stopped = False
+        self._is_over = False
+
+    @property
+    def comm_id(self) -> str | None:
+        """The comm of its widget, if it has one."""
+        return None if self._live is None else self._live.comm_id
+
+    def run(
+        self,
+        drive: Callable[[Callable[[], Coroutine[Any, Any, T]]], T],
+        work: Work[T],
+        shown: list[AgentWidget],
+    ) -> T:
+        """Do the work and wait for it.
+
+        Args:
+            drive: Runs a coroutine on the agent's thread and waits for it.
+            shown: The widgets whose pages are asked; its own is among them meanwhile.
+
+        Returns:
+            What the work returns; what it raises is raised.
+
+        Raises:
+            Interrupted: The user ended it.
+        """
+        try:
+            return drive(lambda: self._do(work, shown))
+        except (Interrupted, asyncio.CancelledError) as ended:
+            if not (self._is_over and self._stopped and (self._is_stopped or isinstance(ended, Interrupted))):
+                raise
+            raise Interrupted(self._stopped) from None
+        finally:
+            self._display.update(self.left, final=True)
+
+    def say(self, note: str) -> None:
+        """Show what it is at."""
+        if self._live is not None and self._live.ready.is_set():
+            self._live.set(note=note)
+            self._live.send()
+        else:
+            self._display.update(blocks.notice(note), final=False)
+
+    async def _do(self, work: Work[T], shown: list[AgentWidget]) -> T:
+        self._task = asyncio.current_task()
+        live = self._live
+        try:
+            if live is not None and self._stopped:
+                live.set(busy=True, started_ms_ago=0)
+            async with _shown_to_page(live, shown, self._page_seconds):
+                return await work(self)
+        finally:
+            self._task = None
+            self._is_over = True
+
+    def _receive(self, request: PanelRequest) -> None:
+        if request.kind != "stop" or self._task is None or self._is_stopped or self._live is None:
+            return
+        self._is_stopped = True
+        self._live.set(stopping=True)
+        self._live.send()
+        self._task.cancel()
+
+
+@asynccontextmanager
+async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget], seconds: float) -> AsyncGenerator[None]:
+    """Have a page answer through a widget within this context, if one shows it; it is closed afterwards."""
+    try:
+        deadline = time.monotonic() + seconds
+        # What a page says comes on another thread, and this waits for nothing else.
+        while live is not None and not live.ready.is_set() and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_EVERY)
+        if live is not None:
+            shown.append(live)
+        yield
+    finally:
+        if live is not None:
+            if live in shown:
+                shown.remove(live)
+            live.close()
+
+
+VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells had started."
+
+
+async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
+    """Run the notebook afresh, and say in a cell what that is at and what came of it."""
+
+    def show(outcome: Verified) -> None:
+        cell.left = blocks.listing(outcome.text())
+        if not outcome.is_over:
+            cell.say(outcome.at_work())
+
+    return await notebook.verify(show)

@@ -1,0 +1,71 @@
+"""What the agent is asked about a cell that failed, and the line below a traceback that says so."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from indus_nb.base.errors import UsageError
+from indus_nb.kernel.run.journal import Journal, as_text, is_users
+
+_TASKS = {
+    "fix": (
+        "This cell of my notebook failed. Find the cause: look at the variables it uses, and try it out if need be. "
+        "Then propose the mended cell in its place with propose_cell if you have that tool, else show it; or say what "
+        "else has to be done."
+    ),
+    "explain": (
+        "This cell of my notebook failed. Explain in a few sentences why, with the values that led to it, and how it "
+        "can be mended. Change nothing."
+    ),
+}
+
+
+def prompt_about_error(task: Literal["fix", "explain"], journal: Journal) -> str:
+    """Write the prompt about the cell that failed last.
+
+    Raises:
+        UsageError: No cell failed, or it ran well since.
+    """
+    cell = journal.failed
+    if cell is None:
+        raise UsageError(
+            "No cell of yours failed in this kernel, or it ran well since. Nothing was sent. "
+            f"To {task} something else, say what: `%agent {task} …`."
+        )
+    named = f" Its id is {cell.cell_id}." if cell.cell_id else ""
+    return f"{_TASKS[task]}{named}\n\n{as_text(cell)}"
+
+
+class ErrorHint:
+    """Shows one line below the first traceback of a kernel, unless `notebook.errorHint` is off."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        shell.events.register("post_run_cell", self._look)
+
+    def close(self) -> None:
+        """Stop watching."""
+        with suppress(ValueError):
+            self._shell.events.unregister("post_run_cell", self._look)
+
+    def _look(self, result: Any) -> None:
+        info = getattr(result, "info", None)
+        error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
+        if not isinstance(error, Exception) or info is None or not is_users(info) or "%agent" in info.raw_cell:
+            return
+        self.close()
+        with suppress(Exception):  # settings that cannot be read are reported elsewhere
+            self._show()
+
+    def _show(self) -> None:
+        from indus_nb.core.resources.settings import agent_directory, load_settings
+        from indus_nb.front.notebook.view import blocks
+        from indus_nb.front.notebook.view.output import asks_for_input, screen_of
+
+        front = getattr(self._shell, "kernel", None)
+        if front is None or not asks_for_input(front):  # a notebook that is run without its user
+            return
+        if load_settings(Path.cwd(), agent_directory(), trusted=False).settings.notebook.error_hint:
+            screen_of(self._shell).show(blocks.notice("%agent fix asks the agent about this error."), final=True)

@@ -1,0 +1,155 @@
+"""Many rows that a cell asks for: what ``%agent map`` says, and how far they are, with Stop where a page shows it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from indus_nb.base.errors import UsageError
+from indus_nb.fanout.agent import agent
+from indus_nb.fanout.reporting import Reporter, bundle_of
+from indus_nb.front.notebook.magic import Rows
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.output import NOTHING, Display, screen_of
+from indus_nb.kernel.run.main_thread import work_here
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.session import AgentSession
+    from indus_nb.fanout.results import Answers
+    from indus_nb.fanout.work import Progress
+    from indus_nb.front.notebook.page.comm_gate import CommGate
+    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.widget import AgentWidget
+
+_PAGE_SECONDS = 3.0
+
+
+def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
+    """Carry out ``%agent map``: the answers are in the user's variable when this returns.
+
+    Args:
+        session: The conversation, whose model answers unless another is named.
+
+    Raises:
+        IndusError: Nothing could be asked.
+    """
+    kind = None
+    if rows.result is not None:
+        from indus_nb.core.answers.naming import kind_in
+
+        kind = kind_in(rows.result, shell.user_ns, "--result")
+    data = _evaluated(shell, "over", rows.data)
+    options = dict(rows.options)
+    if "over" in options:
+        options["over"] = _evaluated(shell, "--engine", options["over"])
+    if session.model is not None and "model" not in options and "provider" not in options:
+        options |= {"provider": session.model.provider, "model": session.model.id}
+    tools = options.pop("tools", "").replace(",", " ").split()
+    answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
+    shell.user_ns[rows.output] = answers
+    name = rows.output
+    again = f", {name}.retry() asks for the others again" if answers.failed else ""
+    lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
+    screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
+    return answers
+
+
+def _evaluated(shell: Any, option: str, expression: str) -> Any:
+    try:
+        return shell.ev(expression)
+    except Exception as error:  # of the user's expression, whatever it is
+        raise UsageError(f"{option} {expression}: {type(error).__name__}: {error}") from error
+
+
+class RowsInCell(Reporter):
+    """Shows progress in the output of the cell that runs.
+
+    What it is given is made and used as `Conversations` does for other cells that wait.
+
+    Args:
+        live: Makes the widget, if a page may show one, of what handles its requests.
+        gate: Gives what delivers the widget's messages while the cell is busy.
+        call: Runs work on the agent's thread, which alone may use the widget.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+        gate: Callable[[], CommGate | None],
+        call: Callable[[Callable[[], object]], None],
+    ) -> None:
+        self._shell = shell
+        self._make = live
+        self._gate_of = gate
+        self._call = call
+        self._live: AgentWidget | None = None
+        self._gate: CommGate | None = None
+        self._display: Display | None = None
+        self._shown = ""
+        self._open = ExitStack()
+        self._since = 0.0
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Show the widget, whose Stop calls ``stop``."""
+
+        def receive(request: PanelRequest) -> None:
+            if request.kind == "stop":
+                stop()
+
+        self._live = live = self._make(receive)
+        if live is not None and (gate := self._gate_of()) is not None:
+            self._gate = gate
+            self._open.enter_context(gate.busy())
+            self._open.callback(gate.forget, live.comm_id)
+            self._open.callback(self._call, live.close)
+            self._call(partial(live.set, busy=True, started_ms_ago=0))
+        self._display = screen_of(self._shell).show(NOTHING if live is None else live.bundle, final=False)
+        self._since = time.monotonic()
+
+    def show(self, progress: Progress) -> None:
+        """Update the widget; where no page answers, a display without Stop."""
+        if self._gate is not None:
+            self._gate.pump()
+        bundle = bundle_of(progress)
+        if bundle["text/plain"] == self._shown or self._display is None:
+            return
+        live = self._live
+        if live is not None and not live.ready.is_set():
+            if time.monotonic() - self._since < _PAGE_SECONDS:
+                return
+            self._live = live = None
+            self._open.close()
+            self._gate = None
+        self._shown = bundle["text/plain"]
+        if live is None:
+            self._display.update(bundle, final=False)
+        else:
+            self._call(partial(_draw, live, bundle["text/html"]))
+
+    def end(self, progress: Progress | None) -> None:
+        """Leave the last state in the cell, and close the widget."""
+        self._open.close()
+        if self._display is not None:
+            self._display.update(NOTHING if progress is None else bundle_of(progress), final=True)
+
+
+def _draw(live: AgentWidget, html: str) -> None:
+    live.put("rows", html)
+    live.send()
+
+
+def reporter_for(
+    shell: Any,
+    live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+    gate: Callable[[], CommGate | None],
+    call: Callable[[Callable[[], object]], None],
+) -> RowsInCell | None:
+    """Return what shows rows in the cell that runs; ``None`` where code runs that is not the cell's own."""
+    if threading.current_thread() is not threading.main_thread() or work_here() is not None:
+        return None
+    return RowsInCell(shell, live, gate, call)

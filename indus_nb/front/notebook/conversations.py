@@ -1,0 +1,591 @@
+"""The conversations of one kernel: which there are, which one a cell talks to, and the cells that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from indus_nb.base.errors import CredentialsError, SessionBusyError, SessionLockedError, UsageError
+from indus_nb.base.messages import ImageContent
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.session import AgentSession, ApproveMode
+from indus_nb.extend.extensions.definitions import agent
+from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
+from indus_nb.front.notebook.cells.cell_turns import CellTurns
+from indus_nb.front.notebook.cells.cell_work import (
+    PAGE_SECONDS,
+    UNDO_PAGE_SECONDS,
+    VERIFYING_STOPPED,
+    CellWork,
+    Work,
+    verified_in,
+)
+from indus_nb.front.notebook.cells.failed_cells import prompt_about_error
+from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
+from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
+from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
+from indus_nb.front.notebook.notebook_sessions import NotebookSessions
+from indus_nb.front.notebook.page.asking import ask_notebook
+from indus_nb.front.notebook.page.comm_gate import CommGate
+from indus_nb.front.notebook.session_options import as_before, check_key, session_options
+from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
+from indus_nb.kernel.cell_ids import CellIds, asked_from
+from indus_nb.kernel.document import NotebookTools
+from indus_nb.kernel.document.pictures import image_of
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.interrupts import Interrupted
+from indus_nb.kernel.run.main_thread import work_here
+from indus_nb.kernel.run.namespace import UserNamespace
+from indus_nb.kernel.run.watch import Watch
+from indus_nb.kernel.toolset.tools import UserKernel
+from indus_nb.kernel.values import filled_in
+from indus_nb.start import SessionOptions, open_session
+
+if TYPE_CHECKING:
+    from indus_nb.core.answers import FinalAnswer
+    from indus_nb.front.notebook.beside_panels import PanelKernel
+    from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
+    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.widget import AgentWidget
+    from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+    from indus_nb.front.notebook.served import Served
+
+T = TypeVar("T")
+FIRST = "main"
+"""The name of a conversation that is given no other one."""
+_ABORT_SECONDS = 5.0
+_TAB_SECONDS = 2.0
+_BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
+
+
+class Conversations:
+    """The conversations of one shell, which its magics talk to.
+
+    A cell talks to the one of the last cell unless it names another.
+    """
+
+    def __init__(self, shell: Any, watch: Watch, cells: CellIds) -> None:
+        """Begin without a conversation."""
+        self.thread = AgentThread()
+        self._shell = shell
+        self.kernel = UserKernel(shell, watch)
+        self.taking_back = TakingBack(self.kernel.steps, self.kernel.run, self.ask_page)
+        self._journal = watch.journal
+        self._front: Any = getattr(shell, "kernel", None)
+        self._gate: CommGate | None = None
+        self._sessions: dict[str, AgentSession] = {}
+        self._current = FIRST
+        self._panels: dict[AgentSession, ChatPanel] = {}
+        self._shown: list[AgentWidget] = []
+        self._followed: list[AgentSession] = []
+        """Those that a cell follows."""
+        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
+        self.kernel.open_notebooks = self._notebook.open_notebooks
+        self._watch = watch
+        self._screen: Screen = screen_of(shell)
+        self._known = NotebookSessions(shell, cells)
+        self._turns = CellTurns(cells)
+        self._cells = cells
+        self._served: Served | None = None
+        agent.front_end = self._reporter
+
+    @property
+    def session(self) -> AgentSession | None:
+        """The session that a cell talks to unless it names another.
+
+        It is ``None`` before the first.
+        """
+        return self._sessions.get(self._current)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the open conversations."""
+        return tuple(self._sessions)
+
+    def serve(self, line: str, cell: str | None = None) -> Any:
+        """Carry out a line or cell magic, and draw the result.
+
+        Args:
+            cell: The lines below it; ``None`` for a line magic.
+
+        Returns:
+            The text of the answer, or its value with ``--result``; ``None`` where none was waited for.
+
+        Raises:
+            Interrupted: The user ended it.
+        """
+        if work_here() is not None:
+            raise UsageError("The agent's own code cannot talk to the agent: say it in the answer instead.")
+        self._screen = screen_of(self._shell)
+        request = parse(line, cell)
+        if request.empty or (request.command is not None and request.command.name in ("help", "map")):
+            self._screen.show(blocks.listing(MAP_HELP if request.command == Command("map") else HELP), final=True)
+            return None
+        if request.command is not None and request.command.name == "serve":
+            self.serve_tools(request.command.argument)
+            return None
+        if request.rows is not None:
+            from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
+
+            return ask_rows(request.rows, self._chosen_session(request), self._shell)
+        answer = typed_answer(request, self._shell.user_ns)
+        text, images = self._filled_in(request, evaluates=cell is None or request.values)
+        session = self._chosen_session(request)
+        command = request.command
+        if command is not None and (prompt := self._prompt_of(command, session)):
+            return self._ask(session, request, prompt, images, answer)
+        if command is not None:
+            self._command(command, session)
+        elif not request.wait and session.is_running and (text.strip() or images):
+            self._ask_later(session, request, text, images)
+        elif text.strip() or images:
+            return self._ask(session, request, text, images, answer)
+        else:
+            self._screen.show(blocks.notice(actions.describe(session)), final=True)
+        return None
+
+    def _prompt_of(self, command: Command, session: AgentSession) -> str | None:
+        """The prompt that a sub-command stands for, if it does."""
+        if command.slashed and command.slashed.split()[0][1:] in [each["name"] for each in session.list_commands()]:
+            return command.slashed
+        match command.name:
+            case "fix" | "explain":
+                return prompt_about_error(command.name, self._journal)
+            case "verify":
+                verified = self._with_page(partial(verified_in, self._notebook), VERIFYING_STOPPED)
+                if command.argument and not verified.is_good:
+                    return verified.prompt()
+            case _:
+                pass
+        return None
+
+    def complete_command(self, name: str, typed: str) -> list[str]:
+        """Complete the arguments of an extension's command.
+
+        Args:
+            name: The command's name, without its slash.
+
+        Returns:
+            What may stand in their place; nothing before there is a session.
+
+        Raises:
+            TimeoutError: The extension takes too long.
+        """
+        session = self.session
+        if session is None:
+            return []
+        offers = self.thread.ask(partial(session.hooks.complete_command, name, typed), _TAB_SECONDS)
+        return [str(offer["value"]) for offer in offers]
+
+    def close(self) -> None:
+        """Close the sessions' files and end the thread; nothing can be asked any more."""
+        if self._served is not None:
+            with contextlib.suppress(Interrupted):
+                self._run(partial(self._served.do, "stop"))
+        for name in tuple(self._sessions):
+            self._close_session(name)
+        if self._gate is not None:
+            self._gate.close()
+        agent.front_end = None
+        self.thread.close()
+
+    async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
+        """Send a request to the pages of the notebook that it comes from, the newest of our widgets first.
+
+        Returns:
+            The first answer; ``None`` when no page gives one.
+        """
+        return await ask_notebook(self._shown, self._cells.origin, what, payload)
+
+    def insert_below(self, code: str) -> bool:
+        """Put a new cell with ``code`` below the one that waits.
+
+        Returns whether one does.
+        """
+        inbox = self.kernel.inbox
+        if inbox is None:
+            return False
+        inbox.put(partial(self._shell.set_next_input, code, replace=False))
+        return True
+
+    # A prompt
+
+    def _filled_in(self, request: Request, *, evaluates: bool) -> tuple[str, list[ImageContent]]:
+        """The prompt with values of the user's variables in it, and the images that go with it."""
+        text, hints = filled_in(request.text, self._shell.user_ns, evaluates=evaluates)
+        for hint in hints:
+            self._screen.show(blocks.notice(hint), final=True)
+        return text, [image_of(wanted, self._shell) for wanted in request.images]
+
+    def _ask(
+        self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
+    ) -> Any:
+        inbox = Inbox() if request.wait else None
+        self._known.note(session.store.path)
+        run = CellRun(
+            session,
+            self.thread,
+            self._screen,
+            inbox=inbox if self._can_ask else None,
+            asks=self._asks(request),
+            max_cost=request.max_cost,
+            max_turns=request.max_turns,
+            timeout=request.timeout,
+            insert=self._notebook.insert,
+        )
+        run.conversation = None if self._current == FIRST else self._current
+        run.fails_cell = request.wait
+        run.outputs = None if self._front is None else self.kernel.outputs
+        live = run.widget = self._live(run.receive)
+        if live is not None and (gate := self._gate) is not None:
+            run.on_closed = partial(gate.forget, live.comm_id)
+        execution = self._turns.running
+
+        async def work() -> None:
+            if live is not None:
+                self._shown.append(live)
+            self._followed.append(session)
+            session_id = session.store.session_id
+            await actions.name_by_prompt(session, request.text, text)
+            try:
+                branches = self.kernel.settings.rerun == "branch"
+                async with self._turns.turn(session, execution, replaces=branches) as turn:
+                    run.on_prompted = turn.note_prompt
+                    if turn.replaces:
+                        self.kernel.disown()
+                        run.note_replaced(self.taking_back.command_since(session, session_id))
+                    await run.work(text, images, answer)
+            finally:
+                self._followed.remove(session)
+                if live is not None:
+                    self._shown.remove(live)
+            if request.output is not None and (answer is None or answer.is_given or inbox is None):
+                self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
+
+        if inbox is None:
+            self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
+            return None
+        try:
+            with self.kernel.serving(inbox):
+                self._drive(work, inbox)
+        except SessionBusyError as error:
+            raise SessionBusyError(_BUSY) from error
+        if run.stopped:
+            told = "Stopped: the agent was told to end. What was said and done so far is kept."
+            raise Interrupted(told)
+        return outcome(session, answer) if run.asked else None
+
+    @property
+    def _can_ask(self) -> bool:
+        if self._front is None:
+            return sys.stdin is not None and sys.stdin.isatty()
+        return asks_for_input(self._front)
+
+    def _asks(self, request: Request) -> bool:
+        return self._can_ask and (request.wait or self._front is not None)
+
+    def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
+        """A widget for this cell, where a page may be there to show it."""
+        gate = self.comm_gate() if self._has_page else None
+        if gate is None:
+            return None
+        from indus_nb.front.notebook.page.widget import AgentWidget
+
+        live = AgentWidget("cell", receive, self.thread.call, self._cells.origin)
+        gate.watch(live.comm_id)
+        return live
+
+    @property
+    def _has_page(self) -> bool:
+        """Whether a page may be there that shows widgets: consoles have none."""
+        return self._front is not None and self._can_ask and can_update(self._front)
+
+    def comm_gate(self) -> CommGate | None:
+        """What delivers the messages of widgets while a cell is busy.
+
+        Returns ``None`` where that cannot be.
+        """
+        if self._gate is None and self._front is not None:
+            self._gate = CommGate(self._front, self.thread.call)
+        return self._gate if self._gate is not None and self._gate.mode != "none" else None
+
+    def _reporter(self) -> RowsInCell | None:
+        """What shows how far rows are, in the cell that asks for them."""
+        from indus_nb.front.notebook.cells.rows_in_cell import reporter_for
+
+        return reporter_for(self._shell, self._live, self.comm_gate, self.thread.call)
+
+    def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
+        gate = self._gate
+        work = partial(asked_from, self._cells.origin, work)
+        if gate is None:
+            return self.thread.drive(work, inbox)
+        with gate.busy():
+            return self.thread.drive(work, inbox, gate.pump if gate.mode == "pump" else None)
+
+    # Sub-commands
+
+    def _command(self, command: Command, session: AgentSession) -> None:
+        from indus_nb.front.notebook.magic.subcommands import serve
+
+        if command.name == "panel":
+            self._show_panel(session)
+            return
+        if command.name == "cell":
+            self._insert_code(session, all_of_it=bool(command.argument))
+            return
+        if command.name in ("undo", "redo"):
+            self._undo(command, session)
+            return
+        if command.name == "context":
+            self._show_context(session)
+            return
+        if command.name == "verify":  # it was carried out, and needs no prompt
+            return
+        session_id = session.store.session_id
+        shown = self._drive(lambda: serve(command, session), Inbox())
+        self._screen.show(shown.bundle(), final=True)
+        if command.name in ("fork", "tree") and command.argument:
+            since = self.taking_back.command_since(session, session_id)
+            self._screen.show(blocks.notice(f"⚠ {since or blocks.OTHER_BRANCH}"), final=True)
+
+    def _show_context(self, session: AgentSession) -> None:
+        from indus_nb.front.notebook.magic.told import told
+
+        untold = self.kernel.untold(session.store.newest_first())
+        text = self._drive(lambda: told(session, "" if untold is None else untold[0]), Inbox())
+        self._screen.show(blocks.listing(text), final=True)
+
+    def _show_panel(self, session: AgentSession) -> None:
+        is_shown = self._front is not None and is_dashboard()
+        if self._front is not None and not self._can_ask and not is_shown:
+            self._screen.show(blocks.notice("The chat panel was left out: nobody is there to use it."), final=True)
+            return
+        if not self._has_page and not is_shown:
+            raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
+        panel = self._panel(session)
+        panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+        panel.focus()
+
+    def _panel(self, session: AgentSession) -> ChatPanel:
+        """The panel of a session; shown again it is another view of the same."""
+        panel = self._panels.get(session)
+        if panel is None:
+            from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+
+            panel = self._panels[session] = ChatPanel(
+                session,
+                thread=self.thread,
+                gate=self.comm_gate(),
+                outputs=self.kernel.outputs,
+                undo=self.taking_back,
+                surroundings=self.surroundings,
+                shown_in=self._cells.origin,
+            )
+            self._shown.append(panel.page)
+        return panel
+
+    @cached_property
+    def surroundings(self) -> PanelKernel:
+        """What panels may use of the kernel."""
+        from indus_nb.front.notebook.beside_panels import PanelKernel
+
+        namespace = UserNamespace(self._shell, self._watch.main)
+        return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back)
+
+    def serve_tools(self, wanted: str = "") -> None:
+        """Offer the tools of this kernel to other programs, and show how they find them.
+
+        Args:
+            wanted: ``stop``, ``status``, or which calls to ask about (``--approve MODE``); empty for the usual ones.
+
+        Raises:
+            UsageError: It is not possible here.
+        """
+        from indus_nb.front.notebook.served import Served
+
+        served = self._served = self._served or Served(self.kernel, self._notebook)
+        before = served.session
+        self._screen.show(blocks.answer(self._drive(lambda: served.do(wanted), Inbox())), final=True)
+        if served.session is None:
+            if before is not None and (shown := self._panels.pop(before, None)) is not None:
+                self._shown.remove(shown.page)  # it ends with its session, and shows what was done
+        elif wanted != "status" and self._has_page:
+            panel = self._panel(served.session)
+            self.thread.call(partial(panel.page.set, log=True))
+            panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+
+    def _undo(self, command: Command, session: AgentSession) -> None:
+        """Take back what the agent's calls changed, or do it once more."""
+        verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
+        wanted = steps_wanted(verb, command.argument)
+        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
+
+        async def move(cell: CellWork) -> None:
+            moved = await self.taking_back.move(session, wanted)
+            cell.left = blocks.notice(f"{said}: {moved}. `%agent {again}` turns that around.")
+
+        self._run(session.start)  # which knows what earlier kernels did
+        self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
+
+    def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
+        """Put what the agent ran in the user's kernel since the last prompt into cells below."""
+        made = cells_of_run(session, self.kernel.outputs)
+        if not made:
+            raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
+        if not all_of_it:
+            self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
+            return
+        self._with_page(partial(insert_in, self._notebook, made))
+
+    def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
+        """Do work that ``asks`` the page, for which a widget is shown meanwhile."""
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
+        inbox = Inbox()
+        try:
+            with self.kernel.serving(inbox):
+                return cell.run(lambda do: self._drive(do, inbox), work, self._shown)
+        finally:
+            if cell.comm_id is not None and self._gate is not None:
+                self._gate.forget(cell.comm_id)
+
+    # Which session
+
+    def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
+        """Queue a prompt of ``--no-wait`` behind the run that goes on, whose view shows the answer."""
+        own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
+        if any(each is not None for each in own):
+            raise SessionBusyError(_BUSY)
+        self._run(lambda: session.follow_up(text, images))
+        said = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
+        self._screen.show(blocks.notice(said), final=True)
+
+    def _chosen_session(self, request: Request) -> AgentSession:
+        name = request.name or self._current
+        session = self._sessions.get(name)
+        elsewhere = request.session is not None or request.continue_last or request.no_session
+        if session is None or elsewhere or request.new:
+            is_first = not (self._sessions or elsewhere or request.new)
+            session = (self._resumed(name, request) if is_first else None) or self._open(name, request)
+            self._current = name
+            return session
+        if request.tools is not None:
+            raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
+        if request.sandbox not in (None, session.settings.sandbox):
+            raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
+        self._current = name
+        if session.model is None:
+            self._run(session.models.choose_if_none)
+        if any(changes := (request.model, request.provider, request.thinking)):
+            self._run(partial(actions.change_model, session, *changes))
+        if request.approve is not None:
+            session.settings.approve = cast("ApproveMode", request.approve)
+        if request.trust is not None and session.trusting.project is not None:
+            self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
+        return session
+
+    def _resumed(self, name: str, request: Request) -> AgentSession | None:
+        """Go on with the notebook's own conversation where a user is there who may object; else say which it has."""
+        resumed = self._known.resumed() if self._can_ask else None
+        if resumed is not None:
+            with contextlib.suppress(SessionLockedError):  # another kernel talks in it
+                session = self._open(name, replace(request, continue_last=True))
+                self._screen.show(blocks.notice(resumed), final=True)
+                return session
+        if (offer := self._known.offer()) is not None:
+            self._screen.show(blocks.notice(offer), final=True)
+        return None
+
+    def _open(self, name: str, request: Request) -> AgentSession:
+        """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
+        previous = self._sessions.get(name)
+        like = previous or self.session
+        if previous is not None and previous.is_running:
+            raise SessionBusyError(
+                "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
+            )
+        options = session_options(
+            request,
+            self._known.last() if request.continue_last else None,
+            like,
+            [self.kernel, self._notebook],
+            [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
+        )
+        session = self._opened(name, options)
+        if session.settings.jobs is not None:
+            session.settings.jobs.starts_turn = lambda: session in self._panels or session in self._followed
+        session.models.preload()
+        self._sessions[name] = session
+        if name != FIRST and session.store.name is None:
+            self._run(lambda: session.set_name(name))
+        asked_later = session.trusting.asked_later if self._asks(request) else None
+        for problem in session.problems:
+            if problem != asked_later:
+                self._screen.show(blocks.notice(problem), final=True)
+        return session
+
+    def _opened(self, name: str, options: SessionOptions) -> AgentSession:
+        """Open the requested session in the place of the one of that name."""
+        try:
+            session = open_session(options)
+        except SessionLockedError as error:
+            ours = [other for other, open_one in self._sessions.items() if open_one.store.path == error.path]
+            if not ours:
+                raise
+            if ours != [name]:
+                raise UsageError(f"That conversation is open here: talk to it with --name {ours[0]}.") from error
+            return self._open_anew(name, options)
+        self._check_key(session, options)
+        self._close_session(name)
+        return session
+
+    def _check_key(self, session: AgentSession, options: SessionOptions) -> None:
+        """Close a session whose model was asked for and has no key: it would be the one of all later cells."""
+        try:
+            check_key(session, options)
+        except CredentialsError:
+            self._run(partial(_end, session))
+            raise
+
+    def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
+        """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
+        previous = self._sessions[name]
+        before = as_before(previous, options)
+        self._close_session(name)
+        try:
+            session = open_session(options)
+            self._check_key(session, options)
+        except BaseException:
+            self._sessions[name] = open_session(before)
+            raise
+        return session
+
+    def _close_session(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            panel = self._panels.pop(session, None)
+            if panel is not None:
+                panel.close()
+                self._shown.remove(panel.page)
+            # On the agent's loop, where what extensions started lives.
+            with contextlib.suppress(Interrupted):
+                self._run(partial(_end, session))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self.thread.drive(work, Inbox())
+
+
+async def _end(session: AgentSession) -> None:
+    """Abort what a session does and end it, so that the conversation until then is kept."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ABORT_SECONDS):
+            await session.abort()
+    await session.end()

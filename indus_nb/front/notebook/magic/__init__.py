@@ -1,0 +1,41 @@
+"""The parts of ``%agent``: options, what Tab offers, and the sub-commands."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from indus_nb.front.notebook.magic.shell import QuietStatements, help_text, install_completion, literal_lines
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.magic.options import HELP, MAP_HELP
+    from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
+
+__all__ = [
+    "HELP",
+    "MAP_HELP",
+    "Command",
+    "QuietStatements",
+    "Request",
+    "Rows",
+    "help_text",
+    "install_completion",
+    "literal_lines",
+    "parse",
+]
+
+_HOMES = {
+    "HELP": "options",
+    "MAP_HELP": "options",
+    "Command": "request",
+    "Request": "request",
+    "Rows": "request",
+    "parse": "request",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What a shell needs only once ``%agent`` is used, imported then."""
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

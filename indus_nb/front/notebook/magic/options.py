@@ -1,0 +1,478 @@
+"""Options and sub-commands of ``%agent``, declared once.
+
+`OPTIONS` and `SUBCOMMANDS` are all there is to know of them. The help text is made of them here, ``request`` parses by
+them, ``completion`` offers them, and the tables in ``docs/notebook.md`` are written from them by their test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from indus_nb.safety.policy import MODES
+from indus_nb.start import THINKING_LEVELS
+
+
+class Kind(Enum):
+    """What a value is.
+
+    It decides how the parser checks the value and what Tab offers for it.
+    """
+
+    TEXT = auto()
+    CHOICE = auto()
+    """One of the ``choices``."""
+    PROVIDER = auto()
+    MODEL = auto()
+    LEVEL = auto()
+    """A thinking level that the session's model knows."""
+    SESSION = auto()
+    NAME = auto()
+    """A conversation's name, not empty."""
+    ENTRY = auto()
+    """The id of an entry of the session."""
+    EXPORT = auto()
+    """A path to export to."""
+    TOOLS = auto()
+    """Names with commas."""
+    IMAGE = auto()
+    """A path or a variable; the option may be repeated."""
+    VARIABLE = auto()
+    """An identifier."""
+    TYPE = auto()
+    """A type of answers: an expression in the user's variables, or `frame`."""
+    DOLLARS = auto()
+    """An amount above zero."""
+    NUMBER = auto()
+    """A number above zero."""
+    PATH = auto()
+    """A path of any file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option in front of a prompt.
+
+    Attributes:
+        name: As it is written behind ``--``.
+        field: The field of ``Request`` that it sets.
+        help: What it does, for the help text; empty to leave it out there and in the manual.
+        value: The placeholder of its value in the help text; empty for a flag.
+        choices: What a value of the kind ``CHOICE`` may be.
+        short: One letter that may be written behind ``-`` instead; the help text prefers it.
+        starts_session: Whether it decides which session is talked to: these exclude each other.
+        manual: Markdown for the manual, where that is more than the help text.
+    """
+
+    name: str
+    field: str
+    help: str = ""
+    value: str = ""
+    kind: Kind = Kind.TEXT
+    choices: Sequence[str] = ()
+    sets: bool = True
+    short: str = ""
+    starts_session: bool = False
+    manual: str = ""
+
+    @property
+    def usage(self) -> str:
+        """How it is written, with a placeholder for its value."""
+        name = f"-{self.short}" if self.short else f"--{self.name}"
+        return f"{name} {self.value}" if self.value else name
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """A sub-command: a line of it is used in place of a prompt.
+
+    Attributes:
+        usage: The placeholder of its argument in the help text.
+        pattern: What may follow the name for the line to be this sub-command; ``argument`` is the group that counts.
+        choices: What an argument of the kind ``CHOICE`` may be.
+        as_option: Whether ``--name`` means the same.
+        manual: Markdown for the manual, where that is more than the help text.
+    """
+
+    name: str
+    help: str
+    usage: str = ""
+    pattern: str = ""
+    kind: Kind = Kind.TEXT
+    choices: Sequence[str] = ()
+    as_option: bool = False
+    manual: str = ""
+
+    def argument(self, text: str) -> str | None:
+        """Return the argument in what follows the name, empty for none.
+
+        ``None`` if the line is not this sub-command.
+        """
+        match = re.fullmatch(self.pattern, text, re.DOTALL)
+        return None if match is None else match.groupdict().get("argument") or ""
+
+
+OPTIONS = (
+    Option(
+        "provider",
+        "provider",
+        "anthropic, openai, google …, or offline (needs neither key nor network)",
+        "NAME",
+        Kind.PROVIDER,
+        manual="who answers, from now on: `anthropic`, `openai`, `google` …, or `offline`, which needs neither key nor "
+        "network; see [models.md](models.md)",
+    ),
+    Option(
+        "model",
+        "model",
+        "an id or a part of a name, such as sonnet",
+        "NAME",
+        Kind.MODEL,
+        manual="the model, from now on: an id or a part of a name, such as `sonnet`",
+    ),
+    Option(
+        "thinking",
+        "thinking",
+        "off, minimal, low, medium, high or xhigh",
+        "LEVEL",
+        Kind.CHOICE,
+        THINKING_LEVELS,
+        manual="how much it thinks, from now on: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`",
+    ),
+    Option(
+        "new",
+        "new",
+        "start a new conversation with the model and tools of the one before",
+        starts_session=True,
+    ),
+    Option(
+        "continue",
+        "continue_last",
+        "go on with the last conversation of this notebook, else of this folder",
+        starts_session=True,
+    ),
+    Option(
+        "session",
+        "session",
+        "go on with that conversation: a path, or the beginning of an id",
+        "ID",
+        Kind.SESSION,
+        starts_session=True,
+    ),
+    Option("no-session", "no_session", "start a conversation that is not saved", starts_session=True),
+    Option(
+        "name",
+        "name",
+        "talk to the conversation of that name, or start it; the first is called main",
+        "NAME",
+        Kind.NAME,
+    ),
+    Option(
+        "tools",
+        "tools",
+        'its tools from the start, such as read,grep,ls; "" for none',
+        "NAMES",
+        Kind.TOOLS,
+        manual='the tools of a new conversation, such as `read,grep,ls`; `""` for none',
+    ),
+    Option(
+        "approve",
+        "approve",
+        "ask before: effects (as usual), writes, always, or never",
+        "WHEN",
+        Kind.CHOICE,
+        MODES,
+        manual="ask before `effects` (as usual in a notebook), `writes`, `always`, or `never` "
+        "([approval.md](approval.md))",
+    ),
+    Option(
+        "trust",
+        "trust",
+        "use what the project in this folder brings, this time",
+        manual="use what the project in this folder brings ([trust.md](trust.md)), this time",
+    ),
+    Option(
+        "no-trust",
+        "trust",
+        "ignore what the project in this folder brings, and do not ask",
+        sets=False,
+    ),
+    Option(
+        "sandbox",
+        "sandbox",
+        "confine commands: workspace, read-only, or off",
+        "MODE",
+        Kind.CHOICE,
+        ("off", "workspace", "read-only"),
+        manual="confine the commands and MCP servers of a new conversation: `workspace`, `read-only`, or `off`; see "
+        "[sandbox.md](sandbox.md)",
+    ),
+    Option(
+        "image",
+        "images",
+        "show the model an image, or the one in a variable; may be repeated",
+        "FILE",
+        Kind.IMAGE,
+        manual="show the model an image from a file, or from a variable: bytes, a Pillow image, a figure, an array; "
+        "may be repeated",
+    ),
+    Option(
+        "output",
+        "output",
+        "put the answer's text into the variable NAME (also --output)",
+        "NAME",
+        Kind.VARIABLE,
+        short="o",
+        manual="put the answer's text into the variable NAME (also `--output`)",
+    ),
+    Option(
+        "result",
+        "result",
+        "answer with a value: int, list[Invoice], frame …",
+        "TYPE",
+        Kind.TYPE,
+        manual="answer with a value of that type, for `-o` or `value = %agent …`: `int`, `list[Invoice]` of a class of "
+        "yours, `frame` for a data frame … ([typed_answers.md](typed_answers.md))",
+    ),
+    Option(
+        "values",
+        "values",
+        "put values into the lines below %%agent, too (also --values)",
+        short="i",
+        manual="put values of variables into the lines below `%%agent`, too (also `--values`)",
+    ),
+    Option(
+        "max-cost",
+        "max_cost",
+        "send no request that could make this cell cost more US dollars",
+        "USD",
+        Kind.DOLLARS,
+        manual="send no request that could make this cell cost more US dollars; what its code asks is counted too "
+        "([limits.md](limits.md))",
+    ),
+    Option("max-turns", "max_turns", "stop after so many answers of the model", "N", Kind.NUMBER),
+    Option("timeout", "timeout", "stop after so many seconds", "SECONDS", Kind.NUMBER),
+    Option("no-wait", "wait", "let the agent work on while other cells run", sets=False),
+)
+
+_ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
+_WORD = r"(?P<argument>\S+)?"
+_STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both)?)"
+
+SUBCOMMANDS = (
+    Subcommand("model", "the models that can be used; or talk to another one", "[NAME]", _WORD, Kind.MODEL),
+    Subcommand(
+        "thinking",
+        "how much it thinks",
+        "[LEVEL]",
+        rf"(?P<argument>{'|'.join(THINKING_LEVELS)})?",
+        Kind.LEVEL,
+        manual="how much it thinks; or change that",
+    ),
+    Subcommand(
+        "compact",
+        "put a summary in the place of the older part; TEXT says what matters",
+        "[-- TEXT]",
+        r"(?:--(?:\s+(?P<argument>.+))?)?",
+    ),
+    Subcommand(
+        "fork", "your messages; or go on before one of them, in a new conversation", "[ENTRY]", _ENTRY, Kind.ENTRY
+    ),
+    Subcommand(
+        "tree", "the conversation with its branches; or go on from another entry", "[ENTRY]", _ENTRY, Kind.ENTRY
+    ),
+    Subcommand("sessions", "the conversations of this folder, or those with a word in them", "[WORD]", _WORD),
+    Subcommand(
+        "stats",
+        "messages, tokens and cost",
+        manual="messages, tokens, cost, how full the context is, and where the file lies",
+    ),
+    Subcommand(
+        "context",
+        "what the model is told next, with tokens",
+        manual="what the model is told next, part by part with tokens, and the cells and variables that go along",
+    ),
+    Subcommand(
+        "export",
+        "write the conversation to FILE.html or FILE.jsonl",
+        "[FILE]",
+        r"(?P<quote>[\"'])?(?P<argument>(?(quote).+|\S+)\.(?:html|jsonl))?(?(quote)(?P=quote))",
+        Kind.EXPORT,
+        manual="write the conversation to a page (`FILE.html`) or as JSON lines (`FILE.jsonl`)",
+    ),
+    Subcommand("abort", "stop what goes on", manual="stop what goes on in the background"),
+    Subcommand("steer", "say something to the agent while it works", "TEXT", r"(?P<argument>.*)"),
+    Subcommand(
+        "queue",
+        "what waits to be said to it; or take it back",
+        "[clear]",
+        r"(?P<argument>clear)?",
+        Kind.CHOICE,
+        ("clear",),
+    ),
+    Subcommand(
+        "jobs",
+        "what goes on in the background; or stop one of it",
+        "[stop N]",
+        r"(?:stop\s+(?:job-)?(?P<argument>\d+))?",
+        manual="the [jobs](jobs.md), with their last lines; `stop N` stops one",
+    ),
+    Subcommand(
+        "trust",
+        "what the project here brings; or directory, parent, session, no",
+        "[DECISION]",
+        r"(?P<argument>directory|parent|session|no)?",
+        Kind.CHOICE,
+        ("directory", "parent", "session", "no"),
+        manual="what the project in this folder brings, and whether it is used; or decide: "
+        "`directory`, `parent`, `session` or `no` ([trust.md](trust.md))",
+    ),
+    Subcommand(
+        "undo",
+        "take back what the agent's last call changed, the last N, or a prompt",
+        "[N|prompt] [keep|over|both]",
+        _STEPS,
+        manual="take back what the agent's last call, the last N of them, or all of the last `prompt`, changed in "
+        "variables, files and cells that you accepted; of what you changed since, `keep` leaves it, `over` overwrites "
+        "it, `both` leaves it and puts the other beside it ([undo.md](undo.md))",
+    ),
+    Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both]", _STEPS),
+    Subcommand(
+        "fix",
+        "have the agent mend the cell that failed last",
+        manual="have the agent mend the cell that failed last; it proposes the new source in its place",
+    ),
+    Subcommand("explain", "have it explain why that cell failed"),
+    Subcommand(
+        "verify",
+        "run the notebook's cells in a fresh kernel, and compare; --fix: ask the agent",
+        "[--fix]",
+        r"(?P<argument>--fix)?",
+        Kind.CHOICE,
+        ("--fix",),
+        manual="run the notebook's cells in a fresh kernel: the first that fails, and what gives something else; "
+        "`--fix` has the agent mend it",
+    ),
+    Subcommand("panel", "the conversation as a chat"),
+    Subcommand(
+        "cell",
+        "what the agent ran last, as a cell of yours; all: as cells with their outputs",
+        "[all]",
+        r"(?P<argument>all)?",
+        Kind.CHOICE,
+        ("all",),
+        manual="what the agent ran last in your kernel, as a cell of yours; `all` makes a cell of each piece, with its "
+        "outputs",
+    ),
+    Subcommand(
+        "map",
+        "ask one question about each row of DATA; alone: its options",
+        "… over DATA",
+        manual="ask one question about each row of a frame, list or other variable: "
+        '`%agent map -o NAME "{column} …" over df` ([map.md](map.md#in-a-cell)). By itself it shows its options',
+    ),
+    Subcommand(
+        "serve",
+        "offer the kernel's tools to other agents over MCP",
+        "[stop|status|--approve MODE]",
+        r"(?P<argument>stop|status|--approve(?:\s+|=)\S+)?",
+        Kind.CHOICE,
+        ("stop", "status", "--approve"),
+        manual="offer the tools of this kernel to other agents over MCP, such as Claude Code, Codex and VS Code "
+        "([serve.md](serve.md)); `--approve never` asks nobody about their calls; or stop it, or see who has called",
+    ),
+    Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
+    Subcommand("help", "this text", as_option=True, manual="all options and commands"),
+)
+
+_ALSO_OF_MAP = ("provider", "model", "thinking")
+MAP_OPTIONS = (
+    Option(
+        "output", "output", "the variable that the answers go into (also --output)", "NAME", Kind.VARIABLE, short="o"
+    ),
+    Option("result", "result", "answer with values: int, Invoice, list[str] …", "TYPE", Kind.TYPE),
+    *(option for option in OPTIONS if option.name in _ALSO_OF_MAP),
+    Option("max-cost", "max_cost", "US dollars for all of it, what the journal says included", "USD", Kind.DOLLARS),
+    Option("max-turns", "max_turns", "how many answers a row may have (50)", "N", Kind.NUMBER),
+    Option("timeout", "timeout", "how many seconds a row may take", "SECONDS", Kind.NUMBER),
+    Option("tools", "tools", "the tools that rows may use; none unless they are named", "NAMES", Kind.TOOLS),
+    Option("parallel", "parallel", "how many rows are asked at once (8)", "N", Kind.NUMBER),
+    Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),
+    Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
+    Option("batch", "batch", "let Anthropic take up to a day for the answers, for half the price"),
+    Option("engine", "over", "an executor that runs the functions of tools", "EXPRESSION"),
+    Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
+)
+"""Those behind ``%agent map``; in it ``--model`` and the like hold for the rows alone."""
+
+COMMANDS: Mapping[str, Subcommand] = {command.name: command for command in SUBCOMMANDS}
+"""The sub-commands by their names."""
+OPTION_NAMES = (
+    *(option.name for option in OPTIONS),
+    *(command.name for command in SUBCOMMANDS if command.as_option),
+)
+"""All names that may be written behind ``--``."""
+_BY_NAME: Mapping[str, Option] = {
+    **{option.name: option for option in OPTIONS},
+    **{option.short: option for option in OPTIONS if option.short},
+    **{command.name: Option(command.name, command.name) for command in SUBCOMMANDS if command.as_option},
+}
+
+OPTION = re.compile(
+    rf"\s*(?:--(?P<name>[A-Za-z][\w-]*)?|-(?P<short>[{''.join(option.short for option in OPTIONS)}]))(?=[\s=]|$)"
+)
+"""An option in front of what follows; without a name the ``--`` that ends the options."""
+VALUE = re.compile(r"(?:=|\s+)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<bare>(?!--)\S+))(?=\s|$)")
+"""The value behind an option."""
+
+
+def find_option(name: str) -> Option | None:
+    """Return the option of that name, long or short.
+
+    For a sub-command that may be written as an option it is a flag.
+    """
+    return _BY_NAME.get(name)
+
+
+def find_map_option(name: str) -> Option | None:
+    """Return the option of ``%agent map`` of that name, long or short."""
+    return next((option for option in MAP_OPTIONS if name in (option.name, option.short)), None)
+
+
+def _lines(options: Sequence[Option]) -> str:
+    return "\n".join(f"{option.usage:<19} {option.help}" for option in options)
+
+
+_OPTION_LINES = _lines(OPTIONS)
+MAP_HELP = f"""\
+%agent map [options] -o NAME "QUESTION" over DATA
+%%agent map [options] -o NAME over DATA     the same, with the question in the lines below
+
+{_lines(MAP_OPTIONS)}
+
+In the question {{column}} stands for a value of the row; {{{{ and }}}} are braces. DATA is any expression: a frame, a
+list of rows, or anything to iterate over. NAME holds the answers: NAME.frame, NAME.failed, NAME.cost, NAME.retry().
+Stop, or an interruption, lets no more rows begin; what is done is kept. `indus_nb.agent.map` is the same in Python."""
+
+_COMMAND_LINES = "\n".join(f"%agent {f'{each.name} {each.usage}':<20} {each.help}" for each in SUBCOMMANDS)
+HELP = f"""\
+%agent [options] PROMPT     ask the agent
+%%agent [options]           the same, with the prompt in the lines below
+%agent [options]            set the conversation up
+
+{_OPTION_LINES}
+
+In a prompt {{expression}} and $name stand for values of your variables: {{df.shape}}, {{mean:.2f}}, $df.
+In the lines below %%agent they do so with -i only, for text that is pasted may be of others; no code is run.
+What names no variable of yours stays as it is, and so do code in `…` or ```…``` and formulas in $…$.
+{{{{name}}}} and $$name are sent as {{name}} and $name.
+
+Commands, in a line of their own:
+
+{_COMMAND_LINES}
+
+It is a command only if nothing else stands in the line: `%agent model the sales` is a prompt.
+`--` ends the options and makes a prompt of what follows: `%agent -- compact`.
+The conversation goes on from cell to cell. Interrupt the cell to stop the agent."""

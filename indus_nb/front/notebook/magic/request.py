@@ -1,0 +1,311 @@
+"""A line or cell of ``%agent``, parsed into a `Request`: options, and a prompt or a sub-command."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from keyword import iskeyword
+from typing import Any
+
+from indus_nb.base.errors import UsageError
+from indus_nb.front.notebook.magic.options import (
+    COMMANDS,
+    MAP_OPTIONS,
+    OPTION,
+    OPTION_NAMES,
+    OPTIONS,
+    VALUE,
+    Kind,
+    Option,
+    find_map_option,
+    find_option,
+)
+
+_MAP = re.compile(r"\s*map(?=\s|$)")
+_OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
+_OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
+_EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
+"""The options of a prompt that stand in front of ``map`` or behind it."""
+_CHOOSES = (
+    "provider",
+    "model",
+    "thinking",
+    "new",
+    "continue_last",
+    "session",
+    "no_session",
+    "name",
+    "trust",
+    "approve",
+)
+"""Those in front of it that hold for the conversation, whose model answers."""
+_SHORT_ID = re.compile(r"(?=.*\d)[0-9a-f]{2,7}")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A sub-command and its argument, without quotes; empty for none.
+
+    ``slashed`` is its text if it was written as `/name`, which a command of the session may mean as well.
+    """
+
+    name: str
+    argument: str = ""
+    slashed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What ``%agent map`` asks.
+
+    Attributes:
+        question: The prompt, in which ``{column}`` stands for a value of the row.
+        result: The type of the answers, as an expression; ``None`` for texts.
+        options: The other options of ``agent.map``, by their names.
+    """
+
+    question: str
+    data: str
+    output: str
+    result: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a line or cell asks for: options, and a prompt or a sub-command.
+
+    Attributes:
+        text: The prompt; it may be empty.
+        max_cost: In US dollars, above zero.
+        max_turns: How many answers the model may give.
+        values: Whether to put values of variables into the lines of a cell, too.
+        rows: What is asked of many rows, in the place of a prompt.
+    """
+
+    text: str = ""
+    provider: str | None = None
+    model: str | None = None
+    thinking: str | None = None
+    new: bool = False
+    continue_last: bool = False
+    session: str | None = None
+    no_session: bool = False
+    name: str | None = None
+    tools: str | None = None
+    approve: str | None = None
+    trust: bool | None = None
+    sandbox: str | None = None
+    images: tuple[str, ...] = ()
+    wait: bool = True
+    max_cost: float | None = None
+    max_turns: int | None = None
+    timeout: float | None = None
+    output: str | None = None
+    result: str | None = None
+    values: bool = False
+    command: Command | None = None
+    rows: Rows | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it asks for nothing at all."""
+        return self == Request()
+
+
+def parse(line: str, cell: str | None = None) -> Request:
+    """Parse the line behind ``%agent``, or that line and the lines below ``%%agent``.
+
+    >>> request = parse('--model "opus 4.6" --new  say "$HOME"  --twice')
+    >>> request.model, request.new, request.text
+    ('opus 4.6', True, 'say "$HOME"  --twice')
+
+    A line may hold a sub-command in the place of a prompt:
+
+    >>> parse("model sonnet").command, parse("model the sales").command, parse("-- compact").text
+    (Command(name='model', argument='sonnet', slashed=''), None, 'compact')
+
+    Args:
+        cell: The lines below it; ``None`` for a line magic, which alone may hold a sub-command.
+
+    Returns:
+        The options, and a sub-command or the text of a prompt.
+
+    Raises:
+        UsageError: An option is unknown, lacks its value or has a wrong one, two exclude each other, or the line looks
+            like a sub-command with a mistake in it.
+    """
+    given, rest, ended = _options(line, find_option, OPTION_NAMES)
+    chosen = [option.usage.partition(" ")[0] for option in OPTIONS if option.starts_session and option.field in given]
+    if len(chosen) > 1 and chosen != ["--new", "--no-session"]:
+        raise UsageError(f"{' and '.join(chosen)} exclude each other: choose one conversation.")
+    if not ended and (mapped := _MAP.match(rest)):
+        rows = _rows(rest[mapped.end() :], cell, given)
+        if rows is not None:
+            return rows
+    may_be_command = cell is None and not ended
+    text = rest.strip() if cell is None else f"{rest.strip()}\n{cell}".strip("\n")
+    command = _command(text) if may_be_command else None
+    for name in [name for name, declared in COMMANDS.items() if declared.as_option and given.pop(name, False)]:
+        if text.strip():
+            raise UsageError(f"--{name} goes with no prompt. Ask in a line of its own.")
+        command = Command(name)
+    return replace(Request(text="" if command else text, command=command), **given)
+
+
+def _options(line: str, find: Callable[[str], Option | None], names: Sequence[str]) -> tuple[dict[str, Any], str, bool]:
+    """The options at the beginning of a line, what follows them, and whether ``--`` has ended them."""
+    given: dict[str, Any] = {}
+    rest = line
+    while option := OPTION.match(rest):
+        rest = rest[option.end() :]
+        name = option["short"] or option["name"]
+        if name is None:
+            return given, rest, True
+        shown = f"-{'' if option['short'] else '-'}{name}"
+        known = find(name)
+        if known is None:
+            raise UsageError(_unknown(name, names))
+        if not known.value:
+            if rest.startswith("="):
+                raise UsageError(f"{shown} takes no value. `%agent help` shows the options.")
+            given[known.field] = known.sets
+            continue
+        value = VALUE.match(rest)
+        if value is None:
+            raise UsageError(f"{shown} needs a value: {shown} VALUE. `%agent help` shows the options.")
+        text = value["double"] or value["single"] or value["bare"] or ""
+        checked = _checked(known, shown, text)
+        given[known.field] = (*given.get(known.field, ()), checked) if known.kind is Kind.IMAGE else checked
+        rest = rest[value.end() :]
+    return given, rest, False
+
+
+def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | None:
+    """What stands behind ``map``, if it is no prompt that begins with that word.
+
+    >>> parse('map -o kinds "What is {text}?" over df').rows
+    Rows(question='What is {text}?', data='df', output='kinds', result=None, options={})
+    >>> parse("map the sales over the years").text
+    'map the sales over the years'
+    """
+    given, rest, _ = _options(line, find_map_option, [option.name for option in MAP_OPTIONS])
+    written = (_OVER_BELOW if cell is not None else _OVER).fullmatch(rest)
+    if written is None or not _is_expression(written["data"]):
+        if not given:
+            return None
+        behind = "over DATA, and the question in the lines below" if cell is not None else '"QUESTION" over DATA'
+        raise UsageError(f"Behind the options of `map` comes {behind}. `%agent map` shows how.")
+    question = (written["double"] or written["single"] or "") if cell is None else cell.strip("\n")
+    given = {**{name: before[name] for name in _EITHER if name in before}, **given}
+    if left := [field for field in before if field not in (*_EITHER, *_CHOOSES)]:
+        name = next(option.name for option in OPTIONS if option.field == left[0])
+        raise UsageError(f"`%agent map` cannot do with --{name}. `%agent map` shows its options.")
+    output = given.pop("output", None)
+    if output is None:
+        raise UsageError("`%agent map` needs a variable for the answers, which are paid for: -o NAME.")
+    rows = Rows(question, written["data"].strip(), output, given.pop("result", None), given)
+    return replace(Request(rows=rows), **{name: before[name] for name in _CHOOSES if name in before})
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def _checked(option: Option, shown: str, text: str) -> str | float:
+    """The value of an option; raises ``UsageError`` if it is not of its kind."""
+    match option.kind:
+        case Kind.CHOICE if text not in option.choices:
+            raise UsageError(f"{shown} {text}: choose {_either(option.choices)}.")
+        case Kind.NAME if not text.strip():
+            raise UsageError(f"{shown} needs a name that is not empty.")
+        case Kind.VARIABLE if not text.isidentifier() or iskeyword(text):
+            raise UsageError(f"{shown} {text}: that is no name of a variable. Choose one such as `answer`.")
+        case Kind.DOLLARS:
+            return _dollars(shown, text)
+        case Kind.NUMBER:
+            return _number(shown, text)
+        case _:
+            return text
+
+
+def _number(shown: str, text: str) -> float:
+    amount = _above_zero(text)
+    if amount is None:
+        raise UsageError(f"{shown} {text}: give a number above zero.")
+    return int(amount) if amount.is_integer() else amount
+
+
+def _above_zero(text: str) -> float | None:
+    try:
+        amount = float(text)
+    except ValueError:
+        return None
+    return amount if 0 < amount < math.inf else None
+
+
+def _dollars(shown: str, text: str) -> float:
+    amount = _above_zero(text.removeprefix("$"))
+    if amount is None:
+        raise UsageError(f"{shown} {text}: give an amount of US dollars above zero, such as 0.50.")
+    return amount
+
+
+def _either(choices: Sequence[str]) -> str:
+    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _command(text: str) -> Command | None:
+    if text in ("-h", "?"):
+        return Command("help")
+    written, *following = text.split(maxsplit=1)[:2] or ("",)
+    name = written.removeprefix("/")
+    argument = COMMANDS[name].argument(following[0] if following else "") if name in COMMANDS else None
+    if argument is None:
+        _check_for_mistakes(text)
+        return None
+    return Command(name, argument, text if written != name else "")
+
+
+def _check_for_mistakes(text: str) -> None:
+    """Reject what costs a request and was hardly meant for the model: a word or two that nearly are a command."""
+    words = text.split()
+    if not 0 < len(words) <= 2:
+        return
+    first = words[0]
+    is_option = first.startswith("-") and find_option(first.lstrip("-")) is not None
+    misses = len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1])
+    is_word = len(words) == 1 and first.isalpha() and first.islower()
+    near = _near_commands(first) if is_word else []
+    if is_option:
+        hint = f"Options begin with two dashes: --{first.lstrip('-')}."
+    elif misses:
+        hint = f"An entry's id has at least eight characters: `%agent {first}` lists them."
+    elif near:
+        hint = f"Did you mean `%agent {near[0]}`?"
+    else:
+        return
+    raise UsageError(f"{hint} Nothing was sent. To say just that to the agent: `%agent -- {text}`.")
+
+
+def _near_commands(word: str) -> list[str]:
+    """The sub-command that a word nearly is: a letter too many, too few or wrong, or letters in another order."""
+    swapped = [name for name in COMMANDS if sorted(name) == sorted(word) and name != word]
+    return swapped or get_close_matches(word, COMMANDS, n=1, cutoff=0.9)
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    hint = f" Did you mean --{near[0]}?" if near else ""
+    return (
+        f"There is no option --{name}.{hint} `%agent help` shows all of them. "
+        "A prompt that begins with dashes goes behind `-- `."
+    )

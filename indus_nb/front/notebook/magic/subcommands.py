@@ -1,0 +1,389 @@
+"""The sub-commands of ``%agent`` that concern a session: what they ask of `actions`, and how that is shown.
+
+Each runs on the agent's loop and returns what to show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from textwrap import indent
+from typing import TYPE_CHECKING, Literal, cast
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import ModelNotFoundError, SessionBusyError, UsageError
+from indus_nb.base.messages import ThinkingLevel, text_of
+from indus_nb.core.limits.words import cost_in_words
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage import SessionInfo, SessionStore, user_text
+from indus_nb.core.storage.entries import as_text
+from indus_nb.core.storage.text import subagent_of
+from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.magic.request import Command
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.models import Model
+from indus_nb.models.catalog import split_level
+from indus_nb.render import markup
+from indus_nb.render.tree import cut, tree_rows
+from indus_nb.start import THINKING_LEVELS
+from indus_nb.start.doctor import diagnosis
+
+if TYPE_CHECKING:
+    from indus_nb.core.resources.inputs import Decision
+
+_MAX_ROWS = 60
+_MAX_DEPTH = 12
+_MAX_PATH_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The output of a command: columns, Markdown of a model, or a quiet line."""
+
+    text: str
+    kind: Literal["listing", "answer", "notice"]
+    rows: Sequence[Sequence[str]] = ()
+    """Of a table below the text."""
+
+    def bundle(self, worded: Callable[[str], str] = str) -> MimeBundle:
+        """Draw it.
+
+        Args:
+            worded: Puts the text into the words of the place where it is shown.
+        """
+        text = worded(self.text)
+        if self.rows:
+            return blocks.table(text, self.rows)
+        return {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[self.kind](text)
+
+
+async def _trust(session: AgentSession, decision: str) -> Shown:
+    project = session.trusting.project
+    if project is None:
+        return Shown(f"{session.store.cwd} brings nothing that could be trusted or ignored.", "notice")
+    if not decision:
+        state = "It is trusted." if project.trusted else "It is ignored. `%agent trust directory` trusts it."
+        return Shown(f"{project.question()}\n\n{state}", "listing")
+    if decision not in project.options().values():
+        raise UsageError(f"That cannot be decided here: {', '.join(project.options().values())} can.")
+    await session.trusting.decide(cast("Decision", decision))
+    return Shown(f"{project.directory} is {'ignored' if decision == 'no' else 'trusted'} from now on.", "notice")
+
+
+async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
+    """Carry out a sub-command that concerns a session.
+
+    Raises:
+        IndusError: It failed; the session is as it was then.
+    """
+    if command.name != "abort":  # which may end what an extension does at the start
+        await session.start()
+    argument = command.argument
+    match command.name:
+        case "model":
+            return await _set_model(session, argument) if argument else _models(session)
+        case "thinking":
+            return await _set_level(session, argument) if argument else _levels(session)
+        case "compact":
+            return await _compact(session, argument)
+        case "fork":
+            return await _fork(session, argument) if argument else _forkable(session.store)
+        case "tree":
+            return await _go_to(session, argument) if argument else _tree(session.store)
+        case "sessions":
+            return await _sessions(session.store, argument)
+        case "stats":
+            return _stats(session)
+        case "export":
+            return await asyncio.to_thread(_export, session.store, argument)
+        case "abort":
+            return await _abort(session)
+        case "steer":
+            return await _steer(session, argument)
+        case "queue":
+            return await _clear_queue(session) if argument else _queue(session)
+        case "jobs":
+            return await _jobs(session, argument)
+        case "trust":
+            return await _trust(session, argument)
+        case "doctor":
+            title, *lines = diagnosis(session)
+            return Shown(title, "listing", [_row(line) for line in lines])
+        case _:
+            raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+
+
+def _row(line: str) -> tuple[str, str]:
+    """A line of a diagnosis as a name and what it says of it, which goes on in lines without a name."""
+    name, _, value = line.partition(": ")
+    return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
+
+
+async def _jobs(session: AgentSession, stopped: str) -> Shown:
+    jobs = session.settings.jobs
+    if jobs is None or not jobs.all:
+        return Shown("There are no jobs.", "notice")
+    if stopped:
+        job = jobs.find(stopped)
+        if job is None:
+            raise UsageError(f"There is no job {stopped}. `%agent jobs` lists them.")
+        await jobs.stop(job, by_user=True)
+        return Shown(job.describe(), "notice")
+    listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
+    return Shown(session.settings.vault.hide("\n".join(listed)), "listing")
+
+
+# Model and thinking
+
+
+def _models(session: AgentSession) -> Shown:
+    available = session.available_models()
+    current = session.model
+    unlisted = [current] if current is not None and current not in available else []
+    rows = [
+        (
+            "*" if model == current else " ",
+            f"{model.provider}/{model.id}",
+            model.name,
+            f"{model.context_window // 1000:,}k" + (" · thinks" if model.reasoning else ""),
+            "no key" if model in unlisted else "",
+        )
+        for model in (*unlisted, *available)
+    ]
+    # The one in use must not be among those that are cut off.
+    rows = [row for row in rows if row[0] == "*"] + [row for row in rows if row[0] != "*"]
+    return _listing("Models that can be used. * is in use; `%agent model NAME` changes it.", rows)
+
+
+async def _set_model(session: AgentSession, wanted: str) -> Shown:
+    name, level = split_level(wanted)
+    try:
+        model = session.registry.find(name)
+    except ModelNotFoundError as error:
+        raise UsageError(f"{error} `%agent model` lists those that can be used here.") from error
+    await session.set_model(model)
+    if level is not None:
+        await session.set_thinking_level(level)
+    thinking = f", thinking {session.thinking_level}" if model.reasoning else ""
+    return Shown(f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice")
+
+
+def _reach(session: AgentSession) -> str:
+    if session.model is None or session.registry.has_key(session.model):
+        return ""
+    return f" There is no key for {session.model.provider} yet: `%agent doctor` says how to get one."
+
+
+def _levels(session: AgentSession) -> Shown:
+    levels = THINKING_LEVELS if session.model is None else session.model.thinking_levels
+    if len(levels) < 2:
+        return Shown(f"{_name(session.model)} does not think aloud. `%agent model` lists others.", "notice")
+    listed = "  ".join(f"*{level}" if level == session.thinking_level else level for level in levels)
+    return Shown(f"{listed}\n\n* is in use; `%agent thinking LEVEL` changes it.", "listing")
+
+
+async def _set_level(session: AgentSession, wanted: str) -> Shown:
+    level = await session.set_thinking_level(cast("ThinkingLevel", wanted))
+    nearest = "" if level == wanted else f": {_name(session.model)} does not know {wanted}, and this is nearest"
+    return Shown(f"Thinking is {level} now{nearest}.", "notice")
+
+
+def _name(model: Model | None) -> str:
+    return "The model" if model is None else model.name
+
+
+# The conversation
+
+
+async def _compact(session: AgentSession, instructions: str) -> Shown:
+    _refuse_while_busy(session, "compact")
+    result = await session.compact(instructions or None)
+    return Shown(
+        f"*A summary stands in the place of the older part of {result.tokens_before:,} tokens:*\n\n{result.summary}",
+        "answer",
+    )
+
+
+def _forkable(store: SessionStore) -> Shown:
+    rows = [(entry.id, cut(text)) for entry in store.entries if (text := user_text(entry))]
+    if not rows:
+        return Shown("Nothing was said yet, so there is nothing to fork.", "notice")
+    title = "Your messages. `%agent fork ENTRY` goes on before one of them, in a new conversation."
+    return _listing(title, rows, newest_last=True)
+
+
+async def _fork(session: AgentSession, entry_id: str) -> Shown:
+    _refuse_while_busy(session, "fork")
+    try:
+        moved = await actions.fork(session, entry_id)
+    except UsageError as error:
+        raise UsageError(f"{error} `%agent fork` lists your messages.") from error
+    if not moved.done:
+        return Shown(actions.OBJECTED, "notice")
+    if moved.text is None:
+        return Shown(f"This is a new conversation now, which ends with {entry_id}.", "notice")
+    return _moved("This is a new conversation now, which ends before that message.", moved.text)
+
+
+def _tree(store: SessionStore) -> Shown:
+    rows = tree_rows(store, _MAX_ROWS)
+    if not rows:
+        return Shown("Nothing was said yet.", "notice")
+    lines = [
+        f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _MAX_DEPTH)}"
+        + (f"[{cut(row['label'])}] " if row["label"] else "")
+        + f"{row['role']}: {row['text']}"
+        + _session_of(store, row["id"])
+        for row in rows
+    ]
+    title = "→ is where the conversation stands. `%agent tree ENTRY` goes on from another entry."
+    if any(row["role"] == "sub-agent" for row in rows):
+        title += " `%agent --session PATH` goes on with a sub-agent."
+    return Shown("\n".join((title, "", *lines)), "listing")
+
+
+def _session_of(store: SessionStore, entry_id: str | None) -> str:
+    """Where the session of a sub-agent lies, on a line of its own; empty for another entry."""
+    path = "" if entry_id is None else as_text(subagent_of(store.entry(entry_id)).get("sessionFile"))
+    return f"\n{'':14}{markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))}" if path else ""
+
+
+async def _go_to(session: AgentSession, entry_id: str) -> Shown:
+    _refuse_while_busy(session, "go elsewhere in the tree")
+    try:
+        moved = await actions.navigate(session, entry_id)
+    except UsageError as error:
+        raise UsageError(f"{error} `%agent tree` lists the entries.") from error
+    if not moved.done:
+        return Shown(actions.OBJECTED, "notice")
+    if moved.text is not None:
+        return _moved("The conversation goes on before that message now.", moved.text)
+    return Shown(f"The conversation goes on behind {entry_id} now. What was said since stays in the tree.", "notice")
+
+
+def _moved(where: str, text: str) -> Shown:
+    shown = markup.cut(text, lines=40, characters=4_000)
+    return Shown(f"{where} It said:\n\n{shown}", "listing")
+
+
+async def _sessions(store: SessionStore, word: str) -> Shown:
+    if store.path is None:
+        raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
+    here = await actions.sessions_here(store)
+    length, notebooks = _unique_length(here), await asyncio.to_thread(actions.notebook_names)
+    folded, named = word.casefold(), any(str(info.path) in notebooks for info in here)
+    rows = [
+        (
+            "*" if store.is_at(info.path) else " ",
+            info.id[:length],
+            datetime.fromtimestamp(info.modified / 1000).astimezone().strftime("%Y-%m-%d %H:%M"),
+            textcut.counted(info.message_count, "message"),
+            *([cut(notebooks.get(str(info.path), ""))] if named else []),
+            cut(info.name or info.first_message),
+        )
+        for info in here
+        if folded
+        in f"{info.name or ''}\n{info.first_message}\n{info.id}\n{notebooks.get(str(info.path), '')}".casefold()
+    ]
+    if not rows:
+        what = f" with {word!r} in name, id, notebook or first message" if word else ""
+        return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
+    return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", rows)
+
+
+def _unique_length(found: Sequence[SessionInfo]) -> int:
+    """How many characters of the ids distinguish them."""
+    length = 8
+    while length < 36 and len({info.id[:length] for info in found}) < len({info.id for info in found}):
+        length += 1
+    return length
+
+
+def _stats(session: AgentSession) -> Shown:
+    store = session.store
+    stats = session.stats()
+    tokens = stats.tokens
+    rows = [
+        ("messages", f"{stats.user_messages:,} of yours, {stats.assistant_messages:,} answers"),
+        ("tool calls", f"{stats.tool_calls:,}"),
+        ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
+        ("tokens out", f"{tokens.output:,}"),
+        ("cost", cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown))),
+    ]
+    if (usage := session.context_usage()) is not None:
+        filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"
+        share = "" if usage.percent is None else f" ({usage.percent:.0f} %)"
+        rows.append(("context", f"{filled} of {usage.context_window:,} tokens{share}"))
+    rows += [
+        ("model", f"{session.model.provider}/{session.model.id}" if session.model is not None else "none"),
+        ("conversation", f"{cut(store.name)} ({store.session_id})" if store.name else store.session_id),
+        ("file", str(store.path or "not saved")),
+    ]
+    return Shown("", "listing", rows)
+
+
+def _export(store: SessionStore, wanted: str) -> Shown:
+    written = actions.export(store, wanted)
+    note = "" if written.path == written.asked else f" {written.asked.name} was there already and is as it was."
+    return Shown(f"Written to {written.path}.{note}", "notice")
+
+
+# A run
+
+
+async def _abort(session: AgentSession) -> Shown:
+    went_on = session.is_running or session.is_compacting
+    await session.abort()
+    if not went_on:
+        return Shown("Nothing was going on.", "notice")
+    waiting = session.pending_count
+    waits = "1 message still waits" if waiting == 1 else f"{waiting} messages still wait"
+    left = f" {waits}: `%agent queue clear` takes back what waits." if waiting else ""
+    return Shown(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
+
+
+async def _steer(session: AgentSession, text: str) -> Shown:
+    if not text:
+        raise UsageError("Say what the agent should know: `%agent steer TEXT`.")
+    if not session.is_running:
+        raise UsageError("The agent is not at work. Ask it with `%agent TEXT`.")
+    await session.steer(text)
+    return Shown("The agent will read it after the tool call at hand.", "notice")
+
+
+def _queue(session: AgentSession) -> Shown:
+    rows = [("steering", cut(text)) for text in session.steering.texts]
+    rows += [("afterwards", cut(text)) for text in session.follow_up_queue.texts]
+    if not rows:
+        return Shown("Nothing waits to be said to the agent.", "notice")
+    return _listing("What waits to be said. `%agent queue clear` takes it back.", rows)
+
+
+async def _clear_queue(session: AgentSession) -> Shown:
+    removed = await actions.clear_queue(session)
+    if not removed:
+        return Shown("Nothing waited.", "notice")
+    texts = "\n\n".join(text_of(message.content) for message in removed)
+    return Shown("\n".join(("Taken back:", "", markup.cut(texts, lines=60))), "listing")
+
+
+def _refuse_while_busy(session: AgentSession, what: str) -> None:
+    if session.is_running or session.is_compacting:
+        raise SessionBusyError(
+            f"The agent is at work, and to {what} would stop it. Wait for its end, or `%agent abort` first."
+        )
+
+
+# Lists
+
+
+def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = False) -> Shown:
+    """Under its title as much of the list as can be overlooked, and how much was left out."""
+    left_out = len(rows) - _MAX_ROWS
+    if left_out > 0:
+        rows = rows[-_MAX_ROWS:] if newest_last else rows[:_MAX_ROWS]
+        title += f" … {left_out:,} more are not listed."
+    return Shown(title, "listing", rows)

@@ -1,0 +1,50 @@
+"""What the model is told with the next message, part by part, with about how many tokens each has."""
+
+from __future__ import annotations
+
+import textwrap
+
+from indus_nb.base.wire import dump
+from indus_nb.core.session.compaction import estimated_text_tokens, estimated_tokens
+from indus_nb.core.session.session import AgentSession
+from indus_nb.render import markup
+
+_MAX_LINES = 60
+_MAX_CHARACTERS = 8_000
+_LINE_CHARACTERS = 84
+"""What a cell shows of a line before it wraps, where a file browser stands beside the notebook."""
+
+
+async def told(session: AgentSession, going_along: str) -> str:
+    """List the parts of the next request.
+
+    Args:
+        going_along: The cells and variables that go along with the next message.
+
+    Returns:
+        A line for each part, and the text of what goes along.
+    """
+    await session.start()
+    tools = [tool.spec for tool in session.active_tools.values()]
+    described = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
+    names = ", ".join(tool.name for tool in tools)
+    parts = [
+        ("system prompt", estimated_text_tokens(len(session.system_prompt)), ""),
+        ("tools", estimated_text_tokens(len(described)), names),
+        ("messages", sum(map(estimated_tokens, session.messages)), f"{len(session.messages):,} in the conversation"),
+        (
+            "goes along",
+            estimated_text_tokens(len(going_along)),
+            "new cells and variables" if going_along else "nothing",
+        ),
+    ]
+    rows = [
+        textwrap.fill(note, _LINE_CHARACTERS, initial_indent=label, subsequent_indent=" " * len(label))
+        or label.rstrip()
+        for name, tokens, note in parts
+        for label in [f"{name:14} {tokens:>9,} tokens  "]
+    ]
+    total = f"{'together':14} {sum(tokens for _, tokens, _ in parts):>9,} tokens, estimated"
+    shown = markup.cut(going_along, lines=_MAX_LINES, characters=_MAX_CHARACTERS)
+    text = ["", "With your next message goes along:", "", shown] if going_along else []
+    return "\n".join(["What the model is told next.", "", *rows, total, *text])

@@ -1,0 +1,97 @@
+"""The outputs of a run in the notebook, whichever pages come and go while it goes on.
+
+A front end puts displays of a cell into the notebook of the page that ran the cell, and of no other: one that was
+loaded again, or was opened by somebody else, gets none. So each page that comes is asked whether it gets them; one that
+does not is given them, and writes them into its notebook. When the run is over that is repeated with all that there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from indus_nb.base.wire import JsonObject
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.page.widget import AgentWidget
+
+_REPLY_SECONDS = 1.0
+"""How long the end of a run waits for pages, of which any may be gone."""
+_LATE_SECONDS = 60.0
+"""How long one that is only slow is listened to."""
+
+
+class CellOutputs:
+    """The outputs of one run, for the pages that show its widget. Used on the agent's thread."""
+
+    def __init__(
+        self, widget: AgentWidget, outputs: Callable[[], Sequence[JsonObject]], cell: str, client: str | None
+    ) -> None:
+        """Begin with no page.
+
+        Args:
+            outputs: Returns what the cell shows by now: bundles (``data``) with their ``metadata``.
+            client: The id that the page that ran it has for the kernel.
+        """
+        self._widget = widget
+        self._outputs = outputs
+        self.in_notebook = False
+        """Whether a page has them in its notebook, as far as it is known."""
+        self.on_late: Callable[[], None] = lambda: None
+        """Called when a page that was too slow shows all of the run after all."""
+        self._asking: set[asyncio.Task[JsonObject | None]] = set()
+        self._place = {"cell": cell, "client": client, "widget": widget.comm_id}
+
+    async def bring(self, page: str) -> None:
+        """Give a page that has come what the cell shows so far."""
+        await self._show(page, over=False, timeout=_REPLY_SECONDS)
+
+    async def settle(self) -> bool:
+        """Have the pages show all of the run, which is over.
+
+        Returns:
+            Whether one of them does, or can show nothing but the widget; without any the widget must hold all.
+        """
+        asked: dict[str, JsonObject | None] = {}
+        while pages := [page for page in self._widget.pages if page not in asked]:  # one may come meanwhile
+            replies = await asyncio.gather(*map(self._ask, pages))
+            asked.update(zip(pages, replies, strict=True))
+        self.in_notebook = any(reply is not None and "error" not in reply for reply in asked.values())
+        if any(map(_is_shown, asked.values())):
+            return True
+        for page, reply in asked.items():
+            if reply is None:
+                self._widget.pages.pop(page, None)
+            elif reply.get("gets") == "nothing" and await self.settle_in(page):
+                return True
+        return False
+
+    async def settle_in(self, page: str) -> bool:
+        """Have a page show all of the run, which was over when no other page was there."""
+        return _is_shown(await self._ask(page, missed=True))
+
+    async def _ask(self, page: str, *, missed: bool = False) -> JsonObject | None:
+        """Have a page show all of the run; ``None`` if it does not say in time that it does."""
+        asking = asyncio.create_task(self._show(page, over=True, missed=missed, timeout=_LATE_SECONDS))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        await asyncio.wait([asking], timeout=_REPLY_SECONDS)
+        if asking.done():
+            return asking.result()
+        asking.add_done_callback(self._come_late)
+        return None
+
+    def _come_late(self, asking: asyncio.Task[JsonObject | None]) -> None:
+        if not asking.cancelled() and asking.exception() is None and _is_shown(asking.result()):
+            self.on_late()
+
+    async def _show(self, page: str, *, over: bool, timeout: float, missed: bool = False) -> JsonObject | None:  # noqa: ASYNC109 - no page may ever answer
+        outputs = list(self._outputs())
+        fields = {**self._place, "outputs": outputs, "over": over, "missed": missed}
+        return await self._widget.request("show_run", timeout=timeout, page=page, **fields)
+
+
+def _is_shown(reply: JsonObject | None) -> bool:
+    """Whether a page gets the displays, has written them, or says that its front end lets it do nothing."""
+    return reply is not None and (reply.get("gets") in ("displays", "writes") or reply.get("error") == "unavailable")

@@ -1,0 +1,617 @@
+"""The protocol between a widget in the kernel and the pages that show it: every message, operation and state key.
+
+What this module promises:
+
+- Messages from a page (`FromPage`) come from whoever can write into the notebook. `parse` is the only way in. What it
+  returns is valid, within the limits below, and understood by that kind of widget. What it rejects changes nothing.
+- Messages to a page (`ToPage`) are JSON values. `Patch` messages are numbered without a gap. A page that misses a
+  number sends `Resync` and is sent a `Full` message, which holds all that the patches until then amount to.
+- `docs/page_protocol.md` and `static/protocol.d.ts` are generated from the names, types and docstrings of this module
+  and of `states`, the values that `SetState` sends
+  (``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+
+from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator, model_validator
+
+from indus_nb.base import textcut
+from indus_nb.base.messages import ImageContent, ThinkingLevel, check_image
+from indus_nb.base.wire import JsonObject, WireModel, first_problem
+from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Select
+from indus_nb.core.session.questions import ChoiceKind
+from indus_nb.front.notebook.page.states import PanelState
+
+WidgetKind = Literal["cell", "panel"]
+"""The live tail of a run in a cell, or a whole session with everything to steer it."""
+
+MAX_TEXT_CHARACTERS = 1_000_000
+MAX_NAME_CHARACTERS = 500
+MAX_PATH_CHARACTERS = 10_000
+MAX_PAGE_NAME_CHARACTERS = 100
+MAX_FILE_NAME_CHARACTERS = 255
+MAX_FILE_BYTES = 5_000_000
+MAX_IMAGES = 8
+MAX_IMAGE_BYTES = 5_000_000
+
+Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
+
+
+# From a page
+
+
+class PageMessage(WireModel):
+    """What every message of a page holds."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    page: Annotated[str, Field(max_length=MAX_PAGE_NAME_CHARACTERS)] = ""
+    """A random name of the page, until it is loaded again."""
+
+
+class Ready(PageMessage):
+    """The handshake: the page shows the widget and can answer. A `Full` message follows."""
+
+    kind: Literal["ready"]
+
+
+class Resync(PageMessage):
+    """The page missed a patch. A `Full` message follows."""
+
+    kind: Literal["resync"]
+
+
+class Reply(PageMessage):
+    """The answer to a `PageRequest`."""
+
+    kind: Literal["reply"]
+    id: Name
+    value: Annotated[JsonObject, "CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo"]
+
+
+class Stop(PageMessage):
+    """End what goes on; what is queued stays queued."""
+
+    kind: Literal["stop"]
+
+
+class AnswerDialog(PageMessage):
+    """Answer an open dialog. ``null``, and every value that no dialog asks for, dismisses it."""
+
+    kind: Literal["answer"]
+    id: Name
+    value: str | bool | None = None
+    reason: Text | None = None
+    """Why, where the question takes a reason."""
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _dismiss(cls, value: object) -> str | bool | None:
+        is_too_long = isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS
+        return value if isinstance(value, str | bool) and not is_too_long else None
+
+
+class ToCell(PageMessage):
+    """Put code into a new cell of the notebook."""
+
+    kind: Literal["to_cell"]
+    code: Text
+
+
+class AttachImage(PageMessage):
+    """An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message."""
+
+    kind: Literal["image"]
+    data: str
+    """In base64; at most 5 MB when decoded."""
+    mime_type: str
+    """``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``."""
+
+    @model_validator(mode="after")
+    def _check(self) -> AttachImage:
+        if len(self.data) * 3 // 4 > MAX_IMAGE_BYTES:
+            raise ValueError(f"an image may have {MAX_IMAGE_BYTES // 1_000_000} MB; this one is larger")
+        check_image(self.content)
+        return self
+
+    @property
+    def content(self) -> ImageContent:
+        """The image as a part of a message."""
+        return ImageContent(data=self.data, mime_type=self.mime_type)
+
+
+class Prompt(PageMessage):
+    """Send a user message: at once, after the tool call that runs, or when the model has finished."""
+
+    kind: Literal["prompt"]
+    text: Text
+    how: Literal["send", "steer", "followUp"] = "send"
+    literal: bool = False
+    """Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value."""
+    _images: tuple[ImageContent, ...] = PrivateAttr(default=())
+
+    @property
+    def images(self) -> Sequence[ImageContent]:
+        """The images that came before it."""
+        return self._images
+
+    def attach(self, images: Sequence[ImageContent]) -> None:
+        """Add the images that came before it."""
+        self._images = tuple(images)
+
+
+class Abort(PageMessage):
+    """Abort the run, and move what is queued back into the composer."""
+
+    kind: Literal["abort"]
+
+
+class Unqueue(PageMessage):
+    """Move a queued message back into the composer."""
+
+    kind: Literal["unqueue"]
+    queue: Literal["steering", "followUp"]
+    index: int = Field(ge=0)
+    """Where the page shows it; deliveries since then have moved it towards the front."""
+    text: Text
+    """As the page shows it."""
+
+
+class StopJob(PageMessage):
+    """Stop a job, one of those in the state ``jobs``."""
+
+    kind: Literal["stop_job"]
+    id: Name
+
+
+class ClearQueue(PageMessage):
+    """Discard all queued messages."""
+
+    kind: Literal["clear_queue"]
+
+
+class SetModel(PageMessage):
+    """Choose the model, one of those in the state ``models``."""
+
+    kind: Literal["set_model"]
+    provider: Name
+    id: Name
+
+
+class SetThinking(PageMessage):
+    """Choose the thinking level, one of those in the state ``levels``."""
+
+    kind: Literal["set_thinking"]
+    level: ThinkingLevel
+
+
+class NewSession(PageMessage):
+    """Begin a new session."""
+
+    kind: Literal["new"]
+
+
+class SwitchSession(PageMessage):
+    """Continue with another session, one of those in the state ``sessions``."""
+
+    kind: Literal["switch"]
+    path: Annotated[str, Field(max_length=MAX_PATH_CHARACTERS)]
+
+
+class Rename(PageMessage):
+    """Name the session."""
+
+    kind: Literal["rename"]
+    name: Name
+
+
+class Navigate(PageMessage):
+    """Continue from another entry of the session."""
+
+    kind: Literal["navigate"]
+    entry: Name
+
+
+class Fork(PageMessage):
+    """Begin a session of its own that continues from an entry."""
+
+    kind: Literal["fork"]
+    entry: Name
+
+
+class Compact(PageMessage):
+    """Summarise the older part of the conversation."""
+
+    kind: Literal["compact"]
+
+
+class Undo(PageMessage):
+    """Take back what the agent's last call changed in variables, files and cells."""
+
+    kind: Literal["undo"]
+
+
+class Export(PageMessage):
+    """Ask for the session as an HTML page; it comes in the state ``download``."""
+
+    kind: Literal["export"]
+
+
+class ListSessions(PageMessage):
+    """Ask for the sessions of this directory; they come in the state ``sessions``."""
+
+    kind: Literal["list_sessions"]
+
+
+class ShowTree(PageMessage):
+    """Ask for the entries of the session; they come in the state ``tree``, from then on whenever they change."""
+
+    kind: Literal["show_tree"]
+
+
+class Complete(PageMessage):
+    """Ask how the beginning of a prompt may go on; that comes in the state ``completions``."""
+
+    kind: Literal["complete"]
+    text: Text
+
+
+class SaveFile(PageMessage):
+    """Save a file that was dropped on the panel, after a question; its path comes in the state ``inserted``."""
+
+    kind: Literal["file"]
+    name: Annotated[str, Field(max_length=MAX_FILE_NAME_CHARACTERS)]
+    data: Annotated[str, Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4)]
+    """In base64; at most 5 MB when decoded."""
+
+
+class CopyAnswer(PageMessage):
+    """Ask for an answer of the model as it was written, in Markdown; it comes in the state ``copied``."""
+
+    kind: Literal["copy"]
+    block: Name
+    """The key of a block of it."""
+
+
+CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
+"""What a page may ask of a run in a cell."""
+PromptRequest: TypeAlias = Prompt | Abort | StopJob | Unqueue | ClearQueue
+SettingRequest: TypeAlias = SetModel | SetThinking | Rename
+SessionRequest: TypeAlias = NewSession | SwitchSession | Navigate | Fork | Compact | Undo | Export
+Question: TypeAlias = ListSessions | ShowTree | Complete | SaveFile | CopyAnswer
+PanelRequest: TypeAlias = CellRequest | PromptRequest | SettingRequest | SessionRequest | Question
+"""What a page may ask of a panel."""
+FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
+FromPage: TypeAlias = Ready | Resync | Reply | AttachImage | PanelRequest
+
+
+@cache
+def _adapter(kind: WidgetKind) -> TypeAdapter[Any]:
+    if kind == "cell":
+        return TypeAdapter(Annotated[FromCellPage, Field(discriminator="kind")])
+    return TypeAdapter(Annotated[FromPage, Field(discriminator="kind")])
+
+
+def parse(content: object, kind: WidgetKind) -> FromPage:
+    """Validate a message of a page.
+
+    Args:
+        content: The message's content as it came: any JSON value.
+
+    Raises:
+        pydantic.ValidationError: It is none, or none for that kind of widget. `problem` describes why.
+    """
+    return _adapter(kind).validate_python(content)
+
+
+def problem(error: ValidationError) -> str:
+    """Describe what is wrong with a message, on one line that holds nothing of its values."""
+    first = first_problem(error)
+    if first.kind.startswith("union_tag"):
+        return "there is no such message."
+    return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
+
+
+# Operations: what a page does with what it shows
+
+
+class Put(NamedTuple):
+    """Show a block of sanitised HTML; a new key goes behind the others."""
+
+    op: Literal["put"]
+    key: str
+    html: str
+
+
+class Tail(NamedTuple):
+    """Replace the end of a block's HTML."""
+
+    op: Literal["tail"]
+    key: str
+    keep: int
+    """How much of the HTML stays, in UTF-16 units."""
+    html: str
+
+
+class Drop(NamedTuple):
+    """Remove a block."""
+
+    op: Literal["drop"]
+    key: str
+
+
+class SetState(NamedTuple):
+    """Change some values of the state; the others stay."""
+
+    op: Literal["set"]
+    state: PanelState
+
+
+class ShownChoice(TypedDict):
+    """An answer of a `select`: one of its options, and what its button says."""
+
+    value: str
+    label: str
+    kind: ChoiceKind
+    key: str
+    """The digit that gives it, the same in every question."""
+
+
+class DialogLayout(TypedDict):
+    """The parts of a `select`, in the order in which they are shown; together they say what its title says."""
+
+    heading: str
+    warnings: list[str]
+    names: list[str]
+    """Words of the warnings that are code."""
+    html: str
+    """What is asked about, as sanitised HTML."""
+    lines: int
+    """How many lines that has."""
+    outcome: str
+    """What would happen, if that was found out."""
+    choices: list[ShownChoice]
+    """Enter gives the first one."""
+    reason: bool
+    """Whether a no may come with a reason."""
+
+
+class OpenDialog(NamedTuple):
+    """Show a dialog until it is answered or closed; one with the id of an open one takes its place."""
+
+    op: Literal["ask"]
+    dialog: Annotated[JsonObject, "PageDialog"]
+    left: float | None
+    """Milliseconds until it answers itself."""
+    layout: DialogLayout | None = None
+
+
+class CloseDialog(NamedTuple):
+    """Remove a dialog, which is over."""
+
+    op: Literal["unask"]
+    id: str
+
+
+class Toast(TypedDict):
+    """A line for the user to read."""
+
+    text: str
+    type: NotifyType
+    n: int
+    """Counts up; a page shows each once."""
+
+
+class ShowToast(NamedTuple):
+    """Show a line for a while."""
+
+    op: Literal["toast"]
+    toast: Toast
+
+
+Operation: TypeAlias = Put | Tail | Drop | SetState | OpenDialog | CloseDialog | ShowToast
+PageDialog: TypeAlias = Select | Confirm | Input | Editor
+"""What `OpenDialog` holds, as a session's dialogs are on every wire."""
+
+
+# To a page
+
+
+class Patch(TypedDict):
+    """What changed since the message before."""
+
+    kind: Literal["patch"]
+    n: int
+    """One more than that of the message before."""
+    ops: list[Operation]
+
+
+class Full(TypedDict):
+    """All that there is; what the page had before goes away, its toasts excepted."""
+
+    kind: Literal["full"]
+    n: int
+    """That of the last patch, whose effects are included."""
+    ops: list[Operation]
+
+
+class RequestOrigin(TypedDict):
+    """The cell that a request comes from."""
+
+    cell: str
+    """Its id."""
+    client: str | None
+    """The id that the page that ran the cell has for the kernel."""
+
+
+class KernelRequest(TypedDict):
+    """What every request to a page holds; the page sends a `Reply` to it."""
+
+    kind: Literal["request"]
+    id: str
+    page: str | None
+    """The only page that shall reply."""
+    origin: NotRequired[RequestOrigin]
+    """The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing."""
+
+
+class ListCells(KernelRequest):
+    """Ask for the cells of the notebook: a `CellList`."""
+
+    what: Literal["cells"]
+    outputs: NotRequired[bool]
+    """Whether to answer with their outputs too, in short: texts, and which other types there are."""
+
+
+class InsertCell(KernelRequest):
+    """Insert a cell: a `CellChanged`."""
+
+    what: Literal["insert_cell"]
+    source: str
+    type: Literal["code", "markdown"]
+    after: NotRequired[str | None]
+    """The id of the cell above; by default the cell that shows the widget."""
+    outputs: NotRequired[list[JsonObject]]
+    """Outputs of a code cell, in the form of the notebook format."""
+
+
+class ReplaceCell(KernelRequest):
+    """Change the source of a cell: a `CellChanged`."""
+
+    what: Literal["replace_cell"]
+    cell: str
+    """The cell's id."""
+    old: str
+    """The source that it must have for that."""
+    source: str
+
+
+class CellEdit(TypedDict):
+    """A change of one cell."""
+
+    cell: str
+    """The cell's id, a new one's too."""
+    type: Literal["code", "markdown"]
+    old: str | None
+    """The source that it must have for that; ``null`` if it must not be there."""
+    source: str | None
+    """The source that it gets; ``null`` if it is removed."""
+    after: str
+    """The id of the cell above a new one; empty for the top."""
+    outputs: list[JsonObject]
+    """Of a new code cell, in the form of the notebook format."""
+
+
+class ChangeCells(KernelRequest):
+    """Change cells in order, all of them or none: a `CellsChanged`."""
+
+    what: Literal["change_cells"]
+    edits: list[CellEdit]
+
+
+class RunCells(KernelRequest):
+    """Run cells, once the kernel is free: a `CellsRun`."""
+
+    what: Literal["run_cells"]
+    cells: list[str]
+    """The ids of code cells, in the order in which to run them; without any it only says whether it could."""
+
+
+class RunOutput(TypedDict):
+    """A display of a cell."""
+
+    data: JsonObject
+    """Its MIME bundle."""
+    metadata: JsonObject
+
+
+class ShowRun(KernelRequest):
+    """Have the outputs of a run in the notebook: a `RunShown`. A page that gets them as displays does nothing."""
+
+    what: Literal["show_run"]
+    cell: str
+    """The id of the cell that it belongs to."""
+    client: str | None
+    """The id that the page that ran the cell has for the kernel."""
+    widget: str
+    """The widget's id."""
+    outputs: list[RunOutput]
+    over: bool
+    """Whether the run is over, so that its widget will not be there any more."""
+    missed: bool
+    """Whether no page was there when it ended."""
+
+
+PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell | ChangeCells | RunCells | ShowRun
+ToPage: TypeAlias = Patch | Full | PageRequest
+
+
+class NotebookCell(TypedDict):
+    """A cell as the page has it."""
+
+    id: str
+    type: str
+    source: str
+    executionCount: int | None
+    tags: NotRequired[list[str]]
+    outputs: NotRequired[list[JsonObject]]
+
+
+class CellList(TypedDict):
+    """The cells of the notebook, from top to bottom."""
+
+    cells: list[NotebookCell]
+    path: NotRequired[str]
+    """Where the notebook lies, below the directory of Jupyter's server."""
+
+
+class CellChanged(TypedDict):
+    """The cell that was inserted or changed."""
+
+    id: str
+    number: int
+    """Its place, counted from 1."""
+
+
+class RemovedCell(TypedDict):
+    """A code cell that was removed."""
+
+    id: str
+    outputs: list[JsonObject]
+    """In the form of the notebook format; none if those of all cells are large."""
+
+
+class CellsChanged(TypedDict):
+    """All was done."""
+
+    removed: list[RemovedCell]
+
+
+class CellsRun(TypedDict):
+    """The cells that the kernel was asked to run."""
+
+    ids: list[str]
+    path: NotRequired[str]
+    """As in a `CellList`."""
+
+
+class RunShown(TypedDict):
+    """How the outputs of a run come into the page's notebook."""
+
+    gets: Literal["displays", "nothing", "writes"]
+    """As displays, for it ran the cell; not by it, which shares the notebook or has the widget; or it wrote them."""
+
+
+class CannotDo(TypedDict):
+    """Why the page did not do it.
+
+    ``unavailable`` where the front end gives no access to its notebook, ``elsewhere`` where another one has the cell
+    that asks.
+    """
+
+    error: str

@@ -1,0 +1,36 @@
+/**
+ * The anywidget module of `indus_nb.front.notebook.page.widget`: one store for each widget, one view for each display of it.
+ *
+ * The modules of this directory are joined into `../agent.js` by `python tests/bundle.py`; that is the file that a page
+ * loads. None of them depends on anything else.
+ */
+
+import { CellView } from "./cell_view.js";
+import { Changes } from "./changes.js";
+import { PanelView } from "./panel_view.js";
+import { Store } from "./store.js";
+
+/** @import { Model } from "./store.js" */
+
+export default () => {
+  /** @type {Store} */
+  let store;
+  return {
+    /** @param {{ model: Model }} context */
+    initialize({ model }) {
+      store = new Store(model);
+      return () => store.close();
+    },
+    /** @param {{ el: HTMLElement }} context */
+    render({ el }) {
+      const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
+      store.views.add(view);
+      store.greet();
+      el.append(view.root);
+      view.show(Changes.all());
+      view.resume();
+      store.focus.restore(view.root);
+      return () => view.remove();
+    },
+  };
+};

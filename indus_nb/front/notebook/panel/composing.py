@@ -1,0 +1,186 @@
+"""What stands for more than itself in a panel's composer: commands, values of variables, cells; and what may follow."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path, PurePath
+
+from indus_nb.base.messages import Attachment
+from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.page import states
+from indus_nb.front.notebook.panel import session_state
+from indus_nb.front.notebook.panel.surroundings import Filled, Surroundings
+from indus_nb.safety.key_places import holds_keys
+from indus_nb.tools.files.walk import walk
+
+COMMANDS: Mapping[str, str] = {
+    "new": "Begin a new session",
+    "sessions": "Go on with another session",
+    "tree": "Go back to an earlier point, or fork there",
+    "model": "NAME: talk to another model",
+    "thinking": "LEVEL: how much the model thinks",
+    "name": "TEXT: name the session",
+    "compact": "Summarise the older part; a text says what matters",
+    "export": "Download the session as a web page",
+    "help": "What can be written here",
+}
+"""The panel's own commands. Pages carry out ``sessions``, ``tree`` and ``export`` by themselves."""
+HELP = """\
+Enter sends, Shift+Enter begins a new line. While the agent works Enter steers it, Alt+Enter waits for its end.
+Esc stops it; arrow up brings back what you wrote.
+
+@path        a file of the working directory
+@cell 5      the cell that ran as In [5], with its outputs
+$name {expr} the value of a variable, or of an expression, with a format as in an f-string: {mean:.2f}
+#name        offers your variables
+
+{commands}"""
+_COMMAND = re.compile(r"/(?P<name>[a-z]+)(?:[ \t]+(?P<argument>\S.*?))?\s*", re.DOTALL)
+_CELL = re.compile(r"(?<!\S)@cell[ \t]*(?P<number>\d{1,6})\b")
+_FILE = re.compile(r"(?:^|\s)@(?P<typed>[^\s@]*)$")
+_VARIABLE = re.compile(r"(?:^|(?<=[\s(,\[]))[#$](?P<typed>[^\W\d]\w*)?$")
+_EXPRESSION = re.compile(r"(?<!\{)\{(?P<typed>[^\W\d]\w*)?$")
+_MAX_CELLS = 8
+_MAX_OFFERS = 50
+_MAX_WALKED = 5_000
+_WALK_SECONDS = 0.5
+
+
+def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the command that a prompt is, with its argument.
+
+    Returns:
+        The name and the argument, which may be empty; ``None`` if it is a prompt.
+    """
+    written = _COMMAND.fullmatch(text)
+    if written is None or written["name"] not in offered:
+        return None
+    if any(each["name"] == written["name"] for each in session.list_commands()):
+        return None
+    return written["name"], written["argument"] or ""
+
+
+def offered_commands(surroundings: Surroundings | None) -> dict[str, str]:
+    """Return the names of the panel's commands, with what each does."""
+    return {**COMMANDS, **(surroundings.commands if surroundings is not None else {})}
+
+
+def commands(session: AgentSession, surroundings: Surroundings | None) -> list[states.Command]:
+    """List what may be written as ``/name``: the session's, and the panel's that these do not hide."""
+    own = session_state.commands(session)
+    names = {each["name"] for each in own}
+    return [
+        *(
+            states.Command(name=name, description=description, source="panel")
+            for name, description in offered_commands(surroundings).items()
+            if name not in names
+        ),
+        *own,
+    ]
+
+
+def help_text(listed: Sequence[states.Command]) -> str:
+    """Return what ``/help`` says."""
+    width = max(len(each["name"]) for each in listed) + 2
+    lines = (f"/{each['name']:{width}}{each['description']}" for each in listed)
+    return HELP.replace("{commands}", "\n".join(lines))
+
+
+async def written_out(
+    text: str, surroundings: Surroundings | None, *, literal: bool
+) -> tuple[Filled, list[Attachment]]:
+    """Put values into a prompt, and fetch the cells that it mentions.
+
+    Args:
+        surroundings: The kernel around the panel; without one everything stays as it is.
+        literal: Whether nothing in it stands for a value.
+
+    Raises:
+        UsageError: A value or a cell cannot be looked up.
+    """
+    if surroundings is None:
+        return Filled(text), []
+    numbers = dict.fromkeys(int(mention["number"]) for mention in islice(_CELL.finditer(text), 100))
+    cells = [await surroundings.cell(number) for number in islice(numbers, _MAX_CELLS)]
+    return await surroundings.fill_in(text, literal=literal), cells
+
+
+# What may follow
+
+
+async def completions(text: str, session: AgentSession, surroundings: Surroundings | None) -> list[states.Completion]:
+    """Return how a prompt may go on.
+
+    Returns:
+        Texts that replace all that is written, or its last word.
+    """
+    if text.startswith("/") and " " not in text:
+        return [
+            {"text": f"/{each['name']} ", "label": f"/{each['name']}", "detail": each["description"]}
+            for each in commands(session, surroundings)
+            if f"/{each['name']}".lower().startswith(text.lower())
+        ]
+    if surroundings is not None and (variable := _VARIABLE.search(text)):
+        return _variables(variable["typed"] or "", surroundings.variables())
+    if surroundings is not None and (begun := _EXPRESSION.search(text)):
+        offered = _variables(begun["typed"] or "", surroundings.variables())
+        return [{**each, "text": f"{{{each['label']}}}"} for each in offered]
+    if mention := _FILE.search(text):
+        typed = mention["typed"]
+        found = await asyncio.to_thread(_files, session.store.cwd, typed)
+        cell = surroundings is not None and "cell".startswith(typed)
+        offers = [states.Completion(text="@cell ", label="@cell", detail="a cell by its number, as in In [5]")]
+        return [*(offers if cell else []), *found]
+    return []
+
+
+def _variables(typed: str, kinds: Mapping[str, str]) -> list[states.Completion]:
+    folded = typed.casefold()
+    newest_first = [*kinds][::-1]
+    names = [name for name in newest_first if name.casefold().startswith(folded)]
+    names = names or [name for name in newest_first if folded in name.casefold()]
+    return [{"text": f"${name}", "label": name, "detail": kinds[name]} for name in names[:_MAX_OFFERS]]
+
+
+def _files(directory: Path, typed: str) -> list[states.Completion]:
+    """The files below a directory whose path holds what is typed: those nearest to it first."""
+    folded = typed.casefold()
+    found = [path for path in _paths(directory) if folded in path.casefold()]
+
+    def rank(path: str) -> tuple[bool, bool, int, str]:
+        name = PurePath(path).name.casefold()
+        return not path.casefold().startswith(folded), not name.startswith(folded), path.count("/"), path
+
+    return [{"text": f"@{path}", "label": path, "detail": ""} for path in sorted(found, key=rank)[:_MAX_OFFERS]]
+
+
+def _paths(directory: Path) -> Iterator[str]:
+    """The files that are neither ignored nor hidden nor there for keys: as many as a moment allows."""
+    until = time.monotonic() + _WALK_SECONDS
+    for entry, path, is_directory in islice(walk(str(directory)), _MAX_WALKED):
+        if time.monotonic() > until:
+            return
+        parts = PurePath(path).parts
+        # Whitespace would end the mention.
+        if is_directory or any(part.startswith(".") for part in parts) or re.search(r"\s", path):
+            continue
+        if not holds_keys(PurePath(path)) and entry.is_file():
+            yield path
+
+
+def examples(surroundings: Surroundings | None) -> list[str]:
+    """Return three prompts to begin with, about the newest variables where there are some."""
+    kinds = surroundings.variables() if surroundings is not None else dict[str, str]()
+    newest_first = [*kinds][::-1]
+    frames = [name for name in newest_first if kinds[name] in ("DataFrame", "LazyFrame", "Table")]
+    arrays = [name for name in newest_first if kinds[name] in ("Series", "ndarray", "Tensor")]
+    made = [f"What is odd in ${name}?" for name in frames[:1]]
+    made += [f"Plot what matters in ${name}." for name in (frames[1:2] or frames[:1] or arrays[:1])]
+    made += [f"How do ${frames[0]} and ${frames[1]} belong together?"] if len(frames) > 1 else []
+    made += ["What files are here, and what is in them?"]
+    made += [] if surroundings is None else ["Which variables do I have?"]
+    return [*made, "What can you do here?", "What is in this project's history?"][:3]

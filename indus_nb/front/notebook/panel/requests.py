@@ -1,0 +1,381 @@
+"""What the pages of a panel ask for, and what is done about it.
+
+Each request is carried out in a task of its own on the agent's thread. What goes wrong is shown in the panel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any, TypeAlias, assert_never, cast
+from uuid import uuid4
+
+from indus_nb.base.errors import CompactionError, IndusError, UsageError
+from indus_nb.base.messages import ImageContent, Message, TextContent, ThinkingLevel, UserMessage, text_of
+from indus_nb.core.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
+from indus_nb.core.session.queues import Disposition
+from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage import SessionInfo
+from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.page import protocol, states
+from indus_nb.front.notebook.page.widget import AgentWidget
+from indus_nb.front.notebook.panel import composing, dropped_files, session_state
+from indus_nb.front.notebook.panel.surroundings import Surroundings
+from indus_nb.front.notebook.taking_back import TakingBack
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.transcript import Prose, Transcript
+from indus_nb.kernel.toolset.long_code import code_of, stop_code
+from indus_nb.render.session_page import page_name, session_page
+from indus_nb.render.tree import cut
+from indus_nb.tools.truncate import size_text
+
+CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
+_MAX_TASKS = 64
+_MAX_DOWNLOAD_CHARACTERS = 20_000_000
+
+_Control: TypeAlias = (
+    protocol.CellRequest
+    | protocol.Abort
+    | protocol.StopJob
+    | protocol.Unqueue
+    | protocol.ClearQueue
+    | protocol.SettingRequest
+    | protocol.SessionRequest
+    | protocol.Question
+)
+"""All but a prompt."""
+
+_log = logging.getLogger("indus_nb")
+
+
+class PanelRequests:
+    """Carries out what the pages of one panel ask for.
+
+    Attributes:
+        shows_tree: Whether a page has asked for the tree, which is kept up to date from then on.
+        preparing: How many prompts are on their way to the session.
+        undo: Takes back what the session's calls changed, where that is known.
+    """
+
+    def __init__(
+        self,
+        widget: AgentWidget,
+        transcript: Transcript,
+        show: Callable[[UiFrame], None],
+        show_problems: Callable[[AgentSession], None],
+        changed: Callable[[], None],
+        surroundings: Surroundings | None,
+    ) -> None:
+        """Make what carries out requests.
+
+        Args:
+            show_problems: Shows what is wrong with a session and has not been shown.
+            changed: Called when the panel is to be drawn again.
+        """
+        self.shows_tree = False
+        self.preparing = 0
+        self.undo: TakingBack | None = None
+        self._widget = widget
+        self._transcript = transcript
+        self._surroundings = surroundings
+        self._show = show
+        self._show_problems = show_problems
+        self._changed = changed
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listed: set[str] = set()
+        self._downloads = 0
+
+    def _toast(self, text: str, kind: NotifyType = "error") -> None:
+        self._show(Notify(id=uuid4().hex, message=text, notify_type=kind))
+
+    def _compose(self, text: str) -> None:
+        self._show(SetEditorText(id=uuid4().hex, text=text))
+
+    def receive(self, session: AgentSession | None, request: protocol.PanelRequest) -> None:
+        """Carry out a request.
+
+        Args:
+            session: The panel's session; ``None`` when the panel has detached from it.
+        """
+        ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | protocol.Abort)
+        if session is not None and not session.closed and (ends or len(self._tasks) < _MAX_TASKS):
+            self.start_task(self._carry_out(session, request))
+            return
+        if isinstance(request, protocol.Prompt):
+            self._put_back([_message(request)])
+        is_over = session is None or session.closed
+        self._toast(CLOSED if is_over else "Too much is asked for at once. Wait until some of it is done.")
+
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work``, and show in the panel what goes wrong with it."""
+        task = asyncio.get_running_loop().create_task(self._report_failure(work), name="indus_nb panel request")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report_failure(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except IndusError as error:
+            self._toast(str(error))
+        except Exception as error:  # noqa: BLE001 - only the page waits for this, and it shows no traceback
+            _log.debug("A request of a page failed", exc_info=True)
+            self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")
+        self._changed()
+
+    async def _carry_out(self, session: AgentSession, request: protocol.PanelRequest) -> None:
+        if isinstance(request, protocol.Prompt):
+            await self._prompt(session, request)  # what its run asks may be answered wherever that is shown
+            return
+        with asked_in(self._show):
+            await self._do(session, request)
+
+    async def _do(self, session: AgentSession, request: _Control) -> None:  # noqa: C901, PLR0912 - one branch for each kind
+        match request:
+            case protocol.Stop():
+                await self._stop(session)
+            case protocol.Abort():
+                self._put_back(await actions.clear_queue(session))
+                await self._stop(session)
+            case protocol.AnswerDialog():
+                session.ui.answer(request.id, request.value, request.reason)
+            case protocol.Unqueue():
+                await self._unqueue(session, request)
+            case protocol.StopJob():
+                await _stop_job(session, request.id)
+            case protocol.ClearQueue():
+                await session.clear_queue()
+            case protocol.SetModel():
+                await session.set_model(session.registry.with_id(request.id, request.provider))
+            case protocol.SetThinking():
+                await session.set_thinking_level(request.level)
+            case protocol.NewSession():
+                self._report_move(actions.Moved(await session.new_session()))
+            case protocol.SwitchSession():
+                await self._switch(session, request.path)
+            case protocol.Rename():
+                await session.set_name(request.name)
+            case protocol.Navigate():
+                await self._go(session, actions.navigate(session, request.entry))
+            case protocol.Fork():
+                await self._go(session, actions.fork(session, request.entry))
+            case protocol.Undo():
+                await self._undo(session)
+            case protocol.Compact():
+                await _compact(session)
+            case protocol.Export():
+                await self._export(session)
+            case protocol.ListSessions():
+                await self._list_sessions(session)
+            case protocol.ShowTree():
+                self.shows_tree = True
+                self._widget.set(tree=session_state.tree(session.store))
+            case protocol.Complete():
+                await self._complete(session, request.text)
+            case protocol.SaveFile():
+                await self._save(session, request)
+            case protocol.CopyAnswer():
+                self._copy(request.block)
+            case protocol.ToCell():
+                await self._to_cell(request.code)
+            case _:
+                assert_never(request)
+
+    async def _prompt(self, session: AgentSession, request: protocol.Prompt) -> None:
+        accepted = False
+        self.preparing += 1
+
+        def accept(_: Disposition = "handled") -> None:
+            nonlocal accepted
+            accepted = True
+            self.preparing -= 1
+            self._widget.set(warning=None)
+            self._show_problems(session)  # the answer to a question may have brought new ones
+
+        # Who sends to a session that another view has just set going does not mean to interrupt it.
+        joins = "steer" if request.how == "steer" else "followUp"
+        try:
+            offered = composing.offered_commands(self._surroundings)
+            if not request.images and (command := composing.command_of(request.text, session, offered)):
+                with asked_in(self._show):
+                    await self._command(session, *command)
+                accept()
+                return
+            self._changed()
+            written, cells = await composing.written_out(request.text, self._surroundings, literal=request.literal)
+            for note in written.notes:
+                self._toast(note, "info")
+            await session.prompt(
+                written.text, request.images, attachments=cells, streaming_behavior=joins, on_accepted=accept
+            )
+        finally:
+            if not accepted:
+                self.preparing -= 1
+                self._put_back([_message(request)])
+
+    async def _command(self, session: AgentSession, name: str, argument: str) -> None:
+        """Carry out what was written as ``/name``; a page does by itself what only a page can."""
+        match name:
+            case "new":
+                self._report_move(actions.Moved(await session.new_session()))
+            case "name":
+                await session.set_name(argument)
+            case "compact":
+                await _compact(session, argument)
+            case "help":
+                self._add(blocks.listing(composing.help_text(composing.commands(session, self._surroundings))))
+            case "sessions" | "tree" | "export":
+                raise UsageError(f"/{name} takes nothing behind it.")
+            case "model" | "thinking" if self._surroundings is None:
+                await _choose(session, name, argument)
+            case _ if self._surroundings is not None:
+                self._add({"text/html": await self._surroundings.carry_out(session, name, argument)})
+            case _:
+                raise UsageError(f"/{name} needs a kernel, which this panel does not have.")
+
+    def _add(self, bundle: MimeBundle) -> None:
+        self._transcript.add_line(bundle)
+        self._changed()
+
+    async def _stop(self, session: AgentSession) -> None:
+        runs = session.is_running or session.is_compacting
+        ends_code = not runs and bool(code_of(session))
+        self._widget.set(stopping=runs or ends_code)
+        self._changed()
+        await (stop_code(session) if ends_code else session.abort())
+        self._widget.set(stopping=False)  # what follows at once can be stopped as well
+
+    async def _unqueue(self, session: AgentSession, request: protocol.Unqueue) -> None:
+        queue = session.steering if request.queue == "steering" else session.follow_up_queue
+        shown = [session_state.shortened(text) for text in queue.texts]
+        # Deliveries since the page was drawn have moved it to the front.
+        places = [at for at in range(min(request.index, len(shown) - 1), -1, -1) if shown[at] == request.text]
+        if not places:
+            self._toast("That message was delivered, or taken back, just before.", "info")
+            return
+        self._put_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
+
+    def _put_back(self, messages: Iterable[Message]) -> None:
+        """Put messages that were not delivered into the composer."""
+        contents = [message.content for message in messages if isinstance(message, UserMessage)]
+        if text := "\n\n".join(filter(None, map(text_of, contents))):
+            self._compose(text)
+        if any(
+            isinstance(block, ImageContent) for content in contents if not isinstance(content, str) for block in content
+        ):
+            self._toast("Its images do not come back with it: attach them again.", "info")
+
+    def _report_move(self, moved: actions.Moved) -> None:
+        if not moved.done:
+            self._toast(actions.OBJECTED, "warning")
+        elif moved.text:
+            self._compose(moved.text)
+
+    async def _go(self, session: AgentSession, move: Coroutine[Any, Any, actions.Moved]) -> None:
+        """Go elsewhere in the conversation, and ask whether variables and files shall go there too."""
+        session_id = session.store.session_id
+        moved = await move
+        self._report_move(moved)
+        if moved.done and self.undo is not None and (said := await self.undo.offer(session, session_id)):
+            self._toast(said, "info")
+
+    async def _undo(self, session: AgentSession) -> None:
+        if self.undo is None:
+            self._toast("This panel knows no steps of a kernel. One opened with %agent panel does.", "warning")
+        elif said := await self.undo.ask(session):
+            self._toast(said, "info")
+
+    async def _switch(self, session: AgentSession, path: str) -> None:
+        if path not in self._listed:
+            self._toast("That session is not in the list. Open the list again, and choose one.")
+            return
+        self._report_move(actions.Moved(await session.switch_session(Path(path))))
+
+    async def _export(self, session: AgentSession) -> None:
+        store = session.store
+        name = page_name(store)
+        page = await asyncio.to_thread(session_page, store)
+        if len(page) > _MAX_DOWNLOAD_CHARACTERS:
+            written = await asyncio.to_thread(actions.export, store)
+            self._toast(f"The page is too large for the browser. It was saved as {written.path}.", "info")
+            return
+        self._downloads += 1
+        self._widget.set(download={"name": name, "html": page, "n": self._downloads})
+
+    async def _list_sessions(self, session: AgentSession) -> None:
+        store = session.store
+        here = await actions.sessions_here(store)
+        self._listed = {str(info.path) for info in here}
+        notebooks = await asyncio.to_thread(actions.notebook_names)
+        listed: list[states.SessionRow] = [
+            {
+                "path": str(info.path),
+                "name": " · ".join(filter(None, (notebooks.get(str(info.path)), _title(info)))),
+                "modified": info.modified,
+                "messages": info.message_count,
+                "current": store.is_at(info.path),
+            }
+            for info in here
+        ]
+        self._widget.set(sessions=listed)
+
+    async def _complete(self, session: AgentSession, text: str) -> None:
+        items = await composing.completions(text, session, self._surroundings)
+        listed = composing.commands(session, self._surroundings)
+        self._widget.set(commands=listed, completions={"text": text, "items": items})
+
+    def _copy(self, key: str) -> None:
+        """Hand an answer over as it was written."""
+        wanted = key.partition(".")[0]
+        for block in self._transcript.blocks:
+            if block.key == wanted and isinstance(block, Prose):
+                self._widget.set(copied={"block": key, "text": "".join(block.pieces)})
+
+    async def _save(self, session: AgentSession, request: protocol.SaveFile) -> None:
+        """Save a file that was dropped, and put its path into the composer."""
+        content = dropped_files.content(request.data)
+        directory = session.store.cwd
+        name = dropped_files.safe_name(request.name)
+        message = (
+            f"{name} ({size_text(len(content))}) was dropped here. It is saved in {directory}; no file is replaced."
+        )
+        if await session.ui.confirm(f"Save {name} in the working directory?", message):
+            path = await asyncio.to_thread(dropped_files.save, directory, name, content)
+            self._widget.insert(f"@{path.name}")
+
+    async def _to_cell(self, code: str) -> None:
+        if not await self._widget.insert_cell(code):
+            self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
+
+
+async def _stop_job(session: AgentSession, job_id: str) -> None:
+    jobs = session.settings.jobs
+    if jobs is not None and (job := jobs.find(job_id)) is not None:
+        await jobs.stop(job, by_user=True)
+
+
+async def _compact(session: AgentSession, instructions: str = "") -> None:
+    with contextlib.suppress(CompactionError):  # the session's event says why
+        await session.compact(instructions or None)
+
+
+async def _choose(session: AgentSession, name: str, argument: str) -> None:
+    """Choose a model or a thinking level by its name."""
+    if name == "model":
+        await session.set_model(session.registry.find(argument))
+        return
+    levels = session.model.thinking_levels if session.model is not None else ()
+    if argument not in levels:
+        raise UsageError(f"/thinking takes one of these: {', '.join(levels)}.")
+    await session.set_thinking_level(cast("ThinkingLevel", argument))
+
+
+def _message(request: protocol.Prompt) -> UserMessage:
+    return UserMessage(content=[TextContent(text=request.text), *request.images])
+
+
+def _title(info: SessionInfo) -> str:
+    return cut(info.name or info.first_message) or "(nothing said yet)"

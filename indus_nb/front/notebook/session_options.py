@@ -1,0 +1,84 @@
+"""From the options of ``%agent`` to those of the session that it starts or goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from indus_nb.start import SessionOptions
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.session import AgentSession, ApproveMode
+    from indus_nb.core.session.state import SandboxMode
+    from indus_nb.front.notebook.magic import Request
+
+_JOBS_AFTER = 120.0
+
+
+def session_options(
+    request: Request,
+    last: Path | None,
+    like: AgentSession | None,
+    extensions: Sequence[Any],
+    more_tools: Sequence[str],
+) -> SessionOptions:
+    """Return the options of a session that a cell asks for.
+
+    Args:
+        last: The notebook's last conversation, if it is to go on with that.
+        like: The conversation of before: its tools are chosen again, and for a new one its model and thinking.
+        extensions: What the session gets of the notebook.
+    """
+    options = SessionOptions(
+        provider=request.provider,
+        model=request.model,
+        thinking=request.thinking,
+        session=request.session if last is None else str(last),
+        continue_last=request.continue_last and last is None,
+        no_session=request.no_session,
+        tools=None if request.tools is None else request.tools.replace(",", " ").split(),
+        approve=cast("ApproveMode | None", request.approve),
+        sandbox=cast("SandboxMode | None", request.sandbox),
+        usual_approve="effects",
+        usual_jobs_after=_JOBS_AFTER,
+        trust=request.trust,
+        extensions=extensions,
+        more_tools=more_tools,
+    )
+    if like is None:
+        return options
+    options = replace(
+        options,
+        tools=like.chosen_tools if options.tools is None else options.tools,
+        approve=options.approve or like.settings.approve,
+        sandbox=options.sandbox or like.settings.sandbox,
+    )
+    if request.session is None and not request.continue_last:
+        if request.provider is None and request.model is None and like.model is not None:
+            options = replace(options, provider=like.model.provider, model=like.model.id)
+        options = replace(options, thinking=request.thinking or like.thinking_level)
+    return options
+
+
+def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
+    """Return options that open a session once more as it is."""
+    model = session.model
+    return replace(
+        options,
+        session=str(session.store.path),
+        continue_last=False,
+        provider=model.provider if model is not None else None,
+        model=model.id if model is not None else None,
+        thinking=session.thinking_level,
+        tools=session.chosen_tools,
+        approve=session.settings.approve,
+        sandbox=session.settings.sandbox,
+    )
+
+
+def check_key(session: AgentSession, options: SessionOptions) -> None:
+    """Check that there is a key for a model that was asked for."""
+    if session.model is not None and (options.provider is not None or options.model is not None):
+        session.registry.key_for(session.model)

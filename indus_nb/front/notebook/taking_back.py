@@ -1,0 +1,198 @@
+"""Taking back what the agent changed in the kernel and in files: what magic and panel share of it.
+
+Everything runs on the agent's loop; variables are written on the thread that runs the user's code, cells by the page.
+Both are one move: the cells are compared first and written last, and where the page does not write them, what was moved
+before is moved back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, cast
+
+from indus_nb.base.errors import SessionBusyError, UsageError
+from indus_nb.base.messages import CustomMessage, ToolResultMessage
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.session import AgentSession
+from indus_nb.kernel.document.notebook_file import parse_cell
+from indus_nb.kernel.document.reading import AskPage
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, Steps, line
+from indus_nb.kernel.undo import CellsChange, CellsPlan, CellState, Touched, leave_cells, plan_cells
+
+_CHOICES: Mapping[str, Touched] = {
+    "Leave that, undo the rest": "keep",
+    "Overwrite it": "over",
+    "Leave it, and put the earlier one beside it": "both",
+}
+_YES = "Yes, take it back"
+_NO = "No, leave it as it is"
+_NO_PAGE = (
+    "Nothing was changed: cells of the notebook belong to it, and no page that shows the notebook can be asked. Open "
+    "the notebook in its page and try again, or leave its cells as they are with `%agent {verb} keep`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepsWanted:
+    """Which steps to take back or to do once more; with ``count`` 0 those of the last prompt."""
+
+    verb: Literal["undo", "redo"] = "undo"
+    count: int = 1
+    touched: Touched = ""
+
+
+def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
+    """Return what the argument of a command asks for.
+
+    Args:
+        argument: Empty, or a number or ``prompt``, and what becomes of what the user changed since.
+    """
+    number, _, touched = f" {argument}".rpartition(" ")
+    if touched.isdigit() or touched == "prompt":
+        number, touched = touched, ""
+    count = 0 if number.strip() == "prompt" else int(number) if number.strip() else 1
+    return StepsWanted(verb, count, cast("Touched", touched))
+
+
+class TakingBack:
+    """Takes back what the agent's calls changed in one kernel, and tells the model of the session that asks."""
+
+    def __init__(self, steps: Steps, run: Callable[[Callable[[], Any]], Awaitable[Any]], ask_page: AskPage) -> None:
+        """Make it for a kernel.
+
+        Args:
+            run: Does work on the thread that runs the user's code.
+            ask_page: Asks the page that shows the notebook.
+        """
+        self._steps = steps
+        self._run = run
+        self._ask_page = ask_page
+        self._one_at_a_time = asyncio.Lock()
+
+    def needs_page(self, wanted: StepsWanted) -> bool:
+        """Return whether cells of the notebook belong to what is asked for."""
+        return bool(self._steps.cells(wanted.verb, self._count(wanted)))
+
+    def _count(self, wanted: StepsWanted) -> int:
+        return wanted.count or self._steps.of_last_run(wanted.verb) or 1
+
+    async def move(self, session: AgentSession, wanted: StepsWanted) -> str:
+        """Take back what the last calls changed, or do it once more.
+
+        Args:
+            wanted: Which way, how many, and what becomes of what the user changed since.
+
+        Returns:
+            What is as it was, as a line.
+
+        Raises:
+            SessionBusyError: A run is going on.
+            ChangedSinceError: The user has to decide first; nothing was done.
+            UsageError: It is not possible; nothing was done.
+        """
+        await session.start()
+        if session.is_running:
+            raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
+        count = self._count(wanted)
+        # What has begun goes on to its end, or back, also when nobody waits for it any more.
+        moved = await asyncio.shield(asyncio.ensure_future(self._move(replace(wanted, count=count))))
+        what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
+        which = "your last call" if count == 1 else f"your last {count} calls"
+        text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
+        await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+        return moved
+
+    async def _move(self, wanted: StepsWanted) -> str:
+        async with self._one_at_a_time:
+            changes = self._steps.cells(wanted.verb, wanted.count)
+            plan = await self._plan(changes, wanted) if changes else None
+            moved = await self._run(partial(self._steps.move, wanted.verb, wanted.count, wanted.touched, plan))
+            if plan is not None and plan.edits:
+                if problem := await self._edit(plan):
+                    await self._run(moved.back)
+                    raise UsageError(
+                        f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
+                    )
+                moved.finish()
+            return line(moved)
+
+    async def _plan(self, changes: list[CellsChange], wanted: StepsWanted) -> CellsPlan:
+        answer = await self._ask_page("cells", {})
+        listed: object = None if answer is None else answer.get("cells")
+        if not isinstance(listed, list):
+            if wanted.touched != "keep":
+                raise UsageError(_NO_PAGE.format(verb=wanted.verb))
+            return leave_cells(changes)
+        cells = [cell for given in cast("list[object]", listed) if (cell := parse_cell(given)) is not None]
+        there = [CellState(cell.id, cell.source) for cell in cells if cell.id is not None]
+        return plan_cells(changes, there, wanted.touched)
+
+    async def _edit(self, plan: CellsPlan) -> str:
+        """Have the page do what is planned; returns why it did not."""
+        answer = await self._ask_page("change_cells", {"edits": plan.edits})
+        if answer is None:  # should it still do it, this undoes it
+            await self._ask_page("change_cells", {"edits": plan.inverse()})
+            return "it did not answer"
+        if "error" in answer:
+            return str(answer["error"])
+        removed = cast("list[JsonObject]", answer.get("removed") or [])
+        plan.keep_outputs({each["id"]: each["outputs"] for each in removed})
+        return ""
+
+    async def ask(self, session: AgentSession, count: int = 1) -> str:
+        """Take back what the last calls changed; what the user changed since is asked about in a dialog.
+
+        Returns:
+            What to say of it; empty when the user did not decide.
+
+        Raises:
+            SessionBusyError: A run is going on.
+            UsageError: It is not possible; nothing was done.
+        """
+        wanted = StepsWanted(count=count)
+        try:
+            moved = await self.move(session, wanted)
+        except ChangedSinceError as error:
+            chosen = await session.ui.select(f"Undo? {error.question}", [*_CHOICES])
+            if chosen is None:
+                return ""
+            moved = await self.move(session, replace(wanted, touched=_CHOICES[chosen]))
+        return f"Taken back: {moved}."
+
+    async def offer(self, session: AgentSession, session_id: str) -> str:
+        """Ask whether to take back what the agent changed after the point at which a session stands now.
+
+        Returns:
+            What to say of it; empty when there is nothing, or the user left it.
+
+        Raises:
+            SessionBusyError: A run is going on.
+            UsageError: It is not possible; nothing was done.
+        """
+        count = self._since(session, session_id)
+        if not count:
+            return ""
+        question = f"Also take back what the agent changed since? {self._steps.summary(count)}"
+        chosen = await session.ui.select(question, [_YES, _NO])
+        return await self.ask(session, count) if chosen == _YES else ""
+
+    def command_since(self, session: AgentSession, session_id: str) -> str:
+        """Say which command takes back what the agent changed after the point at which a session stands now.
+
+        Returns:
+            A sentence; empty if there is nothing.
+        """
+        count = self._since(session, session_id)
+        if not count:
+            return ""
+        command = "%agent undo" if count == 1 else f"%agent undo {count}"
+        left = f"Variables and files are as the agent left them: {self._steps.summary(count)}."
+        return f"{left} `{command}` undoes that."
+
+    def _since(self, session: AgentSession, session_id: str) -> int:
+        messages = (entry.message for entry in session.store.branch())
+        calls = {message.tool_call_id for message in messages if isinstance(message, ToolResultMessage)}
+        return self._steps.since(calls, session_id)

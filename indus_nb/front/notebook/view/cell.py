@@ -1,0 +1,460 @@
+"""A run drawn into its cell: finished blocks as displays, which stay, and growing ones in a widget below them.
+
+Only what changed is drawn again, a few times a second, so the cost follows the length of the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.folding import Rows
+from indus_nb.front.notebook.view.growing import LiveDrawing, live_state
+from indus_nb.front.notebook.view.output import NOTHING, Display, Own, Screen, can_change
+from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.kernel.run.outputs import Output
+from indus_nb.render import markup
+from indus_nb.render.cards import is_remark
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.page.widget import AgentWidget
+
+_PACE = 0.2
+_READY_WITHIN = 3.0
+
+
+class StaticDrawing:
+    """Draws blocks as displays that any viewer can show.
+
+    Text that grows is cut into several of them.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._drawn: dict[str, _Drawn] = {}
+        self._rows = Rows(self._vacate) if can_change(screen) else None
+        self._places: dict[int, tuple[int, Display]] = {}
+        """Where each display stands among the others, by its identity."""
+        self._free: list[Display] = []
+        """Displays that the next new ones replace, the first one first."""
+        self._waiting: Display | None = None
+        self.widget: Display | None = None
+        """Where the widget is, below all that is drawn but the outputs of a call that runs."""
+
+    def draw(self, block: Block) -> None:
+        """Draw what changed of a block; a finished one is drawn for the last time."""
+        drawn = self._drawn.setdefault(block.key, _Drawn())
+        if drawn.version != block.version or block.finished:
+            drawn.version = block.version
+            match block:
+                case Block(instead=instead) if instead is not None:
+                    self._draw_instead(instead, drawn)
+                case Prose():
+                    self._draw_prose(block, drawn)
+                case Card():
+                    self._draw_card(block, drawn)
+                case Line():
+                    self.end_row()
+                    self.show(block.shown, final=True)
+                case _:
+                    pass
+        if block.finished:
+            del self._drawn[block.key]
+
+    def fold(self) -> None:
+        """Fold the calls that something follows, and rows of calls that have ended."""
+        if self._rows is not None:
+            self._rows.settle()
+
+    def end_row(self) -> None:
+        """End a row of calls: what comes next is something else."""
+        if self._rows is not None:
+            self._rows.end()
+            self._rows.settle()
+
+    def _draw_instead(self, bundle: MimeBundle, drawn: _Drawn) -> None:
+        """Draw what stands in the place of a part of an answer, of which some may be drawn."""
+        self.end_row()
+        before = [*drawn.before, *([drawn.display] if drawn.display is not None else [])]
+        if self._rows is not None:
+            for display in before:
+                display.update(NOTHING, final=False)
+            self._vacate(before)
+        elif bundle and before:  # it stands there for good
+            bundle = blocks.notice(bundle["text/plain"].split("\n", 1)[0])
+        if bundle:
+            self.show(bundle, final=True)
+
+    def _draw_card(self, card: Card, drawn: _Drawn) -> None:
+        if not card.finished:
+            self._put(drawn, card.bundle(), final=False)
+            self.draw_outputs(card)
+            return
+        self.fold()  # what is before it, so that it may move up
+        if card.call.described is not None and card.call.described.is_answer and card.call.state == "done":
+            self.end_row()  # the answer stays in sight
+        bundle = card.bundle()
+        display = self._put(drawn, bundle, final=self._rows is None)
+        pictures = card.pictures()
+        if self._rows is not None:
+            self._rows.add_card(card, display, bundle)
+            if pictures or card.outputs:
+                self._rows.end()  # they stand below it
+        for picture in pictures:
+            self.show(blocks.picture(picture), final=True)
+        self.draw_outputs(card)
+        if drawn.outputs:
+            self._go_below(drawn.outputs[-1][0])
+
+    def draw_ahead(self, card: Card) -> None:
+        """Draw a finished card that one before it, which still runs, has to precede in their row."""
+        drawn = self._drawn.setdefault(card.key, _Drawn())
+        if drawn.version != card.version:
+            drawn.version = card.version
+            self._put(drawn, card.bundle(), final=False)
+
+    def draw_outputs(self, card: Card) -> None:
+        """Draw what a call shows, below all that was drawn before."""
+        drawn = self._drawn.setdefault(card.key, _Drawn())
+        for number, output in enumerate(card.outputs):
+            data, own = cast("MimeBundle", output.data), Own(output.metadata, output.display_id)
+            if number == len(drawn.outputs):
+                drawn.outputs.append((self.show(data, final=card.finished, own=own), output))
+            elif card.finished or drawn.outputs[number][1] is not output:
+                display, _ = drawn.outputs[number]
+                display.update(data, final=card.finished, own=own)
+                drawn.outputs[number] = display, output
+        cleared = drawn.outputs[len(card.outputs) :]
+        for display, shown in cleared:
+            if shown is not None:
+                display.update(NOTHING, final=False)
+        drawn.outputs[len(card.outputs) :] = [(display, None) for display, _ in cleared]
+        if card.finished:
+            self._vacate([display for display, _ in cleared])
+
+    def is_growing(self) -> bool:
+        """Return whether something is shown that will change."""
+        return any(drawn.display is not None for drawn in self._drawn.values())
+
+    def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
+        """Show a bundle as a new display, or in the first that is free.
+
+        Args:
+            final: Whether it will not change any more.
+        """
+        if not self._free or (own is not None and own.display_id):
+            display = self._screen.show(bundle, final=final, own=own)
+            self._places.setdefault(id(display), (len(self._places), display))
+            return display
+        display = self._free.pop(0)
+        display.update(bundle, final=final, own=own)
+        return display
+
+    def show_waiting(self, bundle: MimeBundle | None) -> None:
+        """Show something until the next block comes, which takes its place; ``None`` ends that."""
+        shown = self._waiting if self._waiting is not None and self.is_free(self._waiting) else None
+        if shown is not None and bundle is not None and self._free[0] is shown:
+            shown.update(bundle, final=False)
+            return
+        if shown is not None:
+            shown.update(NOTHING, final=False)
+        self._waiting = None
+        if bundle is not None:
+            self._waiting = self.show(bundle, final=False)
+            self.release(self._waiting)
+
+    def release(self, display: Display) -> None:
+        """Let another block stand there."""
+        self._free.append(display)
+        self._free.sort(key=self._place)
+
+    def keep(self, display: Display) -> None:
+        """Let no other block stand there after all."""
+        self._free = [free for free in self._free if free is not display]
+
+    def is_free(self, display: Display) -> bool:
+        """Return whether another block may stand there."""
+        return any(free is display for free in self._free)
+
+    def _place(self, display: Display) -> int:
+        return self._places[id(display)][0]
+
+    def _vacate(self, displays: Sequence[Display]) -> None:
+        """Let other blocks stand in empty displays, where nothing that stays is below."""
+        ends = {id(display) for display in (*displays, *self._free, self.widget)}
+        last = next((place for key, (place, _) in reversed(self._places.items()) if key not in ends), -1)
+        for display in displays:
+            if self._place(display) > last:
+                self.release(display)
+
+    def _go_below(self, display: Display) -> None:
+        """Let what comes next stand below a display."""
+        for free in self._free:
+            if self._place(free) < self._place(display) and free is self.widget:
+                free.update(NOTHING, final=False)
+        self._free = [free for free in self._free if self._place(free) > self._place(display)]
+
+    def _draw_prose(self, block: Prose, drawn: _Drawn) -> None:
+        text = drawn.rest + "".join(block.pieces[drawn.pieces_read :])
+        drawn.pieces_read = len(block.pieces)
+        drawn.rest = text
+        if not text.strip():
+            return
+        is_short = block.thinking or is_remark(text)
+        if not is_short:
+            self.end_row()
+        if block.thinking:
+            bundle = blocks.thinking(text, growing=not (block.ended or block.finished))
+        else:
+            whole, drawn.rest = markup.split_answer(text)
+            while whole:
+                if whole.strip():
+                    drawn.before.append(self._put(drawn, blocks.answer(whole), final=True))
+                    drawn.display = None
+                whole, drawn.rest = markup.split_answer(drawn.rest)
+            if not drawn.rest.strip():
+                return
+            bundle = blocks.answer(drawn.rest)
+        in_row = is_short and self._rows is not None and self._rows.is_open
+        display = self._put(drawn, bundle, final=block.finished and not in_row)
+        if in_row and block.finished and self._rows is not None:
+            self._rows.add_remark(display, bundle)
+
+    def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool) -> Display:
+        if drawn.display is None:
+            drawn.display = self.show(bundle, final=final)
+        else:
+            drawn.display.update(bundle, final=final)
+        return drawn.display
+
+
+@dataclass
+class _Drawn:
+    """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
+
+    ``before`` are those of a text before its last one. ``outputs`` are the displays of what a call shows, ``None`` for
+    what its code has cleared.
+    """
+
+    version: int = -1
+    display: Display | None = None
+    before: list[Display] = field(default_factory=list[Display])
+    pieces_read: int = 0
+    rest: str = ""
+    outputs: list[tuple[Display, Output | None]] = field(default_factory=list[tuple[Display, Output | None]])
+
+
+class CellView:
+    """Draws one run into its cell.
+
+    What is finished is drawn as displays, what grows in a widget below them if there is one.
+
+    Without a widget, or while no page is ready after three seconds, what grows is drawn as displays as well. When one
+    is ready after all, the widget shows what comes from then on; what was begun as a display is ended there.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        screen: Screen,
+        live: AgentWidget | None = None,
+        *,
+        spent_before: float = 0,
+        is_held: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Show that the run has begun.
+
+        Args:
+            live: The widget, if a page may show it.
+            spent_before: What the session has cost until now, in US dollars.
+            is_held: While it is true nothing moves, so that a dialog stays where it is.
+        """
+        self._transcript = transcript
+        self._shown_at = transcript.clock()
+        self._static = StaticDrawing(screen)
+        self._live = live
+        self._late: AgentWidget | None = None
+        """The widget after three seconds without a page that is ready."""
+        self._begun: set[str] = set()
+        """The blocks that were drawn as displays until the page was ready."""
+        self._tail = LiveDrawing(live) if live is not None else None
+        self._waiting: MimeBundle | None = None
+        self._is_held = is_held
+        self._spent_before = spent_before
+        if live is not None:
+            live.set(busy=True, started_ms_ago=0)
+            self._static.widget = self._static.show(live.bundle, final=False)
+        else:
+            self._draw_waiting()
+
+    @property
+    def live(self) -> AgentWidget | None:
+        """The widget, while it is shown."""
+        return self._live
+
+    async def draw_soon(self) -> None:
+        """Draw what changed, after a moment in which more may."""
+        await asyncio.sleep(_PACE if self._tail is None or self._live is None else self._tail.pace)
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw what changed."""
+        self._transcript.tick(asking=self._is_held())
+        if self._late is not None and self._late.ready.is_set():
+            self._come_back(self._late)
+        if self._live is None:
+            self._draw_static()
+            return
+        if not self._live.ready.is_set() and self._transcript.clock() - self._shown_at > _READY_WITHIN:
+            self._give_up()
+            return
+        self._draw_live(self._live)
+
+    def close(self, *, keeps_widget: bool = False) -> None:
+        """Draw all that is left, and detach from the widget.
+
+        Args:
+            keeps_widget: Whether to leave it open, for pages that do not get what is drawn.
+        """
+        live, tail = self._live, self._tail
+        if self._late is not None:
+            self._late.close()
+        if live is not None and tail is not None:
+            live.set(busy=False, stopping=False, note="")
+            for block in self._transcript.blocks if live.reloaded else ():
+                tail.draw(block)  # the page does not know the displays of the one before: it keeps the widget
+            live.send()
+            self._live = None
+            self._free_slot()
+        try:
+            self._draw_static()
+            self._static.end_row()
+            self._clear_slot()
+        finally:
+            if live is not None and not (keeps_widget or live.reloaded):
+                live.close()
+
+    def _give_up(self) -> None:
+        """Wait for no page: clicks do not arrive while a cell is busy, there are no widgets, or it is very slow."""
+        self._late, self._live = self._live, None
+        if self._tail is not None:
+            for block in self._transcript.blocks:
+                self._tail.drop(block)
+        self._free_slot()
+        self._draw_static()
+        self._clear_slot()
+
+    def _come_back(self, live: AgentWidget) -> None:
+        """Show the widget again, for what comes from now on: its page is ready after all."""
+        self._late, self._live = None, live
+        self._begun = {block.key for block in self._transcript.blocks}
+        self._static.show_waiting(None)
+        self._waiting = None
+        self._show_widget(live)
+
+    def _free_slot(self) -> None:
+        """Let the next block stand where the widget is."""
+        if self._static.widget is not None:
+            self._static.release(self._static.widget)
+
+    def _draw_static(self) -> None:
+        self._transcript.blocks[:] = self._draw_in_order(self._transcript.blocks)
+        self._static.fold()
+        self._draw_waiting()
+
+    def _draw_in_order(self, growing: Sequence[Block]) -> list[Block]:
+        """Draw blocks as displays; returns those that may change."""
+        unfinished: list[Block] = []
+        for block in growing:
+            if unfinished and _shows_outputs(unfinished[-1]):  # it would stand above those
+                unfinished.append(block)
+            elif unfinished and _has_to_wait(block, unfinished[-1]):
+                self._static.draw_ahead(cast("Card", block))
+                unfinished.append(block)
+            else:
+                self._static.draw(block)
+                unfinished += [] if block.finished else [block]
+        return unfinished
+
+    def _draw_waiting(self) -> None:
+        """Show that the model is being waited for, below everything else, until its next block comes."""
+        since = self._transcript.waiting_since
+        if since is None or self._static.is_growing():
+            bundle = None
+        else:
+            bundle = blocks.waiting(self._transcript.model, self._transcript.clock() - since)
+        if bundle != self._waiting:
+            self._static.show_waiting(bundle)
+        self._waiting = bundle
+
+    def _show_widget(self, live: AgentWidget) -> None:
+        """Show the widget below all that is drawn, or leave it where it is if that is so."""
+        slot = self._static.widget
+        if slot is not None and self._static.is_free(slot):
+            self._static.keep(slot)
+        else:
+            self._static.widget = self._static.show(live.bundle, final=False)
+
+    def _clear_slot(self) -> None:
+        """Empty the place of the widget, which is gone, unless something else stands there."""
+        slot, self._static.widget = self._static.widget, None
+        if slot is not None and self._static.is_free(slot):
+            slot.update(NOTHING, final=False)
+
+    def _draw_live(self, live: AgentWidget) -> None:
+        assert self._tail is not None  # noqa: S101 - it comes and goes with the widget
+        self._end_begun(live)
+        done: list[Block] = []
+        if not self._is_held() and not live.reloaded:
+            done = _finished_first(self._transcript.blocks)
+        for block in self._transcript.blocks[len(done) :]:
+            if block.key not in self._begun:
+                self._tail.draw(block)
+        live.set(**live_state(self._transcript, self._spent_before))
+        if done:
+            self._free_slot()
+            for block in done:
+                self._static.draw(block)
+                self._tail.drop(block)
+            del self._transcript.blocks[: len(done)]
+            self._show_widget(live)
+        if not (self._is_held() or live.reloaded):
+            self._static.fold()
+        growing = self._transcript.blocks[0] if self._transcript.blocks else None
+        if isinstance(growing, Card) and not (self._is_held() or live.reloaded):
+            self._static.draw_outputs(growing)  # below the widget, where they stay when the card takes its place
+        live.send()
+
+    def _end_begun(self, live: AgentWidget) -> None:
+        """Draw what changed of the blocks that are displays already, above the widget."""
+        begun = [block for block in self._transcript.blocks if block.key in self._begun]
+        if begun:
+            self._free_slot()
+            self._transcript.blocks[: len(begun)] = self._draw_in_order(begun)
+            self._show_widget(live)
+
+
+def _shows_outputs(block: Block) -> bool:
+    return isinstance(block, Card) and bool(block.outputs) and not block.finished
+
+
+def _has_to_wait(block: Block, before: Block) -> bool:
+    """Whether a card has ended before the one in front of it, a call of the same answer that still runs."""
+    if not (isinstance(block, Card) and block.finished and isinstance(before, Card)):
+        return False
+    return before.shows is None or before.shows.job is None
+
+
+def _finished_first(growing: Sequence[Block]) -> list[Block]:
+    """The finished blocks before the first that is not: the others must wait for it, to keep their order."""
+    done: list[Block] = []
+    for block in growing:
+        if not block.finished:
+            break
+        done.append(block)
+    return done

@@ -1,0 +1,92 @@
+"""What calls say that they changed, for the user: below each of them, and of all calls of a prompt below its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+from indus_nb.base.textcut import one_line
+from indus_nb.base.wire import JsonObject
+from indus_nb.render import cards
+
+_MAX_LINE_CHARACTERS = 400
+_PART = re.compile(r"(?P<name>(?:a )?cell(?: \d+)?(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
+_CELL = re.compile(r"(?:a )?cell( \d+)?")
+_FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>.*)")
+
+
+def changed(details: object, *, in_panel: bool = False) -> str:
+    """Return what a call says that it changed, and how that is taken back; the model is not told.
+
+    Args:
+        in_panel: Whether a panel shows it, which has commands of its own.
+
+    Returns:
+        A line, or nothing.
+    """
+    return cards.changed(details, remedy=f" ({_undo(in_panel=in_panel)})")
+
+
+class ChangesOfRun:
+    """What the calls of one prompt changed in all."""
+
+    def __init__(self, *, in_panel: bool = False) -> None:
+        """Begin with none, for a cell or ``in_panel``."""
+        self._lines: list[str] = []
+        self._in_panel = in_panel
+
+    def add(self, details: object) -> None:
+        """Take note of the details of a call's result."""
+        told: object = details
+        line = cast("JsonObject", told).get("changed") if isinstance(told, dict) else None
+        if isinstance(line, str) and line:
+            self._lines.append(line)
+
+    def take(self) -> str:
+        """Return the line of a prompt with several calls that changed something, else nothing; then begin anew."""
+        lines, self._lines = self._lines, []
+        if len(lines) < 2:
+            return ""
+        in_all = one_line(joined(lines) or "nothing is left of it", _MAX_LINE_CHARACTERS)
+        return f"Changed in all: {in_all}. {_undo(in_panel=self._in_panel)} prompt takes it back."
+
+
+def _undo(*, in_panel: bool) -> str:
+    return "/undo" if in_panel else "%agent undo"
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return what several calls changed one after the other as one line.
+
+    >>> joined(["x 1 → 2, fresh new, a.py edited", "x 2 → 5, fresh 1 → 2 items, old new", "old deleted, y deleted"])
+    'x 1 → 5, fresh new, a.py edited, y deleted'
+
+    Cells are named by their places, which are those of the moment: what is said of them is not joined.
+
+    >>> joined(["cell 3 new", "cell 3 new, x 1 → 2"])
+    'cell 3 new, cell 3 new, x 1 → 2'
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for number, part in enumerate(part for line in lines for part in line.split(", ")):
+        found = _PART.fullmatch(part)
+        if found is None:
+            continue
+        name, what = found["name"], found["what"]
+        key = f"{name} {number}" if _CELL.fullmatch(name) else name
+        before = known.get(key, (name, ""))[1]
+        known[key] = name, _one_after_the_other(before, what) if before else what
+    return ", ".join(f"{name} {what}" for name, what in known.values() if what)
+
+
+def _one_after_the_other(before: str, after: str) -> str:
+    if before == "new":
+        return "" if after == "deleted" else "new"
+    if before == "deleted" and after == "new":
+        return "changed"
+    first, second = _FROM_TO.fullmatch(before), _FROM_TO.fullmatch(after)
+    if first is not None and second is not None and first["unit"] == second["unit"]:
+        if first["was"] == second["now"]:
+            return "changed"
+        return f"{first['was']} \N{RIGHTWARDS ARROW} {second['now']}{second['unit']}"
+    return "deleted" if after == "deleted" else after if before == after else "changed"

@@ -1,0 +1,144 @@
+"""Blocks drawn into a widget while they grow.
+
+Only what changed is sent, and of an answer no more than its last paragraph: so the cost follows the length of the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from indus_nb.base.messages import Usage
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.render import markup
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.page.states import RunState
+    from indus_nb.front.notebook.page.widget import AgentWidget
+
+_PAUSE_SECONDS = 3
+_PACES = ((30_000, 0.4), (10_000, 0.25), (1_000, 0.15), (0, 0.08))
+"""From how many characters of a growing text on so many seconds lie between two drawings of it."""
+
+
+class LiveDrawing:
+    """Draws blocks into a widget, where growing text is sent paragraph by paragraph."""
+
+    def __init__(self, live: AgentWidget) -> None:
+        self._live = live
+        self._drawn: dict[str, _Growing] = {}
+        self._length = 0
+
+    @property
+    def pace(self) -> float:
+        """The seconds until the next drawing: the longer the text that grows, the more of it comes at a time."""
+        return next(seconds for length, seconds in _PACES if self._length >= length)
+
+    def draw(self, block: Block) -> None:
+        """Draw what changed of a block."""
+        drawn = self._drawn.setdefault(block.key, _Growing())
+        if drawn.version == block.version:
+            return
+        drawn.version = block.version
+        match block:
+            case Block(instead=instead) if instead is not None:
+                self._forget(block, drawn)
+                if instead:
+                    self._live.put(block.key, instead["text/html"])
+            case Prose(thinking=False):
+                self._draw_answer(block, drawn)
+            case Prose():
+                self._draw_thinking(block, drawn)
+            case Card():
+                shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
+                if self._live.kind == "panel" or self._live.reloaded:  # where no displays are
+                    shown += "".join(blocks.output_html(output.title, output.data) for output in block.outputs)
+                self._live.put(block.key, block.bundle()["text/html"] + shown)
+            case Line():
+                self._live.put(block.key, block.in_panel or _html(block.shown))
+            case _:
+                pass
+        self._length = 0 if block.finished else drawn.length
+
+    def drop(self, block: Block) -> None:
+        """Remove a block."""
+        self._forget(block, self._drawn.pop(block.key, _Growing()))
+
+    def _forget(self, block: Block, drawn: _Growing) -> None:
+        self._live.drop(block.key)
+        for number in range(drawn.pieces + 1):
+            self._live.drop(f"{block.key}.{number}")
+
+    def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
+        text = drawn.rest + drawn.read(block)
+        whole, drawn.rest = markup.split_answer(text, soft=0)
+        while whole:
+            if whole.strip():
+                self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
+                drawn.pieces += 1
+            whole, drawn.rest = markup.split_answer(drawn.rest, soft=0)
+        if drawn.rest.strip():
+            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
+
+    def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
+        drawn.rest += drawn.read(block)
+        if drawn.rest.strip():
+            self._live.put(
+                block.key, blocks.thinking(drawn.rest, growing=not (block.ended or block.finished))["text/html"]
+            )
+        if block.finished:
+            drawn.rest = ""
+
+
+@dataclass
+class _Growing:
+    version: int = -1
+    pieces_read: int = 0
+    length: int = 0
+    rest: str = ""
+    pieces: int = 0
+
+    def read(self, block: Prose) -> str:
+        """What the text has grown by since it was read last."""
+        fresh = "".join(block.pieces[self.pieces_read :])
+        self.pieces_read = len(block.pieces)
+        self.length += len(fresh)
+        return fresh
+
+
+def _html(bundle: MimeBundle) -> str:
+    """What a widget shows of a bundle: an extension may have drawn one without HTML."""
+    return (
+        markup.page(bundle["text/html"]) if "text/html" in bundle else blocks.answer_html(bundle.get("text/plain", ""))
+    )
+
+
+def live_state(transcript: Transcript, spent_before: float) -> RunState:
+    """Describe a run for a widget's footer.
+
+    Args:
+        spent_before: What the session had cost before it, in US dollars.
+
+    Returns:
+        The part of the widget's state that the footer shows.
+    """
+    note = transcript.note
+    if note is None and transcript.waiting_since is not None:
+        note = f"waiting for {transcript.name}"
+    if note is None and (job := transcript.job()) is not None:
+        note = f"{job.id} goes on: {job.what}"
+    if note is None and transcript.paused_for() > _PAUSE_SECONDS:
+        note = f"still waiting for {transcript.name}"
+    return {"note": note or "", "model": transcript.name, **_counts(transcript.usage, spent_before)}
+
+
+def _counts(usage: Usage, spent_before: float) -> RunState:
+    read = usage.input + usage.cache_read + usage.cache_write
+    tokens = f"{read:,} in · {usage.output:,} out" if read or usage.output else ""
+    cost = blocks.paid(usage.cost)
+    if spent_before:
+        cost = " · ".join(filter(None, (cost, f"session {blocks.dollars(spent_before + usage.cost.total)}")))
+    return {"tokens": tokens, "cost": cost}

@@ -1,0 +1,177 @@
+"""What a transcript is made of: texts of the model's, cards of calls, and lines that are whole from the beginning."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from indus_nb.base.events import SessionSaveFailed, TodoReminder, TtsrTriggered
+from indus_nb.base.messages import ImageContent, TextContent
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.changes import changed
+from indus_nb.kernel.run.outputs import CallOutputs, Output
+from indus_nb.render.cards import diff_of, goes_on, interrupted, outcome_of, ran_in
+from indus_nb.render.markup import plain
+from indus_nb.tools.todo import list_of_result
+
+
+@dataclass
+class Block:
+    """A part of a transcript.
+
+    ``version`` grows with every change. A ``finished`` one will not change any more, but a card may still fold.
+    ``instead`` is shown in its place since its answer was begun again; nothing is, if that is empty.
+    """
+
+    key: str
+    version: int = 0
+    finished: bool = False
+    instead: MimeBundle | None = None
+
+
+@dataclass
+class Prose(Block):
+    """A text of the model's, or its reasoning, in the pieces in which it came, until it has ``ended``."""
+
+    thinking: bool = False
+    ended: bool = False
+    pieces: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Card(Block):
+    """A tool call.
+
+    ``output`` is the latest report; ``started`` is a time of the transcript's clock. ``shows`` is what it shows the
+    user in the place of that, if that is another thing than what the model reads. ``drawn`` is the version of ``shows``
+    that was drawn, while the call goes on as a job. ``is_tried`` is whether the latest report is of a trial, after
+    which the user may be asked. ``in_panel`` tells whether a panel shows it.
+    """
+
+    call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
+    output: Sequence[TextContent | ImageContent] = ()
+    started: float | None = None
+    shows: CallOutputs | None = None
+    drawn: int = 0
+    is_tried: bool = False
+    in_panel: bool = False
+
+    def follow_job(self, *, last: bool = False) -> bool:
+        """Show what the call shows since it goes on as a job, for the ``last`` time or not; return whether it does."""
+        job = None if self.shows is None else self.shows.job
+        if self.finished or self.shows is None or job is None:
+            return False
+        self.version += self.shows.version - self.drawn
+        self.drawn = self.shows.version
+        if not job.running or last:
+            if not job.running:
+                self.call.changed = changed(job.output.details, in_panel=self.in_panel)
+                self.call.interrupted, self.call.ran = interrupted(job.output.details), ran_in(job.output.details)
+            self.call.seconds = job.seconds
+            self.call.state = "failed" if job.state in ("failed", "stopped") else "done"
+            self.finished = True
+        return job.running
+
+    def show_result(self, content: Sequence[TextContent | ImageContent], details: object, *, stored: bool) -> None:
+        """Show the result of the call: where it goes on as a job, what is for the user in that.
+
+        Args:
+            stored: Whether this was long ago, for all that is known.
+        """
+        self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
+        self.call.diff, self.call.outcome = diff_of(details), outcome_of(details)
+        self.call.interrupted, self.call.ran = interrupted(details), ran_in(details)
+        self.call.checklist = list_of_result(self.call.name, details)
+        job = goes_on(details)
+        if job is None:
+            return
+        lines, handle = job
+        self.output = [TextContent(text=lines)]
+        says = f"It went on as {handle}." if stored else f"It goes on as {handle}."
+        if self.shows is None and not stored:
+            says += f" %agent jobs stop {handle.removeprefix('job-')} stops it."
+        self.call.changed = "\n".join(filter(None, (says, self.call.changed)))
+
+    @property
+    def outputs(self) -> Sequence[Output]:
+        """What stands below it, as below a cell of the user's."""
+        return self.shows.outputs if self.shows is not None else ()
+
+    def bundle(self) -> MimeBundle:
+        """The card as it is now."""
+        shown = None if self.shows is None else self.shows.text
+        text = "\n".join(_as_text(block) for block in self.output) if shown is None else shown
+        self.call.output, self.call.shows = text, [output.title for output in self.outputs]
+        return blocks.call(self.call)
+
+    def pictures(self) -> list[ImageContent]:
+        """The images among its output that can be shown, and are not shown otherwise."""
+        if self.shows is not None:
+            return []
+        images = [block for block in self.output if isinstance(block, ImageContent)]
+        return [image for image in images if blocks.can_show(image)]
+
+
+@dataclass
+class Line(Block):
+    """Something that is whole from the beginning.
+
+    It is a notice, an error, or a message that is not the model's. ``in_panel`` is HTML for the place of what is shown.
+    """
+
+    shown: MimeBundle = field(default_factory=dict[str, str])
+    in_panel: str = ""
+    is_notice: bool = False
+
+
+def drawn_bundle(drawn: object, text: str) -> MimeBundle | None:
+    """Check what an extension drew.
+
+    Args:
+        text: The plain text, where that has none.
+
+    Returns:
+        The MIME bundle; ``None`` if it is none.
+    """
+    if not isinstance(drawn, dict):
+        return None
+    try:
+        bundle: JsonObject = {"text/plain": plain(text), **json.loads(dump(cast("JsonObject", drawn)))}
+    except (TypeError, ValueError):
+        return None
+    whole = all(isinstance(data, str) for kind, data in bundle.items() if kind.startswith("text/"))
+    return cast("MimeBundle", bundle) if whole else None
+
+
+def notice_of(event: TodoReminder | TtsrTriggered | SessionSaveFailed) -> str:
+    """The quiet line that such an event is shown as."""
+    match event:
+        case TodoReminder():
+            count = len(event.todos)
+            tasks = "1 task is open" if count == 1 else f"{count} tasks are open"
+            return f"{tasks}: the model is reminded ({event.attempt} of {event.max_attempts})."
+        case TtsrTriggered():
+            names = ", ".join(str(rule.get("name")) for rule in event.rules)
+            return f"The answer was stopped by a rule ({names}). Asking again …"
+        case SessionSaveFailed():
+            return f"Not saved: {event.error}"
+
+
+def images_of(content: object) -> list[ImageContent]:
+    """The images among the content of a message."""
+    if not isinstance(content, list):
+        return []
+    return [block for block in cast("list[object]", content) if isinstance(block, ImageContent)]
+
+
+def _as_text(block: TextContent | ImageContent) -> str:
+    if isinstance(block, TextContent):
+        return block.text
+    if blocks.can_show(block):
+        return ""
+    where = block.source.url if block.source else f"{len(block.data or '') * 3 // 4:,} bytes"
+    return f"[image: {block.mime_type or 'from the web'}, {where}]"

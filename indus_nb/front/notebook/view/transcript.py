@@ -1,0 +1,573 @@
+"""The events of a run, or of a whole session, as blocks in the order in which they began.
+
+A ``Transcript`` draws nothing. Its blocks are drawn by ``cell``: into the output of a cell, or into a widget while they
+still grow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
+
+from indus_nb.base import textcut
+from indus_nb.base.events import (
+    AgentStart,
+    AutoRetryEnd,
+    AutoRetryStart,
+    CompactionEnd,
+    CompactionStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    SessionEvent,
+    SessionSaveFailed,
+    TodoReminder,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TtsrTriggered,
+    TurnStart,
+)
+from indus_nb.base.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    text_of,
+)
+from indus_nb.base.streaming import (
+    AssistantMessageEvent,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from indus_nb.base.wire import JsonObject
+from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.front.notebook.view.changes import ChangesOfRun
+from indus_nb.front.notebook.view.parts import (
+    Block,
+    Card,
+    Line,
+    Prose,
+    drawn_bundle,
+    images_of,
+    notice_of,
+)
+from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
+from indus_nb.models.http.refusals import GO_BACK
+from indus_nb.render.cards import arguments_of, ran_in
+from indus_nb.render.context import context, is_context
+from indus_nb.tools import CallDescription, Tool, describe_call
+from indus_nb.tools.jobs import Job
+
+Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
+"""Gives what draws the messages of an extension's type, if anything does."""
+
+
+BlockT = TypeVar("BlockT", bound=Block)
+_MAX_SEPARATE_BLOCKS = 30
+_MAX_NOTICE_CHARACTERS = 10_000
+_MAX_REASON_CHARACTERS = 80
+_NOT_ASKED = "Nothing was asked of the model."
+_STOPPED = "Stopped. What was said and done so far is kept."
+
+
+def advice(failure: str) -> str:
+    """Return what a notebook's user can do about an answer that failed; empty if its words say that."""
+    return (
+        " `%agent tree` lists the entries, `%agent tree ENTRY` goes on from one of them." if GO_BACK in failure else ""
+    )
+
+
+class Transcript:
+    """The blocks of a run or of a session.
+
+    Attributes:
+        blocks: Those that were not removed after they were finished.
+        model: The id of the model that answers; ``name`` until it is known.
+        began: When the run began, by that clock.
+        usage: Tokens and cost of the run.
+        waiting_since: Since when the model is waited for, by the clock.
+        remark: What the closing line says of the run besides; empty for nothing.
+        outputs: Knows what calls show the user, where that can be shown.
+        conversation: The name of the conversation, if it is to be told.
+        failure: How the run failed, if that was left to the cell to say.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        renderer: Renderer = lambda _: None,
+        tools: Callable[[], Mapping[str, Tool]] = dict,
+        whole: bool = False,
+    ) -> None:
+        """Begin without blocks.
+
+        Args:
+            tools: Gives the session's tools by name, which describe their calls.
+            whole: Whether to show a whole conversation rather than one prompt: with the user's messages, and a
+                closing line for every run.
+        """
+        self.blocks: list[Block] = []
+        self.name = self.model = model
+        self.clock = clock
+        self.began = self._ticked = clock()
+        self._changes = ChangesOfRun(in_panel=whole)
+        self.usage = Usage()
+        self.asked = False
+        self.waiting_since: float | None = None if whole else self.began
+        self.note: str | None = None
+        self.remark = ""
+        self._renderer = renderer
+        self._tools = tools
+        self.outputs: OutputBoard | None = None
+        self._whole = whole
+        self.conversation: str | None = None
+        self.failure: MimeBundle | None = None
+        self._count = 0
+        self._prose: dict[int, Prose] = {}
+        self._writing: dict[int, Card] = {}
+        self._cards: dict[str, Card] = {}
+        self._newest: Card | None = None
+        """The last card, if nothing follows it: it stays open."""
+        self._last: AssistantMessage | None = None
+        self._failed: AssistantMessage | None = None
+        self._stopped = False
+        self._prompted = False
+        self._context: MimeBundle | None = None
+        """What the model was told with the prompt that comes next: it stands above the answer to that."""
+        self._grew_at: float | None = None
+        """When the answer that is under way grew last."""
+
+    def feed(self, event: SessionEvent) -> None:
+        """Update the blocks after an event."""
+        match event:
+            case MessageUpdate():  # first, for it comes with every delta
+                self._grew_at = self.clock()
+                self._grow(event.assistant_message_event)
+            case AgentStart():
+                self._begin()
+            case TurnStart():
+                self.waiting_since = self.clock()
+                self.note = None
+            case MessageStart(message=AssistantMessage()):
+                self._end_failed()
+                self._prose.clear()
+                self._writing.clear()
+            case MessageEnd():
+                self._end_message(event.message)
+            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+                self._execute(event)
+            case AutoRetryStart() | AutoRetryEnd() | CompactionStart() | CompactionEnd():
+                self._recover(event)
+            case TodoReminder() | TtsrTriggered() | SessionSaveFailed():
+                self.add_notice(notice_of(event))
+            case _:
+                pass
+
+    def add_notice(self, text: str) -> None:
+        """Add a quiet line.
+
+        Of many, which an extension may add at once, several share a block.
+        """
+        notice = blocks.notice(text)
+        last = self.blocks[-1] if len(self.blocks) > _MAX_SEPARATE_BLOCKS else None
+        if isinstance(last, Line) and last.is_notice and len(last.shown["text/html"]) < _MAX_NOTICE_CHARACTERS:
+            last.shown = blocks.joined(last.shown, notice)
+            last.version += 1
+        else:
+            self._add(Line(self._key(), finished=True, shown=notice, is_notice=True))
+
+    def add_line(self, bundle: MimeBundle) -> None:
+        """Add something that is whole."""
+        self._add(Line(self._key(), finished=True, shown=bundle))
+
+    def add_history(self, messages: Iterable[Message]) -> None:
+        """Add stored messages, as they look when they are finished."""
+        for message in messages:
+            match message:
+                case AssistantMessage():
+                    for block in message.content:
+                        self._add_stored(block)
+                    if message.stop_reason == "error":
+                        self.add_line(blocks.error(message.error_message or "The model gave no reason."))
+                case ToolResultMessage():
+                    self._end_stored_call(message)
+                case _:
+                    self._show_message(message)
+        self._finish_all()
+        self._fold_newest()
+        self._cards.clear()
+
+    def close(self, *, follows_jobs: bool = False, fails_cell: bool = False) -> None:
+        """End what is still open, and add what went wrong and the closing line.
+
+        Args:
+            follows_jobs: Whether calls that go on as jobs still grow afterwards.
+            fails_cell: Whether a cell fails with what went wrong, and so says it.
+        """
+        self._finish_all(follows_jobs=follows_jobs)
+        self._fold_newest()
+        self.waiting_since = self.note = None
+        if not self.asked:
+            if not self._whole:
+                self._end_badly(blocks.notice(_NOT_ASKED), fails_cell=fails_cell)
+            return
+        ending = "stopped" if self._stopped else None
+        match self._last:
+            case AssistantMessage(stop_reason="error") as answer:
+                why = answer.error_message or "The model gave no reason."
+                self._end_badly(blocks.error(f"{why}{advice(why)}"), fails_cell=fails_cell)
+            case AssistantMessage(stop_reason="aborted"):
+                ending = "stopped"
+            case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():
+                self.add_notice("The model said nothing.")
+            case AssistantMessage(stop_reason="length"):
+                ending = "cut off at the model's limit of output"
+            case _:
+                pass
+        if ending == "stopped" and fails_cell:
+            ending = None
+            self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
+        if in_all := self._changes.take():
+            self.add_notice(in_all)
+        spent = self.clock() - self.began
+        said = " · ".join(filter(None, (ending, self.remark))) or None
+        self.add_line(blocks.usage(self.model, self.usage, spent, conversation=self.conversation, ending=said))
+
+    def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
+        if fails_cell:
+            self.failure = shown
+        else:
+            self.add_line(shown)
+
+    def _begin(self) -> None:
+        if self._whole and not self.asked:
+            self.began = self.clock()
+            self.usage = Usage()
+            self._last = self._failed = None
+            self._stopped = False
+        self.asked = True
+
+    def end_run(self) -> None:
+        """Close the run, and be ready for the next one."""
+        self.close(follows_jobs=True)
+        self.asked = False
+        self._cards.clear()
+
+    # An answer
+
+    def _grow(self, event: AssistantMessageEvent) -> None:
+        match event:
+            case TextDelta() | ThinkingDelta():
+                block = self._prose[event.content_index]
+                block.pieces.append(event.delta)
+                block.version += 1
+                self.waiting_since = None
+            case TextStart() | ThinkingStart():
+                if isinstance(event, TextStart):
+                    self._fold_newest()
+                block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
+                self._prose[event.content_index] = block
+            case TextEnd() | ThinkingEnd():
+                block = self._prose[event.content_index]
+                block.ended = True  # and it is finished with its answer, which may still be begun again
+                block.version += 1
+            case ToolCallStart():
+                self._writing[event.content_index] = self._card(event.id, event.tool_name, {})
+                self.waiting_since = None
+            case ToolCallDelta():
+                card = self._writing[event.content_index]
+                card.call.written += len(event.delta)
+                card.version += 1
+            case ToolCallEnd():
+                card = self._card(event.tool_call.id, event.tool_call.name, event.tool_call.arguments)
+                card.call.arguments = arguments_of(event.tool_call)
+                card.call.described = self._described(card.call)
+                card.call.state = "waiting"
+                card.version += 1
+            case _:
+                pass
+
+    def _end_message(self, message: Message) -> None:
+        match message:
+            case AssistantMessage():
+                self._end_answer(message)
+            case ToolResultMessage():
+                self._end_unrun_call(message)
+            case UserMessage() if not (self._whole or self._prompted):
+                self._prompted = True  # the cell above shows it; what follows came from elsewhere
+                self._show_context()
+            case _:
+                self._show_message(message)
+
+    def _end_answer(self, message: AssistantMessage) -> None:
+        self._last = message
+        self.waiting_since = self._grew_at = None
+        self.model = message.model or self.model
+        self.usage = self.usage + message.usage
+        if message.stop_reason == "error":
+            return  # it may be begun again, in its place
+        for block in self._prose.values():
+            self._finish(block)
+        if message.stop_reason == "aborted":
+            self._end_failed()
+
+    def _end_failed(self) -> None:
+        """Finish an answer that failed and stays."""
+        for block in self._prose.values():
+            if not block.finished:
+                self._finish(block)
+        for card in self._writing.values():
+            if card.call.state in ("writing", "waiting"):
+                self._end_card(card, "not run")
+
+    def _withdraw(self, why: str) -> None:
+        """Show an answer that is begun again as one line, which unfolds, or as a notice if nothing was said."""
+        said = [block for block in self._prose.values() if "".join(block.pieces).strip()]
+        parts = sorted((*self._prose.items(), *self._writing.items()), key=itemgetter(0))
+        short = textcut.one_line(why, _MAX_REASON_CHARACTERS)
+        if not said:
+            self.add_notice(f"The model failed ({short}). Trying again …")
+        for _, block in parts:
+            block.instead = {}
+            if said and block is said[0]:
+                text = "\n\n".join("".join(each.pieces) for each in said)
+                block.instead = blocks.folded(f"Broken off ({short}), and begun again below", f"{text}\n\n{why}")
+            if block is self._newest:
+                self._newest = None
+            self._finish(block)
+
+    def _show_message(self, message: Message) -> None:
+        """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
+        match message:
+            case UserMessage():
+                titles = [attachment.title for attachment in message.attachments or ()]
+                text = "\n".join(filter(None, (text_of(message.content), *titles)))
+                images = images_of(message.content)
+                in_panel = blocks.panel_message(text, images, message.timestamp) if self._whole else ""
+                shown = blocks.user_message(text, images)
+                self._add(Line(self._key(), finished=True, shown=shown, in_panel=in_panel))
+                self._show_context()
+            case CustomMessage() if is_context(message):
+                self._context = context(message)
+            case CustomMessage(custom_type="job"):
+                title, _, text = text_of(message.content).partition("\n\n")
+                self.add_line(blocks.folded(title, f"```\n{text}\n```"))
+            case CustomMessage():
+                if message.display:
+                    self.add_line(self._drawn(message))
+            case BashExecutionMessage():
+                self._show_command(message)
+            case CompactionSummaryMessage():
+                self.add_line(blocks.folded("The conversation so far, summarised", message.summary))
+            case BranchSummaryMessage():
+                self.add_line(blocks.folded("What another branch came to", message.summary))
+            case _:
+                pass
+
+    def _show_context(self) -> None:
+        if self._context is not None:
+            self.add_line(self._context)
+            self._context = None
+
+    def _show_command(self, message: BashExecutionMessage) -> None:
+        state: blocks.CallState = "failed" if message.exit_code or message.cancelled else "done"
+        call = blocks.Call("!", {"command": message.command}, state=state, output=message.output)
+        self.add_line(blocks.call(call))
+
+    def _drawn(self, message: CustomMessage) -> MimeBundle:
+        """A message of an extension, as the extension draws it if it does."""
+        draw = self._renderer(message.custom_type)
+        try:
+            drawn = draw(message) if draw is not None else None
+        except Exception:  # noqa: BLE001 - what cannot be drawn is shown as text
+            drawn = None
+        return drawn_bundle(drawn, text_of(message.content)) or blocks.answer(text_of(message.content))
+
+    # Tool calls
+
+    def _execute(self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd) -> None:
+        match event:
+            case ToolExecutionStart():
+                card = self._card(event.tool_call_id, event.tool_name, event.args)
+                card.call.state, card.started = "running", self.clock()
+                if self.outputs is not None:
+                    self.outputs.watch(event.tool_call_id, "panel" if self._whole else "cell")
+            case ToolExecutionUpdate():
+                card = self._card(event.tool_call_id, event.tool_name, event.args)
+                card.output = event.partial_result.content
+                card.shows = self._shown(event.tool_call_id)
+                card.call.begun, card.is_tried = True, bool(ran_in(event.partial_result.details))
+                card.call.asked = card.call.asked and card.is_tried
+            case ToolExecutionEnd():
+                card = self._card(event.tool_call_id, event.tool_name, {})
+                card.shows = card.shows or self._shown(event.tool_call_id)
+                card.show_result(event.result.content, event.result.details, stored=False)
+                self._changes.add(event.result.details)
+                card.call.seconds = None if card.started is None else self.clock() - card.started
+                if not card.follow_job():
+                    self._end_card(card, "failed" if event.is_error else "done")
+        card.version += 1
+
+    def job(self) -> Job | None:
+        """Return what goes on as a job while its card grows."""
+        cards = (block for block in self.blocks if isinstance(block, Card) and not block.finished)
+        return next((card.shows.job for card in cards if card.shows is not None and card.shows.job is not None), None)
+
+    def paused_for(self) -> float:
+        """How many seconds ago the answer grew that is under way; 0 if none is."""
+        return 0 if self._grew_at is None else self.clock() - self._grew_at
+
+    def tick(self, *, asking: bool = False) -> None:
+        """Update the elapsed time of running calls.
+
+        Args:
+            asking: Whether the user is being asked: that time does not count for calls that may wait for the answer.
+        """
+        now = self.clock()
+        passed, self._ticked = now - self._ticked, now
+        for block in self.blocks:
+            if isinstance(block, Card):
+                self._follow_job(block)
+            if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
+                continue
+            may_be_asked = asking and (block.is_tried or not block.call.begun)
+            if may_be_asked:
+                block.started = min(now, block.started + passed)
+            if block.call.asked != (may_be_asked and block.is_tried):
+                block.call.asked = not block.call.asked
+                block.version += 1
+            seconds = float(int(now - block.started))
+            if seconds and seconds != block.call.seconds:
+                block.call.seconds = seconds
+                block.version += 1
+
+    def _end_unrun_call(self, result: ToolResultMessage) -> None:
+        """A call that was answered without being started: the run was aborted, or the user steered the model."""
+        card = self._cards.pop(result.tool_call_id, None)
+        if card is not None and card.call.state == "waiting":
+            card.output = result.content
+            self._end_card(card, "not run")
+
+    def _card(self, call_id: str, name: str, arguments: JsonObject) -> Card:
+        """The card of that call, which is made when the call is new."""
+        card = self._cards.get(call_id)
+        if card is None or card.finished:  # an id may come twice
+            call = blocks.Call(name, arguments)
+            call.described = self._described(call)
+            card = self._cards[call_id] = self._add(Card(self._key(), call=call, in_panel=self._whole))
+            self._fold_newest(card)
+        return card
+
+    def _shown(self, call_id: str) -> CallOutputs | None:
+        return self.outputs.of(call_id) if self.outputs is not None else None
+
+    def _described(self, call: blocks.Call) -> CallDescription:
+        return describe_call(call.name, call.arguments, self._tools())
+
+    def _end_card(self, card: Card, state: blocks.CallState) -> None:
+        card.call.state = state
+        card.call.folded = card is not self._newest
+        self._finish(card)
+
+    def _fold_newest(self, newer: Card | None = None) -> None:
+        """Fold the card that was the last one, now that something follows it; one that still runs when it ends."""
+        card, self._newest = self._newest, newer
+        if card is not None and card.finished:
+            card.call.folded = True
+            card.version += 1
+
+    # Stored messages
+
+    def _add_stored(self, block: TextContent | ThinkingContent | ToolCall) -> None:
+        match block:
+            case TextContent():
+                self._add(Prose(self._key(), finished=True, pieces=[block.text]))
+            case ThinkingContent():
+                self._add(Prose(self._key(), finished=True, thinking=True, pieces=[block.thinking]))
+            case ToolCall():
+                card = self._card(block.id, block.name, arguments_of(block))
+                card.call.state = "not run"
+
+    def _end_stored_call(self, result: ToolResultMessage) -> None:
+        card = self._cards.pop(result.tool_call_id, None)
+        if card is not None:
+            card.shows = self._shown(result.tool_call_id) if result.tool_name == card.call.name else None
+            card.show_result(result.content, result.details, stored=True)
+            self._end_card(card, "failed" if result.is_error else "done")
+
+    # What follows a run by itself
+
+    def _recover(self, event: AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd) -> None:
+        """An answer that failed is not the last one while the session still tries to do better."""
+        match event:
+            case AutoRetryStart():
+                self._failed, self._last = self._last, None
+                self.note = (
+                    f"trying again in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
+                )
+                self._withdraw(event.error_message or "no reason given")
+            case AutoRetryEnd():
+                self.note = None
+                self._stopped = self._last is None  # nothing was answered since the wait began
+            case CompactionStart():
+                self._end_failed()
+                self._failed, self._last = self._last, None
+                self.note = "summarising the conversation"
+                if event.reason != "manual":
+                    self.add_notice("The older part of the conversation has grown too long: it is summarised …")
+            case CompactionEnd():
+                self.note = None
+                if event.result is None:
+                    self.add_notice(event.error_message or "The summary was cancelled.")
+                if not event.will_retry:
+                    self._last = self._failed
+
+    # Blocks
+
+    def _key(self) -> str:
+        self._count += 1
+        return f"b{self._count}"
+
+    def _add(self, block: BlockT) -> BlockT:
+        self.blocks.append(block)
+        return block
+
+    def _finish(self, block: Block) -> None:
+        block.finished = True
+        block.version += 1
+
+    def _follow_job(self, card: Card, *, last: bool = False) -> bool:
+        goes_on = card.follow_job(last=last)
+        if card.finished and card is not self._newest:
+            card.call.folded = True
+        return goes_on
+
+    def _finish_all(self, *, follows_jobs: bool = False) -> None:
+        for block in self.blocks:
+            if isinstance(block, Card) and self._follow_job(block, last=not follows_jobs) and follows_jobs:
+                continue
+            if isinstance(block, Card) and block.call.state in ("writing", "waiting", "running"):
+                block.call.state = "not run"
+            if not block.finished:
+                self._finish(block)

@@ -1,0 +1,1 @@
+"""A kernel as the agent's place of work: code, variables, undo, copies that try code, notebooks."""

@@ -1,0 +1,28 @@
+"""The notebook file: which one a kernel works for, its cells for the model, and cells that the model proposes."""
+
+from indus_nb.kernel.document.notebook_file import (
+    Cell,
+    NotebookFile,
+    Traces,
+    find_notebook,
+    named_notebook,
+    read_notebook,
+)
+from indus_nb.kernel.document.proposals import FinishedCell
+from indus_nb.kernel.document.reading import NotebookReader, Reader, Reading, chosen_cells
+from indus_nb.kernel.document.tools import NotebookTools
+
+__all__ = [
+    "Cell",
+    "FinishedCell",
+    "NotebookFile",
+    "NotebookReader",
+    "NotebookTools",
+    "Reader",
+    "Reading",
+    "Traces",
+    "chosen_cells",
+    "find_notebook",
+    "named_notebook",
+    "read_notebook",
+]

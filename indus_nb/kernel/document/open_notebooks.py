@@ -1,0 +1,80 @@
+"""The notebooks that pages show, which are changed by their pages: a file written beside those would be lost or lose.
+
+What this module promises: `write` and `edit` never touch such a file. What a command or code did to one is told apart
+from what its page has saved, by comparing the cells of both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.extensions.events import ToolCallEvent
+from indus_nb.kernel.document.notebook_file import Cell, read_notebook
+from indus_nb.kernel.document.reading import AskPage, NotebookReader, cells_of, path_of
+from indus_nb.tools.files.paths import resolve
+from indus_nb.tools.tool import ToolError, in_thread
+
+_REFUSED = (
+    "{} is a notebook that the user's page shows. Written as a file it would not be what the page shows, and what the "
+    "user has not saved could be lost. Nothing was written. Change its cells with propose_cell."
+)
+
+
+class OpenNotebooks:
+    """The open notebooks of one shell. Used on the agent's thread."""
+
+    def __init__(self, reader: NotebookReader, ask_page: AskPage) -> None:
+        """Make it for a shell.
+
+        Args:
+            ask_page: Asks the page that shows the notebook.
+        """
+        self._reader = reader
+        self._ask_page = ask_page
+
+    def __call__(self, api: ExtensionApi) -> None:
+        """Keep a session's tools from writing them as files."""
+        api.on("tool_call", self._check)
+
+    async def paths(self) -> list[Path]:
+        """Return the files: of the page that can be asked, and the one that was named to the kernel."""
+        shown = path_of(await self._ask_page("run_cells", {"cells": []}))
+        directory, named = self._reader.directory, self._reader.named()[0]
+        places = [above / shown for above in (directory, *directory.parents) if shown]
+        return [_real(path) for path in (*places, *([] if named is None else [named])) if path.is_file()]
+
+    async def has_saved(self, path: Path) -> bool:
+        """Return whether the file holds the cells that its page shows, or that another page may have saved."""
+        try:
+            file = await in_thread(lambda _: read_notebook(path))
+        except ToolError:
+            return False
+        answer = await self._ask_page("cells", {})
+        shown = path_of(answer)
+        if not shown or not str(path).endswith(f"{os.sep}{shown}"):
+            return any(cell.id in self._reader.cells.ran for cell in file.cells)
+        return [*map(_as_saved, file.cells)] == [*map(_as_saved, cells_of(answer))]
+
+    async def _check(self, event: ToolCallEvent, ctx: Context) -> Mapping[str, Any] | None:
+        path = event.input.get("path")
+        if not isinstance(path, str) or not ctx.describe_call(event.tool_name, event.input).has_effects:
+            return None
+        try:
+            real = _real(resolve(path, ctx.cwd))
+        except ToolError:
+            return None
+        if real.suffix != ".ipynb" or real not in await self.paths():
+            return None
+        return {"block": True, "reason": _REFUSED.format(path)}
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _as_saved(cell: Cell) -> tuple[str | None, str]:
+    return cell.id, cell.source

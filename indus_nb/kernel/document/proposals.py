@@ -1,0 +1,525 @@
+"""The tool ``propose_cell``: cells that the model proposes for the user's notebook, which the user accepts or not.
+
+What is accepted the page puts in its place. Where no page can, one text for all new cells goes below the running cell,
+through the front end, once that cell has ended. The file is never written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from indus_nb.base import textcut
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
+from indus_nb.extend.extensions.api import Context
+from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
+from indus_nb.kernel.document.reading import AskPage, NotebookReader, chosen_cells
+from indus_nb.kernel.undo import CellStep
+from indus_nb.render.markup import plain
+from indus_nb.tools import CallDescription, ToolError
+from indus_nb.tools.files.edit import numbered_diff
+from indus_nb.tools.tool import ToolContext, text_output
+
+NoteCell = Callable[[str, str, CellStep], None]
+"""Takes note of what a call did to a cell: the ids of call and session, and the cell."""
+CellType = Literal["code", "markdown"]
+
+_MAX_PROPOSAL_CHARACTERS = 20_000
+_MAX_PROPOSED_CELLS = 30
+_ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
+_RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
+_NOT_RUN = "It was not run."
+_AND_RUN = ", to run"
+_PROMPT_REPLY_SECONDS = 0.25
+"""Within which a page that is not busy has answered: then the question has all its choices from the beginning."""
+_ASK_AGAIN_SECONDS = 0.5
+
+
+class ProposedCell(BaseModel):
+    """One of several cells that are proposed together."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str = Field(description="The whole source of the cell")
+    cell_type: CellType = Field(default="code", description='"code" or "markdown", of a new cell')
+    after: int | str | None = Field(
+        default=None, description="As outside the list; leave it out for below the cell before it in the list"
+    )
+    replace: int | str | None = Field(default=None, description="As outside the list")
+
+
+_LEXERS: dict[CellType, str] = {"code": "python", "markdown": "markdown"}
+
+
+@dataclass(slots=True)
+class FinishedCell:
+    """A code cell with outputs in the form of the notebook format."""
+
+    source: str
+    outputs: Sequence[JsonObject] = ()
+
+
+@dataclass(slots=True)
+class _New:
+    """A new cell: behind which one, and where that is in words; ``follows`` the one before it in the list."""
+
+    source: str
+    type: CellType
+    after: str | None
+    where: str
+    named: bool
+    follows: bool = False
+
+    def heading(self) -> str:
+        return f"new {self.type} cell {self.where}"
+
+    def shown(self) -> str:
+        return "\n".join(f"+{line}" for line in self.source.split("\n"))
+
+    def numbered(self) -> str:
+        return numbered_diff("", self.source)
+
+    def question(self) -> Question:
+        heading = f"Insert this {self.type} cell {self.where}?"
+        return Question(heading, [], body=self.source, language=_LEXERS[self.type])
+
+    def outcome(self, *, done: bool) -> str:
+        return f"Inserted {self.where}" if self.named and done else "Inserted below"
+
+
+@dataclass(slots=True)
+class _Change:
+    """Another source for a cell."""
+
+    source: str
+    place: int
+    cell: Cell
+    difference: str
+    above: str
+
+    @property
+    def type(self) -> CellType:
+        return "markdown" if self.cell.type == "markdown" else "code"
+
+    def heading(self) -> str:
+        return f"change of cell {self.place}"
+
+    def shown(self) -> str:
+        return self.difference
+
+    def numbered(self) -> str:
+        """The difference with numbered lines, where that shows all: it takes no notice of line ends."""
+        numbered = "" if "\r" in self.cell.source else numbered_diff(self.cell.source, self.source)
+        return plain(clean_text(numbered)) or self.difference
+
+    def question(self) -> Question:
+        return Question(
+            f"Change cell {self.place}?", [], body=self.difference, diff=self.numbered(), language=_LEXERS[self.type]
+        )
+
+    def outcome(self, *, done: bool) -> str:
+        return f"Changed cell {self.place}" if done else f"Inserted the new version of cell {self.place} below"
+
+
+class _Applied(NamedTuple):
+    """A cell that the page has inserted or changed; the number is 0 where it does not say."""
+
+    id: str
+    number: int
+
+
+class CellProposals:
+    """The tool ``propose_cell`` of one shell.
+
+    The page is asked to do what the user accepted, and answers ``{"id", "number"}`` of the cell; ``None``, or an answer
+    with ``error``, if it cannot:
+
+    - ``insert_cell`` with ``after`` (a cell's id), ``type``, ``source`` and perhaps ``outputs``.
+    - ``replace_cell`` with ``cell`` (its id), ``old`` (the source that the user was shown as the old one; the page
+      rejects the change if it is another by now) and ``source``.
+    - ``run_cells`` with ``cells`` (their ids), which are run in that order; without any it only says whether it could.
+    """
+
+    def __init__(
+        self,
+        shell: Any,
+        reader: NotebookReader,
+        ask_page: AskPage,
+        insert_below: Callable[[str], bool],
+        note_cell: NoteCell,
+    ) -> None:
+        """Make the tool.
+
+        Args:
+            insert_below: Has the waiting cell, when it ends, make its front end put a cell with that source below
+                it, in the place of an earlier one. ``False`` when no cell waits.
+            note_cell: Called for each cell that the page has inserted or changed.
+        """
+        self._shell = shell
+        self._reader = reader
+        self._ask_page = ask_page
+        self._insert_below = insert_below
+        self._note_cell = note_cell
+        self._below = _Below()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def propose(
+        self,
+        ctx: Context,
+        call: ToolContext,
+        source: str = "",
+        cell_type: CellType = "code",
+        after: int | str | None = None,
+        replace: int | str | None = None,
+        cells: list[ProposedCell] | None = None,
+    ) -> ToolOutput:
+        """Propose a new cell, or another source for a cell, in the user's notebook. The user accepts it or not.
+
+        The user decides whether it is run, too. The result says what became of it. Propose cells that belong together
+        in one call, as a list: the user is asked once.
+
+        Args:
+            after: The number or id of the cell to insert it below; leave it out for below the one that runs now
+            replace: The number or id of the cell whose source it shall be instead
+            cells: Several cells in the place of the one that the other arguments describe
+
+        Returns:
+            What became of the proposal, for the model and for the card.
+        """
+        if cells and source.strip():
+            raise ToolError("Give source or cells, not both. Nothing was proposed.")
+        wanted = cells or [ProposedCell(source=source, cell_type=cell_type, after=after, replace=replace)]
+        if len(wanted) > _MAX_PROPOSED_CELLS:
+            raise ToolError(f"{len(wanted)} cells are too many for a question. Propose {_MAX_PROPOSED_CELLS} at most.")
+        wanted = [each.model_copy(update={"source": _checked(each.source)}) for each in wanted]
+        if any(each.after is not None and each.replace is not None for each in wanted):
+            raise ToolError("Give after or replace, not both: a cell is new, or it stands in the place of one.")
+        if not ctx.has_ui:
+            raise ToolError(
+                "Nobody can be asked here, so nothing was put into the notebook. Show the cell in your answer instead."
+            )
+        async with self._one_at_a_time:
+            plans = await self._planned(wanted)
+            runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
+            run = await _ask(ctx, _question(plans), plans, self._can_run if runnable else None)
+            note = partial(self._note_cell, call.call_id, ctx.session.session_id)
+            return await self._carry_out(plans, ctx, note, run=run)
+
+    async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
+        named = any(each.after is not None or each.replace is not None for each in wanted)
+        known = (await self._reader.look()).cells if named else []
+        plans: list[_New | _Change] = []
+        for each in wanted:
+            before = plans[-1] if plans else None
+            if each.replace is not None:
+                plans.append(_change(each.source, known, each.replace))
+            elif each.after is not None:
+                place = _one(known, each.after)
+                where = f"below cell {place} ({known[place - 1].first_line()})"
+                plans.append(_New(each.source, each.cell_type, known[place - 1].id, where, named=True))
+            elif isinstance(before, _New):
+                where = "below that" if before.named else before.where
+                plans.append(_New(each.source, each.cell_type, None, where, before.named, follows=True))
+            else:
+                plans.append(_New(each.source, each.cell_type, None, "below the one that runs", named=False))
+        replaced = [plan.place for plan in plans if isinstance(plan, _Change)]
+        if len(set(replaced)) < len(replaced):
+            raise ToolError("One cell is named twice. Nothing was proposed.")
+        return plans
+
+    async def _carry_out(
+        self, plans: Sequence[_New | _Change], ctx: Context, note: Callable[[CellStep], None], *, run: bool
+    ) -> ToolOutput:
+        """Do what the user accepted; return what the model reads, and what the user does."""
+        told: list[str] = []
+        shown: list[str] = []
+        to_run: list[str] = []
+        last: str | None = None
+        for plan in plans:
+            changed, outcome = (
+                await self._apply_change(plan, ctx) if isinstance(plan, _Change) else await self._put(plan, last, ctx)
+            )
+            if changed is not None:
+                note(changed)
+            last = changed.id if changed is not None and isinstance(plan, _New) else None
+            shown.append(plan.outcome(done=changed is not None))
+            if changed is not None and run and plan.type == "code" and not _asks_us(plan.source):
+                to_run.append(changed.id)
+                outcome += f" {_RUNS}"
+                shown[-1] += _AND_RUN
+            elif changed is not None:
+                outcome += f" {_NOT_RUN}"
+            told.append(outcome)
+        if to_run and not await self._run(to_run):
+            ctx.ui.notify("The front end did not run the new cells: run them yourself.")
+            told = [outcome.replace(_RUNS, _NOT_RUN) for outcome in told]
+            shown = [outcome.removesuffix(_AND_RUN) for outcome in shown]
+        details = _details(plans, "; ".join(dict.fromkeys(shown)))
+        if len(told) == 1:
+            return text_output(f"The user accepted it{told[0]}", details)
+        listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(told, 1))
+        return text_output(f"The user accepted {len(told)} cells.\n{listed}", details)
+
+    async def _put(self, plan: _New, last: str | None, ctx: Context) -> tuple[CellStep | None, str]:
+        """Insert a new cell, behind the ``last`` one if it follows that."""
+        below = self._below_this_run()
+        behind = last if plan.follows and last is not None else plan.after
+        if behind is None and not plan.named:
+            behind = below.last_id
+        if behind is not None:
+            new = await self._apply("insert_cell", {"after": behind, "type": plan.type, "source": plan.source})
+            if new is not None:
+                below.last_id = below.last_id if plan.named else new.id
+                done = CellStep(new.id, plan.type, None, plan.source, behind, new.number)
+                return done, f": the cell is in the notebook now, {plan.where}, with id {new.id}."
+        outcome = self._put_below(plan.source, plan.type)
+        if not plan.named:
+            return None, f". {outcome}"
+        meant = plan.where.partition(" (")[0]
+        ctx.ui.notify(f"The new cell comes below the running one; it was meant for the place {meant}.")
+        return None, f". {outcome} The user was told that it belongs {meant}."
+
+    async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
+        place, cell = plan.place, plan.cell
+        change = {"cell": cell.id, "old": cell.source, "source": plan.source}
+        if cell.id is not None and (changed := await self._apply("replace_cell", change)) is not None:
+            done = CellStep(changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place)
+            return done, f": cell {place} has the new source now."
+        outcome = self._put_below(plan.source, plan.type)
+        ctx.ui.notify(f"The new version of cell {place} comes in a cell below the running one: put it in its place.")
+        return None, (
+            f", but this front end lets nobody change cell {place}. {outcome} "
+            f"The user was told to put it in the place of cell {place}; until then that cell is as it was."
+        )
+
+    async def _can_run(self) -> bool:
+        """Ask until a page answers, for one that is busy, or was just opened, does so late."""
+        while True:
+            answer = await self._ask_page("run_cells", {"cells": []})
+            if answer is not None:
+                return "error" not in answer
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+
+    async def _run(self, ids: Sequence[str]) -> bool:
+        answer = await self._ask_page("run_cells", {"cells": [*ids]})
+        return answer is not None and "error" not in answer
+
+    async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
+        """Insert cells with their outputs below the running one, in order.
+
+        Returns:
+            How many have their outputs. Where the page cannot insert cells, one text for all of them goes below the
+            running cell.
+
+        Raises:
+            ToolError: It is not possible.
+        """
+        below = self._below_this_run()
+        finished = 0
+        for cell in cells:
+            wanted = {"after": below.last_id, "type": "code", "source": cell.source, "outputs": [*cell.outputs]}
+            new = await self._apply("insert_cell", wanted)
+            if new is None:
+                self._put_below(cell.source, "code")
+            else:
+                below.last_id = new.id
+                finished += 1
+        return finished
+
+    async def insert(self, code: str) -> bool:
+        """Insert code that the user chose as a cell below the running one.
+
+        Returns ``False`` if that is not possible.
+        """
+        below = self._below_this_run()
+        new = await self._apply("insert_cell", {"after": below.last_id, "type": "code", "source": code})
+        if new is not None:
+            below.last_id = new.id
+            return True
+        try:
+            self._put_below(code, "code")
+        except ToolError:
+            return False
+        return True
+
+    async def _apply(self, what: str, payload: JsonObject) -> _Applied | None:
+        """Have the page do it; ``None`` if it was not done."""
+        answer = await self._ask_page(what, payload)
+        if answer is None or "error" in answer:
+            return None
+        cell_id, number = answer.get("id"), answer.get("number")
+        return _Applied(cell_id, number if isinstance(number, int) else 0) if isinstance(cell_id, str) else None
+
+    def _below_this_run(self) -> _Below:
+        run = (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
+        if run != self._below.run:
+            self._below = _Below(run, last_id=self._reader.cells.running)
+        return self._below
+
+    def _put_below(self, source: str, cell_type: CellType) -> str:
+        """Have the front end put it below the waiting cell; return what the model reads of that."""
+        below = self._below_this_run()
+        below.cells.append((cell_type, source))
+        if not self._insert_below(below.text()):
+            below.cells.pop()
+            raise ToolError(
+                "The user accepted it, but it could not be put into the notebook: the front end does not let it be "
+                "done, and no cell waits for the agent. Show it in your answer, for the user to copy."
+            )
+        if len(below.cells) > 1:
+            return (
+                "It comes below the running cell, once that has ended well. The front end adds one cell only, so it "
+                "shares that with what was accepted before, between lines `# %%`."
+            )
+        kind = "" if cell_type == "code" else " as a code cell that begins with %%markdown"
+        return f"It comes below the running cell{kind}, once that has ended well; it is not run."
+
+
+@dataclass(slots=True)
+class _Below:
+    """The cells that were put below one run of a cell; when it ends the front end accepts one text for all of them."""
+
+    run: object = None
+    cells: list[tuple[CellType, str]] = field(default_factory=list[tuple[CellType, str]])
+    last_id: str | None = None
+    """The id of the cell that the page put in last, or of the running one."""
+
+    def text(self) -> str:
+        """One cell as it is; several as one, between lines that editors know as borders of cells."""
+        if len(self.cells) == 1:
+            cell_type, source = self.cells[0]
+            return source if cell_type == "code" else f"%%markdown\n{source}"
+        return "\n\n".join(_bordered(cell_type, source) for cell_type, source in self.cells)
+
+
+def _bordered(cell_type: CellType, source: str) -> str:
+    border = "# %%" if cell_type == "code" else "# %% [markdown]"
+    if cell_type == "markdown" or source.lstrip().startswith("%%"):
+        # In one cell with others it would be run as code, or swallow what follows.
+        source = "\n".join(f"# {line}".rstrip() for line in source.split("\n"))
+    return f"{border}\n{source}"
+
+
+def _checked(source: str) -> str:
+    """The source, if a user can see all that is in it; raises ``ToolError`` if not."""
+    source = source.replace("\r\n", "\n").strip("\n")
+    if not source.strip():
+        raise ToolError("The source is empty. Nothing was proposed.")
+    if len(source) > _MAX_PROPOSAL_CHARACTERS:
+        raise ToolError(f"{len(source)} characters are too many for one cell. Propose several smaller ones.")
+    if plain(clean_text(source)) != source:
+        raise ToolError(
+            "The source holds characters that cannot be shown (control characters or marks of writing direction). "
+            "Write them as escapes, and propose it again."
+        )
+    return source
+
+
+def _one(cells: Sequence[Cell], wanted: int | str) -> int:
+    numbers = chosen_cells(cells, str(wanted))
+    if len(numbers) != 1:
+        raise ToolError(f"{wanted!r} names {len(numbers)} cells. Name one. Nothing was proposed.")
+    return numbers[0]
+
+
+def _change(source: str, cells: Sequence[Cell], target: int | str) -> _Change:
+    place = _one(cells, target)
+    cell = cells[place - 1]
+    if cell.source.strip("\n") == source.strip("\n"):
+        raise ToolError(f"Cell {place} has that source already. Nothing was proposed.")
+    lines = difflib.unified_diff(cell.source.splitlines(), source.splitlines(), "now", "then", lineterm="")
+    difference = plain(clean_text("\n".join(lines)))
+    if len(difference) > _MAX_PROPOSAL_CHARACTERS:
+        raise ToolError(f"The change of cell {place} is too long to be shown to the user. Propose less at a time.")
+    above = cells[place - 2].id if place > 1 else ""
+    return _Change(source, place, cell, difference, above or "")
+
+
+def _question(plans: Sequence[_New | _Change]) -> Question:
+    """What the user is asked, without the answers."""
+    if len(plans) == 1:
+        return plans[0].question()
+    headings = [f"{number} of {len(plans)} · {plan.heading()}" for number, plan in enumerate(plans, 1)]
+    body, diff = (
+        "\n\n".join(f"{heading}\n{text}" for heading, text in zip(headings, texts, strict=True))
+        for texts in ([plan.shown() for plan in plans], [plan.numbered() for plan in plans])
+    )
+    if len(body) > 2 * _MAX_PROPOSAL_CHARACTERS:
+        raise ToolError("That is too long for one question to the user. Propose fewer cells at a time.")
+    language = "python" if all(plan.type == "code" for plan in plans) else ""
+    return Question(f"Put these {len(plans)} cells into the notebook?", [], body=body, diff=diff, language=language)
+
+
+def _details(plans: Sequence[_New | _Change], outcome: str) -> JsonObject:
+    """What cards show of a proposal: what became of it, and what it was where the arguments do not show that."""
+    diff = _question(plans).diff
+    return {"outcomeInWords": outcome, **({"diff": diff} if diff else {})}
+
+
+def described(default: CallDescription, arguments: Any) -> CallDescription:
+    """Describe a call of the tool, whose question shows what is proposed.
+
+    Args:
+        arguments: Those of ``CellProposals.propose``.
+    """
+    cells: Sequence[ProposedCell] = arguments.cells or ()
+    if cells:
+        summary = textcut.counted(len(cells), "cell")
+        text = "\n\n".join(_bordered(cell.cell_type, cell.source) for cell in cells)
+    else:
+        summary = f"below cell {arguments.after}" if arguments.after is not None else ""
+        summary = f"cell {arguments.replace}" if arguments.replace is not None else summary
+        text = arguments.source
+    return replace_fields(default, summary=summary, text=text, details={}, announces_start=True)
+
+
+def _asks_us(source: str) -> bool:
+    """Whether a cell would have the agent talk to itself, which only the user may."""
+    return any(line.lstrip().startswith(OUR_MAGICS) for line in source.split("\n"))
+
+
+async def _ask(
+    ctx: Context,
+    question: Question,
+    plans: Sequence[_New | _Change],
+    can_run: Callable[[], Coroutine[Any, Any, bool]] | None,
+) -> bool:
+    """Return when the user accepts, whether the cells shall be run; raises ``ToolError`` when they do not."""
+
+    def with_choices(*accepting: str) -> Question:
+        digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}
+        choices = [*(Choice(answer, "yes", digit=digits[answer]) for answer in accepting), Choice(_NO, "no")]
+        return replace_fields(question, choices=choices, takes_reason=True)
+
+    async def find_out() -> Question | None:
+        # Behind the other, whose key and place stay as the user has seen them.
+        return with_choices(_ACCEPT, _ACCEPT_AND_RUN) if can_run is not None and await can_run() else None
+
+    later = asyncio.ensure_future(find_out())
+    try:
+        await asyncio.wait([later], timeout=_PROMPT_REPLY_SECONDS)
+        is_known = later.done() and later.result() is not None
+        asked = with_choices(_ACCEPT_AND_RUN, _ACCEPT) if is_known else with_choices(_ACCEPT)
+        decision = await ctx.ui.choose(asked, signal=ctx.signal, later=None if later.done() else later)
+    finally:
+        later.cancel()
+    if decision.option in (_ACCEPT, _ACCEPT_AND_RUN):
+        return decision.option == _ACCEPT_AND_RUN
+    if decision.option is None:
+        why = "The user did not decide, so nothing was put into the notebook. Ask what to do instead."
+        raise ToolError(why, _details(plans, "Not decided"))
+    reason = decision.reason.strip()
+    why = f" They said: {reason}" if reason else " Ask what to do instead."
+    raise ToolError(
+        f"The user did not accept the cell. Nothing was put into the notebook.{why}",
+        _details(plans, f"Not accepted: {reason}" if reason else "Not accepted"),
+    )

@@ -1,0 +1,475 @@
+"""The tool ``notebook``: the cells of the user's notebook for the model to read.
+
+They come from the page where one shows the notebook, else from the file. `Reading` writes them as text within limits;
+`NotebookReader` knows the notebook of one shell, `Reader` any.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias, cast
+
+from indus_nb.base import textcut
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ImageContent, TextContent
+from indus_nb.base.wire import clean_text
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.document.notebook_file import (
+    MAX_CELLS,
+    OUR_MAGICS,
+    Cell,
+    NotebookFile,
+    Traces,
+    code_sources,
+    find_notebook,
+    joined_text,
+    named_notebook,
+    parse_cell,
+    shown_notebook,
+)
+from indus_nb.render.markup import cut, plain
+from indus_nb.safety.redaction import hide, labelled_secrets
+from indus_nb.tools.files.read import read_image
+from indus_nb.tools.tool import ToolError, in_thread
+from indus_nb.tools.truncate import size_text
+
+AskPage: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+"""Asks the page that shows the notebook: the name of a question and its payload to the answer, ``None`` for none."""
+
+_MAX_WHOLE_CHARACTERS = 12_000  # above it the notebook is listed instead
+_MAX_CHARACTERS = 40_000
+_MAX_LISTED_CELLS = 400
+_MAX_UNSAVED_CELLS = 500
+_MAX_SOURCE_CHARACTERS = 20_000
+_MAX_OUTPUT_CHARACTERS = 6_000
+_MAX_TRANSCRIPT_CHARACTERS = 400
+_MAX_IMAGES = 4
+_MAX_IMAGE_CHARACTERS = 20 << 20
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_TEXTS = ("text/markdown", "text/latex", "text/plain", "application/json")
+_OUR_TEXTS = ("text/plain",)
+"""Of our own displays: their Markdown is written for viewers, with signs escaped that a viewer could take for more."""
+
+
+# Cells as text
+
+
+@dataclass(slots=True)
+class Reading:
+    """Writes cells for a model: as text, with the images that the text refers to in ``images``.
+
+    Attributes:
+        ran: The sources of cells that ran here, by number; an empty one for the number 0.
+        images: The images shown so far, at most four.
+    """
+
+    ran: Sequence[str]
+    images: list[ImageContent] = field(default_factory=list[ImageContent])
+    _numbers: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._numbers = {text: number for number, source in enumerate(self.ran) if (text := source.strip())}
+
+    def listing(self, cells: Sequence[Cell]) -> str:
+        """Write a few lines for each cell, at most 400 of them."""
+        rows = [self._listed(number, cell) for number, cell in enumerate(cells[:_MAX_LISTED_CELLS], 1)]
+        if len(cells) > _MAX_LISTED_CELLS:
+            following = f"{_MAX_LISTED_CELLS + 1}-{len(cells)}"
+            rows.append(f'[… {len(cells) - _MAX_LISTED_CELLS} more. See them with cells="{following}".]')
+        return "\n".join(rows)
+
+    def whole(self, cells: Sequence[Cell], chosen: Sequence[int], limit: int) -> tuple[str, list[int]]:
+        """Write cells in full, with their outputs.
+
+        Args:
+            cells: All cells of the notebook.
+            chosen: The numbers of those to write, from 1, in the order wanted.
+            limit: How many characters to write; the first cell may be longer.
+
+        Returns:
+            The text, and the numbers of the chosen cells for which there was no room.
+        """
+        parts: list[str] = []
+        size = 0
+        for position, number in enumerate(chosen):
+            shown = len(self.images)
+            part = self._shown(number, cells[number - 1])
+            if size and size + len(part) > limit:
+                del self.images[shown:]
+                return "\n\n".join(parts), [*chosen[position:]]
+            parts.append(part)
+            size += len(part)
+        return "\n\n".join(parts), []
+
+    def _title(self, number: int, cell: Cell) -> str:
+        parts = [cell.type, *([f"id {cell.id[:64]}"] if cell.id else [])]
+        if cell.type == "code":
+            parts.append(self._when(cell))
+        return f"[{number}] {' · '.join(parts)}"
+
+    def _when(self, cell: Cell) -> str:
+        here = self._numbers.get(cell.source.strip())
+        if here is not None and here != cell.run_as:
+            return f"run as In [{here}] since it was saved"
+        if cell.run_as is None:
+            return "not run"
+        return f"run as In [{cell.run_as}]" + ("" if here else " (by an earlier kernel, or changed since)")
+
+    def _listed(self, number: int, cell: Cell) -> str:
+        lines = cell.source.count("\n") + 1
+        kinds = dict.fromkeys(_kind(output) for output in cell.outputs[:50])
+        title = f"{self._title(number, cell)} · {lines} {'line' if lines == 1 else 'lines'}"
+        outputs = f" · outputs: {', '.join(kinds)}" if kinds else ""
+        rows = [line for line in cell.source[:2000].split("\n") if line.strip()][:2]
+        return "\n".join([title + outputs, *(f"      {_readable(row)[:120]}" for row in rows)])
+
+    def _shown(self, number: int, cell: Cell) -> str:
+        source = cut(
+            _readable(_ends(cell.source, _MAX_SOURCE_CHARACTERS)), lines=1000, characters=_MAX_SOURCE_CHARACTERS
+        )
+        rows = [self._title(number, cell), source or "(empty)"]
+        if cell.asks_us and cell.outputs:
+            text = "\n".join(_text_of(output, _MAX_TRANSCRIPT_CHARACTERS, _OUR_TEXTS) for output in cell.outputs[:50])
+            rows += ["--- a transcript of an agent, cut short ---", cut(text, characters=_MAX_TRANSCRIPT_CHARACTERS)]
+            return "\n".join(rows)
+        left = _MAX_OUTPUT_CHARACTERS
+        for place, output in enumerate(cell.outputs):
+            if left <= 0:
+                rows.append(f"--- {len(cell.outputs) - place} more outputs were left out ---")
+                break
+            text = self._output(output, left)
+            left -= len(text)
+            rows += [f"--- {_kind(output)} ---", text]
+        return "\n".join(rows)
+
+    def _output(self, output: Mapping[str, Any], limit: int) -> str:
+        data = _bundle(output)
+        kind = next((name for name in _IMAGES if name in data), None)
+        if kind is None:
+            return _text_of(output, limit)
+        if len(self.images) >= _MAX_IMAGES:
+            return f"[not shown: {_MAX_IMAGES} images at a time. Ask for this cell alone.]"
+        try:
+            self.images.append(_image(joined_text(data[kind])))
+        except ToolError as error:
+            return f"[not shown: {error}]"
+        return f"[image {len(self.images)}, below]"
+
+
+def _bundle(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = output.get("data")
+    return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
+
+
+def _kind(output: Mapping[str, Any]) -> str:
+    """The kind of an output, in a word."""
+    match output.get("output_type"):
+        case "stream":
+            return "stderr" if output.get("name") == "stderr" else "stdout"
+        case "error":
+            return "error"
+        case _:
+            data = _bundle(output)
+            order = (*_IMAGES, "image/svg+xml", "text/html", *_TEXTS)
+            return next((name for name in order if name in data), "output")
+
+
+def _text_of(output: Mapping[str, Any], limit: int, preferred: Sequence[str] = ()) -> str:
+    """An output as text, of about ``limit`` characters at most."""
+    match output.get("output_type"):
+        case "stream":
+            text = joined_text(output.get("text"))
+        case "error":
+            trace = output.get("traceback")
+            lines = cast("list[object]", trace) if isinstance(trace, list) else []
+            text = "\n".join(line for line in lines[-20:] if isinstance(line, str))
+            named = f"{joined_text(output.get('ename'))}: {joined_text(output.get('evalue'))}"
+            limit = min(limit, 2000)
+            if len(text) > limit or not text:
+                text = f"{text[-limit:]}\n{named[:500]}".strip()
+        case _:
+            data = _bundle(output)
+            name = next((name for name in (*preferred, *_TEXTS) if name in data), None)
+            if name is None:
+                return f"[no text: {', '.join(name[:80] for name in list(data)[:5]) or 'empty'}]"
+            given: object = data[name]
+            text = json.dumps(given, ensure_ascii=False)[: 8 * limit] if name.endswith("json") else joined_text(given)
+    return cut(_readable(_ends(text, limit)).strip("\n"), characters=limit) or "(nothing)"
+
+
+def _ends(text: str, limit: int) -> str:
+    """The text, or both ends of one that is far too long: so that no more than these are processed."""
+    return textcut.middle(text, 4 * limit, "\n…\n")
+
+
+def _readable(text: str) -> str:
+    """The text without secrets and terminal control sequences; of a line written over, its last state."""
+    lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+    return hide(plain(clean_text("\n".join(lines))), labelled_secrets())
+
+
+def _image(text: str) -> ImageContent:
+    if len(text) > _MAX_IMAGE_CHARACTERS:
+        raise ToolError(f"it has {size_text(len(text))}, which is too much")
+    try:
+        data = base64.b64decode(text)
+    except ValueError as error:
+        raise ToolError("it is no base64") from error
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "output")
+        path.write_bytes(data)
+        output = read_image(path, "it")
+    if output is None:
+        raise ToolError("it is no image")
+    return next(block for block in output.content if isinstance(block, ImageContent))
+
+
+def chosen_cells(cells: Sequence[Cell], text: str) -> list[int]:
+    """Find the cells that ``text`` names.
+
+    Args:
+        cells: All cells of the notebook.
+        text: Numbers (``3``), spans (``3-7``) or ids, several of them with commas.
+
+    Returns:
+        The numbers of the cells, from 1, in the order given, each once.
+
+    Raises:
+        ToolError: No cell has that number or id.
+    """
+    ids = {cell.id: number for number, cell in enumerate(cells, 1) if cell.id}
+    numbers: dict[int, None] = {}
+    for part in re.split(r"[\s,]+", text.strip()):
+        span = re.fullmatch(r"\[?(\d{1,9})\s*(?:[-:\u2013]\s*(\d{1,9}))?\]?", part)
+        if span and 1 <= int(span[1]) <= len(cells):
+            numbers.update(dict.fromkeys(range(int(span[1]), min(int(span[2] or span[1]), len(cells)) + 1)))
+        elif part in ids:
+            numbers[ids[part]] = None
+        else:
+            raise ToolError(
+                f"There is no cell {part[:80]!r}. The cells have the numbers 1-{len(cells)}, and their ids."
+            )
+    return [*numbers]
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Numbers in short.
+
+    >>> _spans([3, 4, 5, 9])
+    '3-5,9'
+    """
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+# The notebook of a shell
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNotebook:
+    """The notebook as far as it is known now.
+
+    Attributes:
+        cells: The cells, with the sources that the page shows if it answered.
+        file: The file, if it was found.
+        ran: The sources of cells that ran here, by number.
+        path: Where the page has it; empty if it does not say.
+    """
+
+    cells: list[Cell]
+    file: NotebookFile | None
+    ran: Sequence[str]
+    from_page: bool
+    path: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of its file; empty if it is not known."""
+        return self.file.path.name if self.file is not None else PurePosixPath(self.path).name
+
+
+class Reader:
+    """A notebook, and the tool `notebook` that reads it.
+
+    The page is asked for ``cells`` with ``{}``, and answers ``{"cells": [{"id", "type", "source", "executionCount"},
+    …]}`` with all of them. ``None``, or an answer without them, means that no page shows the notebook.
+    """
+
+    def __init__(self, ask_page: AskPage, traces: Callable[[], Awaitable[Traces]]) -> None:
+        """Make the reader of a notebook.
+
+        Args:
+            ask_page: Asks the page that shows the notebook.
+        """
+        self._ask_page = ask_page
+        self._traces = traces
+        self.directory = Path.cwd()
+        """The directory in which the kernel was started."""
+
+    async def look(self, *, outputs: bool = False) -> KnownNotebook:
+        """Look at the page and the file.
+
+        With ``outputs`` those are what the page shows, in short, if it answers.
+
+        Raises:
+            ToolError: Neither knows the notebook.
+        """
+        answer = await self._ask_page("cells", {"outputs": True} if outputs else {})
+        page, traces = cells_of(answer), await self._traces()
+        if not page:
+            file = await in_thread(lambda _: find_notebook(traces))
+            return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False)
+        path = path_of(answer)
+        try:
+            file = await in_thread(lambda _: self._file_of(page, path, traces))
+        except ToolError:
+            file = None
+        if file is not None and not outputs:
+            saved = {cell.id: cell for cell in file.cells if cell.id}
+            page = [replace(saved.get(cell.id or "", cell), source=cell.source) for cell in page]
+        return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path)
+
+    def _file_of(self, page: Sequence[Cell], path: str, traces: Traces) -> NotebookFile | None:
+        """The file of the notebook with these cells on its page."""
+        ids = frozenset(cell.id for cell in page if cell.id)
+        if path:
+            return shown_notebook(path, self.directory, ids)
+        return find_notebook(replace(traces, ids=traces.ids | ids))
+
+    async def read(self, cells: str = "") -> ToolOutput:
+        """Read the user's notebook: cells with their sources and outputs, images included.
+
+        Of a long notebook the first call lists the cells. What was not saved may be missing; the answer says so.
+
+        Args:
+            cells: Which cells to see in full: numbers as listed ("3", "3-7", "2,5") or ids. Empty for the notebook.
+        """
+        seen = await self.look()
+
+        def write() -> ToolOutput:
+            reading = Reading(seen.ran)
+            parts = _head(seen)
+            everything = [*range(1, len(seen.cells) + 1)]
+            if cells.strip():
+                text, left = reading.whole(seen.cells, chosen_cells(seen.cells, cells), _MAX_CHARACTERS)
+                if left:
+                    text += f'\n\n[There was no room for more. Go on with cells="{_spans(left)}".]'
+            else:
+                text, left = reading.whole(seen.cells, everything, _MAX_WHOLE_CHARACTERS)
+                if left:
+                    reading.images.clear()
+                    text = reading.listing(seen.cells)
+                    parts.append('This is a list. See cells in full with cells="3-7".')
+            content: list[TextContent | ImageContent] = [TextContent(text="\n".join([*parts, "", text]))]
+            shown = f"{seen.name or 'the notebook'} · {textcut.counted(len(seen.cells), 'cell')}"
+            return ToolOutput(content=[*content, *reading.images], details={"outcomeInWords": plain(clean_text(shown))})
+
+        return await in_thread(lambda _: write())
+
+    async def cell_that_ran(self, number: int) -> str:
+        """Write the cell with that execution number, and the outputs that were saved with it.
+
+        Raises:
+            ToolError: No cell ran with that number, or the notebook is not known.
+        """
+        seen = await self.look()
+        source = seen.ran[number].strip() if 0 < number < len(seen.ran) else None
+        places = [place for place, cell in enumerate(seen.cells, 1) if source and cell.source.strip() == source]
+        places += [place for place, cell in enumerate(seen.cells, 1) if source is None and cell.run_as == number]
+        if not places:
+            raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
+        return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+
+
+class NotebookReader(Reader):
+    """The notebook of one shell."""
+
+    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
+        """Make the reader of a shell's notebook.
+
+        Args:
+            ask_page: Asks the page that shows the notebook.
+        """
+        super().__init__(ask_page, self._traces_here)
+        self._shell = shell
+        self.cells = cells
+        self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+
+    def named(self) -> tuple[Path | None, bool]:
+        """Return where the notebook lies according to the front end; see `named_notebook`."""
+        return named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.origin.cell)
+
+    async def _traces_here(self) -> Traces:
+        history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
+        cells, origin = self.cells, self.cells.origin
+        path, certain = self.named()
+        ids = cells.ran_over(origin.client)
+        elsewhere = {at: cell_id for at, cell_id in cells.numbers.items() if cell_id not in ids}
+        return Traces(path, certain, ids, [*history], elsewhere)
+
+
+def cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
+    """Return the cells of a page's answer; none if it has none."""
+    listed: object = None if answer is None else answer.get("cells")
+    if not isinstance(listed, list):
+        return []
+    cells = (parse_cell(given) for given in cast("list[object]", listed)[:MAX_CELLS])
+    return [cell for cell in cells if cell is not None]
+
+
+def path_of(answer: Mapping[str, Any] | None) -> str:
+    """Return where the page has the notebook, without the name of a drive before it; empty if it does not say."""
+    path: object = None if answer is None else answer.get("path")
+    return path.rpartition(":")[2].lstrip("/") if isinstance(path, str) and ".." not in path else ""
+
+
+def _head(seen: KnownNotebook) -> list[str]:
+    """The lines about the notebook as a whole."""
+    if seen.file is None:
+        named = seen.name or "The notebook"
+        rows = [f"{named} as the browser shows it · {len(seen.cells)} cells · its outputs are not known"]
+    else:
+        at = datetime.fromtimestamp(seen.file.saved).astimezone()
+        ago = _ago(time.time() - seen.file.saved)
+        rows = [f"{seen.file.path} · {len(seen.cells)} cells · saved {ago} ({at:%Y-%m-%d %H:%M:%S})"]
+        if seen.from_page:
+            rows.append("Sources are as the browser shows them now, outputs as they were saved.")
+        if seen.file.note:
+            rows.append(seen.file.note)
+    known, ran = code_sources(seen.cells), seen.ran
+    first = max(1, len(ran) - _MAX_UNSAVED_CELLS)
+    unsaved = [
+        f"In [{number}]"
+        for number, source in enumerate(ran[first:], first)
+        if (text := source.strip()) and text not in known and not text.startswith(OUR_MAGICS)
+    ]
+    if unsaved:
+        listed = ", ".join(["…", *unsaved[-20:]] if len(unsaved) > 20 else unsaved)
+        where = "the notebook" if seen.from_page else "the file"
+        rows.append(f"Unsaved: ran here, but {where} does not hold it so (new, changed or deleted since): {listed}")
+    return rows
+
+
+def _ago(seconds: float) -> str:
+    """A time span in words.
+
+    >>> _ago(5), _ago(130), _ago(90_000)
+    ('5 s ago', '2 min ago', '25 h ago')
+    """
+    if seconds < 60:
+        return f"{max(0, seconds):.0f} s ago"
+    return f"{seconds / 60:.0f} min ago" if seconds < 3600 else f"{seconds / 3600:.0f} h ago"

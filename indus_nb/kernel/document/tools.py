@@ -1,0 +1,86 @@
+"""The tools ``notebook`` and ``propose_cell`` of one shell, as an extension that adds them to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.document.open_notebooks import OpenNotebooks
+from indus_nb.kernel.document.proposals import CellProposals, FinishedCell, NoteCell, described
+from indus_nb.kernel.document.reading import AskPage, NotebookReader
+
+if TYPE_CHECKING:
+    from indus_nb.kernel.document.verifying import Verified
+
+
+class NotebookTools:
+    """What a session may do with the notebook of one shell."""
+
+    tools = ("notebook", "propose_cell")
+
+    def __init__(
+        self,
+        shell: Any,
+        ask_page: AskPage,
+        insert_below: Callable[[str], bool],
+        cells: CellIds,
+        note_cell: NoteCell = lambda _call, _session, _cell: None,
+    ) -> None:
+        """Make the tools of a shell.
+
+        Args:
+            ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
+            note_cell: Takes note of cells that calls have changed.
+        """
+        self._reader = NotebookReader(shell, ask_page, cells)
+        self.open_notebooks = OpenNotebooks(self._reader, ask_page)
+        self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
+
+    def __call__(self, api: ExtensionApi) -> None:
+        """Add the tools to a session, whose others leave open notebooks alone."""
+        self.open_notebooks(api)
+        api.tool(
+            self._reader.read, name="notebook", read_only=True, snippet="Read the cells and outputs of the notebook"
+        )
+        # It changes nothing by itself: the user is asked, here, about what they will see.
+        api.tool(
+            self._proposals.propose,
+            name="propose_cell",
+            read_only=True,
+            snippet="Propose a cell to insert or to change, which the user accepts or not",
+            describe=described,
+        )
+
+    async def verify(self, on_progress: Callable[[Verified], None]) -> Verified:
+        """Run the notebook's cells in a fresh kernel, and compare what they give.
+
+        `on_progress` is called with what came of it until then.
+        """
+        from indus_nb.kernel.document.verifying import verify
+
+        seen = await self._reader.look(outputs=True)
+        directory = seen.file.path.parent if seen.file is not None else self._reader.directory
+        return await verify(seen.cells, directory, on_progress, name=seen.name)
+
+    async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
+        """Insert cells with their outputs below the running one, in order.
+
+        Returns how many have their outputs.
+        """
+        return await self._proposals.insert_finished(cells)
+
+    async def insert(self, code: str) -> bool:
+        """Insert code that the user chose as a cell below the running one.
+
+        Returns ``False`` if that is not possible.
+        """
+        return await self._proposals.insert(code)
+
+    async def cell_that_ran(self, number: int) -> str:
+        """Write the cell with that execution number, and the outputs that were saved with it.
+
+        Raises ``ToolError`` if it is not known.
+        """
+        return await self._reader.cell_that_ran(number)

@@ -1,0 +1,271 @@
+"""A notebook's cells run in a fresh kernel, and how what they give differs from what the notebook shows.
+
+What this module promises: cells that ask the agent are not run; the first cell that fails is the last one that runs,
+unless its tag says that it may fail; when it ends, in whatever way, the kernel and all that its cells started have
+ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import os
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from indus_nb.base.textcut import middle, one_line
+from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.kernel.document.notebook_file import Cell, joined_text
+from indus_nb.render.markup import plain
+from indus_nb.safety.redaction import hide, labelled_secrets
+from indus_nb.tools.commands.shell import printed_text
+from indus_nb.tools.processes import sweep
+from indus_nb.tools.tool import ToolError
+
+_READY_SECONDS = 60
+_CELL_SECONDS = 1800
+_ALIVE_EVERY = 0.5
+_DIED = "the kernel died"
+_MAX_TEXT_CHARACTERS = 20_000
+_MAX_DIFFERENCE_LINES = 12
+_ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
+_SKIPPED = frozenset({"skip-execution", "nbval-skip"})
+_MAY_FAIL = frozenset({"raises-exception", "nbval-raises-exception"})
+_NOT_COMPARED = frozenset({"nbval-ignore-output"})
+"""Tags of cells, by which nbclient, Jupyter Book and nbval go too."""
+_MAX_TITLE_CHARACTERS = 60
+_FIGURES = ("image/", "application/vnd.plotly", "application/vnd.vega")
+_VARYING = (
+    (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),
+    (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "[time]"),
+    (re.compile(r"\b\d+(?:\.\d+)?\s?(?:ns|µs|us|ms|s|sec|seconds|min)\b"), "[time]"),
+    (re.compile(r"ipykernel_\d+/\d+\.py"), "ipykernel"),
+)
+_FRACTION = re.compile(r"(?<![\w.])-?\d+\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
+
+
+@dataclass(slots=True)
+class Verified:
+    """What came of running a notebook afresh; cells are counted from 1.
+
+    Attributes:
+        name: The name of the notebook's file; empty if it is not known.
+        tagged: Those that are not run by their tags.
+        different: Cells that gave something else, and the difference.
+        running: The cell that runs, and its first line.
+    """
+
+    name: str = ""
+    ran: list[int] = field(default_factory=list[int])
+    skipped: list[int] = field(default_factory=list[int])
+    tagged: list[int] = field(default_factory=list[int])
+    left: list[int] = field(default_factory=list[int])
+    failed: tuple[int, str] | None = None
+    different: dict[int, str] = field(default_factory=dict[int, str])
+    seconds: float = 0
+    running: tuple[int, str] | None = None
+    is_over: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all cells ran, and gave what the notebook shows."""
+        return self.is_over and self.failed is None and not self.different
+
+    def at_work(self) -> str:
+        """Say what goes on."""
+        if self.running is None:
+            return "a fresh kernel starts, to run the notebook's cells in"
+        number, line = self.running
+        return hide(f"cell {number} runs in a fresh kernel: {line}", labelled_secrets())
+
+    def text(self) -> str:
+        """Say what came of it, so far or at the end."""
+        count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
+        named = f"{self.name}: " if self.name else ""
+        rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel, in {self.seconds:.1f} s."]
+        if self.skipped:
+            rows.append(f"Not run, for they ask the agent: {_listed(self.skipped)}.")
+        if self.tagged:
+            rows.append(f"Not run, for their tags say so: {_listed(self.tagged)}.")
+        if self.running is not None:
+            rows.append(f"Cell {self.running[0]} was running when it was stopped.")
+        if self.failed is not None:
+            number, error = self.failed
+            rows.append(f"✗ Cell {number} fails: {error}")
+        if self.left:
+            rows.append(f"Not run, for they come after it: {_listed(self.left)}.")
+        for number, difference in self.different.items():
+            rows += [f"≠ Cell {number} gives something else:", *(f"    {line}" for line in difference.split("\n"))]
+        if self.is_good:
+            rows.append("✓ All outputs are as the notebook shows them.")
+        elif self.is_over:
+            rows.append("`%agent verify --fix` has the agent look into it.")
+        return hide(plain(clean_text("\n".join(rows))), labelled_secrets())
+
+    def prompt(self) -> str:
+        """Write what the agent is asked to do about it."""
+        return (
+            "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are numbered as in the tool "
+            "`notebook`. Find out why it does not give what the notebook shows, and propose the mended cells with "
+            f"propose_cell; an output that is only out of date needs no change, say so.\n\n{self.text()}"
+        )
+
+
+async def verify(
+    cells: Sequence[Cell],
+    directory: Path,
+    on_progress: Callable[[Verified], None] = lambda _: None,
+    name: str = "",
+) -> Verified:
+    """Run the code cells of a notebook in a fresh kernel, until one fails.
+
+    Args:
+        cells: The cells, with the outputs that the notebook shows.
+        directory: Where the kernel works.
+        on_progress: Called with what came of it until then: before each cell, and at the end.
+        name: Of the notebook; empty if it is not known.
+
+    Raises:
+        ToolError: The notebook has no cells to run, or the kernel does not start.
+    """
+    outcome = Verified(name)
+    code = [(number, cell) for number, cell in enumerate(cells, 1) if cell.type == "code" and cell.source.strip()]
+    outcome.tagged = [number for number, cell in code if _SKIPPED & cell.tags]
+    outcome.skipped = [
+        number for number, cell in code if _ASKS_AGENT.search(cell.source) and number not in outcome.tagged
+    ]
+    to_run = [(number, cell) for number, cell in code if number not in (*outcome.skipped, *outcome.tagged)]
+    if not to_run:
+        raise ToolError("The notebook has no cells that could be run without the agent.")
+    outcome.left = [number for number, _ in to_run]
+    on_progress(outcome)
+    began = time.monotonic()
+    async with _fresh_kernel(directory) as run:
+        for number, cell in to_run:
+            outcome.left.remove(number)
+            outcome.running = number, one_line(cell.first_line(), _MAX_TITLE_CHARACTERS)
+            outcome.seconds = time.monotonic() - began
+            on_progress(outcome)
+            error, outputs = await run(cell.source)
+            outcome.running = None
+            if error is not None and (not _MAY_FAIL & cell.tags or error == _DIED):
+                outcome.failed = number, error
+                break
+            outcome.ran.append(number)
+            was_run = cell.run_as is not None or cell.outputs
+            if was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
+                outcome.different[number] = found
+    outcome.seconds = time.monotonic() - began
+    outcome.is_over = True
+    on_progress(outcome)
+    return outcome
+
+
+@contextlib.asynccontextmanager
+async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
+    """A kernel of this interpreter; gives what runs code in it and returns an error, if any, and outputs."""
+    managers: Any = import_module("jupyter_client.manager")
+    specs: Any = import_module("jupyter_client.kernelspec")
+    # Without directories only the kernel of this interpreter is known.
+    manager = managers.AsyncKernelManager(
+        kernel_name=specs.NATIVE_KERNEL_NAME, kernel_spec_manager=specs.KernelSpecManager(kernel_dirs=[])
+    )
+    mark = sweep.new_mark()
+    client: Any = None
+    try:
+        try:
+            environment = sweep.marked_environment(mark, os.environ)
+            # What it logs is none of the report; what its cells print comes as messages.
+            await manager.start_kernel(cwd=str(directory), env=environment, stderr=asyncio.subprocess.DEVNULL)
+            client = manager.client()
+            client.start_channels()
+            await client.wait_for_ready(timeout=_READY_SECONDS)
+        except (OSError, RuntimeError) as error:
+            raise ToolError(f"A fresh kernel did not start: {error}") from error
+
+        async def run(code: str) -> tuple[str | None, list[JsonObject]]:
+            running = asyncio.ensure_future(_executed(client, code))
+            try:
+                while not (await asyncio.wait([running], timeout=_ALIVE_EVERY))[0]:
+                    if not await manager.is_alive():
+                        return _DIED, []
+                return await running
+            finally:
+                running.cancel()
+
+        yield run
+    finally:
+        if client is not None:
+            client.stop_channels()
+        with contextlib.suppress(Exception):  # what is left of it is killed below
+            await manager.shutdown_kernel(now=True)
+        await asyncio.to_thread(sweep.kill_marked, [mark])
+
+
+async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject]]:
+    outputs: list[JsonObject] = []
+
+    def take(message: Mapping[str, Any]) -> None:
+        kind = message["header"]["msg_type"]
+        if kind in ("stream", "display_data", "execute_result", "error"):
+            outputs.append({**message["content"], "output_type": kind})
+        elif kind == "clear_output":
+            outputs.clear()
+
+    try:
+        reply = await client.execute_interactive(code, allow_stdin=False, timeout=_CELL_SECONDS, output_hook=take)
+    except TimeoutError:
+        return f"it did not end within {_CELL_SECONDS} s", outputs
+    content = reply["content"]
+    if content["status"] == "ok":
+        return None, outputs
+    return f"{content.get('ename', content['status'])}: {content.get('evalue', '')}".rstrip(": "), outputs
+
+
+def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
+    """Compare outputs of a cell, but for addresses, times, the last digits of fractions and what figures show.
+
+    Args:
+        shown: The outputs in the notebook.
+
+    Returns:
+        The difference, as lines; empty without one.
+    """
+    before, after = _compared(shown), _compared(now)
+    if before == after:
+        return ""
+    lines = [*difflib.unified_diff(before, after, lineterm="", n=0)][2:]
+    lines = [f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@")]  # -0.4 would be a number
+    more = len(lines) - _MAX_DIFFERENCE_LINES
+    return "\n".join([*lines[:_MAX_DIFFERENCE_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+
+
+def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What of outputs is compared: the lines of their texts, and a line for each figure."""
+    printed: list[str] = []
+    shown: list[str] = []
+    for output in outputs:
+        data: Mapping[str, Any] = output.get("data") or {}
+        if output.get("output_type") == "stream":
+            if output.get("name", "stdout") == "stdout":  # warnings name places and versions
+                printed.append(joined_text(output.get("text")))
+        elif any(kind.startswith(_FIGURES) for kind in data):
+            shown.append("[figure]")
+        elif data:
+            shown.append(joined_text(data.get("text/plain")) or f"[{', '.join(sorted(data))}]")
+    text = middle("\n".join([printed_text("".join(printed)).rstrip("\n"), *shown]), _MAX_TEXT_CHARACTERS, "\n…\n")
+    for varying, instead in _VARYING:
+        text = varying.sub(instead, text)
+    text = _FRACTION.sub(lambda found: f"{float(found[0]):.6g}", text)
+    return [line.rstrip() for line in text.strip("\n").split("\n")]
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

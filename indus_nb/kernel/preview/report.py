@@ -1,0 +1,179 @@
+"""What is done in a copy, and what it sends of it: frames over a pipe, the last of which is a report."""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
+
+from indus_nb.base.wire import JsonObject
+from indus_nb.kernel.preview.words import reason, worded
+from indus_nb.safety.effects import Effect, EffectKind
+
+MAX_FRAME_BYTES = 64 << 20
+MAX_TEXT_BYTES = 16 << 20
+MAX_BYTES = 512 << 20
+"""What is read of one frame, of the part of it that is JSON, and of one copy, at most."""
+MAX_DIGITS = 4300
+_HEAD = struct.Struct(">II")
+_MAX_EFFECTS = 1000
+_MAX_CHARACTERS = 4000
+_MAX_NAME = 1000
+_KINDS = frozenset(get_args(EffectKind))
+
+Stop: TypeAlias = Callable[[Effect], NoReturn]
+"""Ends the copy with what the code was about to do."""
+Send: TypeAlias = Callable[[JsonObject, bytes], None]
+"""Sends a frame: an object, and bytes."""
+
+
+class Task(Protocol):
+    """What is done in a copy."""
+
+    def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
+        """Do it. Called in the copy; what it raises ends it without a result.
+
+        Args:
+            stop: Ends the copy with what the code was about to do.
+            effects: What was done so far to files of the copy's own, and what cannot be seen.
+        """
+        ...
+
+    def report(self) -> Report:
+        """Return what came of it so far. Called in the copy, on any thread, also in the middle of ``run``."""
+        ...
+
+
+@dataclass
+class Report:
+    """What came of a task in a copy.
+
+    Attributes:
+        how: It ended, raised something, or was about to do something that a copy cannot; ``none``: there is no copy.
+        why: What it raised or was stopped at, or why there is no copy.
+        effects: What it would do, or has done to what is the copy's alone.
+        outcome: What it changed, as a sentence without subject.
+        dropped: New variables that are of no use outside of the copy.
+    """
+
+    how: Literal["done", "failed", "stopped", "none"] = "done"
+    why: str = ""
+    effects: list[Effect] = field(default_factory=list[Effect])
+    outcome: str = ""
+    dropped: list[str] = field(default_factory=list[str])
+    kept: list[str] = field(default_factory=list[str])
+
+    def to_json(self) -> JsonObject:
+        """Return it as it is sent, shortened to what is shown of it."""
+        effects = [*{(each.kind, each.what, each.words): each for each in self.effects}.values()]
+        if (more := len(effects) - _MAX_EFFECTS) > 0:
+            effects[_MAX_EFFECTS:] = [Effect("unknown", "", f"has {more:,} more effects")]
+        return {
+            **vars(self),
+            "why": self.why[:_MAX_CHARACTERS],
+            "outcome": self.outcome[:_MAX_CHARACTERS],
+            "effects": [asdict(each) for each in effects],
+        }
+
+
+def parsed(data: JsonObject) -> Report | None:
+    """Read a report that a copy sent, in words of ours (`indus_nb.kernel.preview.words`); ``None`` if it is none."""
+    how: Any = data.get("how")
+    texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
+    names: list[Any] = [data.get(name) for name in ("dropped", "kept")]
+    effects: Any = data.get("effects")
+    if how not in ("done", "failed", "stopped", "none") or not all(isinstance(text, str) for text in texts):
+        return None
+    if not isinstance(effects, list) or not all(map(_are_texts, names)):
+        return None
+    if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
+        return None
+    said = [_effect(each) for each in cast("list[Any]", effects)]
+    if None in said:
+        return None
+    found = [(each.words, worded(each.kind, each.what, each.words)) for each in said if each is not None]
+    why = reason(how, texts[0][:_MAX_CHARACTERS], found)
+    dropped, kept = ([name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names)
+    return Report(how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[Any]", value))
+
+
+def _effect(value: Any) -> Effect | None:
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    kind, what, words = (fields.get(name) for name in ("kind", "what", "words"))
+    if kind not in _KINDS or not isinstance(what, str) or not isinstance(words, str):
+        return None
+    return Effect(cast("EffectKind", kind), what[:_MAX_CHARACTERS], words[:_MAX_CHARACTERS])
+
+
+def whole_number() -> Callable[[str], int] | None:
+    """Return what reads whole numbers of JSON; ``None`` where Python's own limit of their digits is in force.
+
+    Without it the time that a number takes grows with the square of its digits.
+    """
+    return None if 0 < sys.get_int_max_str_digits() <= MAX_DIGITS else _short_number
+
+
+def _short_number(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise ValueError("it sent a number of too many digits")
+    return int(text)
+
+
+def packed(data: JsonObject, blob: bytes = b"") -> bytes:
+    """Return a frame as it is sent.
+
+    Args:
+        blob: Bytes that go with it.
+
+    Returns:
+        The bytes, which ``Frames`` reads.
+    """
+    text = json.dumps(data, default=str).encode(errors="replace")
+    return _HEAD.pack(len(text), len(blob)) + text + blob
+
+
+class Frames:
+    """Takes the bytes of a pipe, and gives the frames in them."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._read = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[JsonObject, bytes]]:
+        """Give the frames that are whole by now.
+
+        Args:
+            data: The next bytes; hostile.
+
+        Yields:
+            The object, and the bytes.
+
+        Raises:
+            ValueError: They are no frames, or too many bytes.
+        """
+        self._read += len(data)
+        self._data += data
+        if self._read > MAX_BYTES:
+            raise ValueError("it sent too much")
+        while len(self._data) >= _HEAD.size:
+            text, blob = _HEAD.unpack_from(self._data)
+            if text > MAX_TEXT_BYTES or text + blob > MAX_FRAME_BYTES:
+                raise ValueError("it sent too much at once")
+            end = _HEAD.size + text + blob
+            if len(self._data) < end:
+                return
+            try:
+                found: object = json.loads(self._data[_HEAD.size : _HEAD.size + text], parse_int=whole_number())
+            except RecursionError as error:
+                raise ValueError("it sent what cannot be read") from error
+            if not isinstance(found, dict):
+                raise ValueError("it sent what cannot be read")
+            yield cast("JsonObject", found), bytes(self._data[_HEAD.size + text : end])
+            del self._data[:end]

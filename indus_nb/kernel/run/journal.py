@@ -1,0 +1,233 @@
+"""The cells that the user ran: what stood in them, what they printed and gave, and how they failed."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indus_nb.kernel.run.describe import describe
+from indus_nb.kernel.run.earlier import earlier_cells
+from indus_nb.kernel.run.execution import Routes
+from indus_nb.kernel.run.main_thread import work_here
+from indus_nb.kernel.run.tracebacks import traceback_of
+from indus_nb.safety.redaction import hide, labelled_secrets
+
+MAX_CELLS = 20
+MAX_CHARACTERS = 8000
+_MAX_PART_CHARACTERS = 2000
+_OUR_LINES = re.compile(r"^([ \t]*)%agent\b(?:.*\\\n)*.*", re.MULTILINE)
+_OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
+
+
+@dataclass(slots=True)
+class Cell:
+    """A cell that ran, counted from 1 since the journal began.
+
+    ``printed`` is as it was printed, with what a terminal would obey; ``None`` where that is not known. ``cell_id`` is
+    what the front end calls it.
+    """
+
+    index: int
+    number: int | None
+    code: str
+    printed: str | None = ""
+    result: str | None = None
+    error: str | None = None
+    cell_id: str | None = None
+
+
+class _Tail:
+    """The end of what is printed; ``append`` is called at every write, and costs next to nothing."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[str] = deque(maxlen=2 * _MAX_PART_CHARACTERS)
+        self._add = self._pieces.append
+
+    def append(self, text: str) -> None:
+        self._add(text if len(text) <= _MAX_PART_CHARACTERS else text[-_MAX_PART_CHARACTERS - 1 :])
+
+    def text(self) -> str:
+        whole = "".join(self._pieces)
+        return whole if len(whole) <= _MAX_PART_CHARACTERS else f"…{whole[-_MAX_PART_CHARACTERS:]}"
+
+
+class Journal:
+    """Watches the user's cells, and remembers the last 20, those included that ran before it was made."""
+
+    def __init__(self, shell: Any, routes: Routes) -> None:
+        self._shell = shell
+        self._routes = routes
+        self._tail: _Tail | None = None
+        self._cells: deque[Cell] = deque(maxlen=MAX_CELLS)
+        self._count = 0
+        self._failed: Cell | None = None
+        self.begun: deque[str] = deque(getattr(shell.history_manager, "input_hist_raw", ()))
+        """The code of all cells of the user's that have begun, until it is taken from here."""
+        self._remember_earlier()
+        shell.events.register("pre_run_cell", self._begin)
+        shell.events.register("post_run_cell", self._end)
+
+    def close(self) -> None:
+        """Stop watching."""
+        for event, callback in (("pre_run_cell", self._begin), ("post_run_cell", self._end)):
+            with contextlib.suppress(ValueError):
+                self._shell.events.unregister(event, callback)
+
+    @property
+    def count(self) -> int:
+        """How many cells there were."""
+        return self._count
+
+    @property
+    def failed(self) -> Cell | None:
+        """The cell that failed last, unless it ran well since."""
+        return self._failed
+
+    def since(self, index: int) -> tuple[str, int]:
+        """Write the cells after the one of that index for the model; return the text and how many are in it."""
+        cells = [cell for cell in self._cells if cell.index > index]
+        if not cells:
+            return "", 0
+        texts: deque[str] = deque()
+        room = MAX_CHARACTERS
+        for cell in reversed(cells):
+            text = as_text(cell)
+            if len(text) > room:
+                break
+            room -= len(text)
+            texts.appendleft(text)
+        left_out = min(self._count - index, self._count) - len(texts)
+        note = [f"({left_out} earlier cells are left out here.)"] if left_out else []
+        if any(cell.printed is None for cell in cells[-len(texts) :]):
+            note.append("(What cells printed that ran before the agent was loaded is not known.)")
+        return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
+
+    def cell(self, number: int) -> str | None:
+        """Write the cell with that execution number; ``None`` if it is not among the last 20."""
+        return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
+
+    def _remember_earlier(self) -> None:
+        for cell in earlier_cells(self._shell, MAX_CELLS):
+            if code := _users_code(cell.code):
+                self._add(
+                    number=cell.number,
+                    code=code,
+                    printed=None,
+                    result=None if cell.result is None else describe(cell.result),
+                    error=cell.error,
+                )
+
+    def _add(self, *, error: BaseException | None, code: str, **known: Any) -> None:
+        self._count += 1
+        told = None if error is None else _end_of(traceback_of(error, self._shell, libraries=1))
+        cell = Cell(index=self._count, code=_beginning(code), error=told, **known)
+        self._cells.append(cell)
+        if told is not None:
+            self._failed = cell
+        elif self._failed is not None and self._failed.code == cell.code:
+            self._failed = None
+
+    def _begin(self, info: Any) -> None:
+        if work_here() is not None:
+            return
+        self.begun.append(_without_our_lines(getattr(info, "raw_cell", "") or ""))
+        self._routes.install()
+        self._tail = _Tail() if is_users(info) else None
+        self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
+
+    def _listener(self, tail: _Tail) -> Callable[[str], None]:
+        shell = self._shell
+        if hasattr(shell, "kernel"):
+            return tail.append
+
+        def append(text: str) -> None:
+            # A terminal prints results and tracebacks too; the model gets them otherwise.
+            if not (getattr(shell.displayhook, "is_active", False) or getattr(shell, "showing_traceback", False)):
+                tail.append(text)
+
+        return append
+
+    def _end(self, result: Any) -> None:
+        if work_here() is not None:
+            return
+        tail, self._tail = self._tail, None
+        self._routes.on_print = None
+        info = getattr(result, "info", None)  # a cell that was interrupted while it awaited has no result
+        if info is None or not is_users(info):
+            return
+        self._add(
+            number=result.execution_count,
+            code=info.raw_cell,
+            # A cell that loads the extension was not watched from its beginning.
+            printed=tail.text() if tail is not None else None,
+            result=None if result.result is None else describe(result.result),
+            error=result.error_before_exec or result.error_in_exec,
+            cell_id=getattr(info, "cell_id", None),
+        )
+
+
+def is_users(info: Any) -> bool:
+    """Return whether a cell that ran is one of the user's, and not a line for the agent.
+
+    It is also when it does more than to load the extension.
+    """
+    code: str = getattr(info, "raw_cell", "") or ""
+    return bool(getattr(info, "store_history", True) and _users_code(code))
+
+
+def _users_code(code: str) -> str:
+    """What of a cell is the user's: all of it, or nothing where nothing but lines of ours stands in it."""
+    first, _, rest = code.lstrip().partition("\n")
+    if not first.startswith(_OURS):
+        return code if code.strip() else ""
+    lines = [line for line in rest.split("\n") if line.strip() and not line.lstrip().startswith(("#", *_OURS))]
+    return code if lines and first.startswith("%load_ext") else ""
+
+
+def _without_our_lines(code: str) -> str:
+    """A cell as Python will run it, but for what is said to the agent."""
+    return "" if code.lstrip().startswith("%%agent") else _OUR_LINES.sub(r"\1pass", code)
+
+
+def as_text(cell: Cell) -> str:
+    """Write a cell for a model, without secrets."""
+    head = "Cell:" if cell.number is None else f"Cell [{cell.number}]:"
+    parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
+    if printed := _without_codes(cell.printed or ""):
+        parts.append(f"Printed:\n{_fenced(printed)}")
+    if cell.result is not None:
+        parts.append(f"Out: {cell.result}")
+    if cell.error is not None:
+        parts.append(f"Error:\n{_fenced(cell.error)}")
+    return hide("\n".join(parts), labelled_secrets())
+
+
+def _without_codes(printed: str) -> str:
+    from indus_nb.tools.commands.shell import printed_text  # a user's cells are watched before the tools are imported
+
+    return printed_text(printed).strip("\n")
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A block that its text cannot leave."""
+    runs: Sequence[str] = re.findall(r"`{3,}", text)
+    fence = "`" * (max(map(len, runs), default=2) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _beginning(text: str) -> str:
+    text = text.strip("\n")
+    return (
+        text
+        if len(text) <= _MAX_PART_CHARACTERS
+        else f"{text[:_MAX_PART_CHARACTERS]}\n… ({len(text) - _MAX_PART_CHARACTERS} characters)"
+    )
+
+
+def _end_of(text: str) -> str:
+    text = text.rstrip("\n")
+    return text if len(text) <= _MAX_PART_CHARACTERS else f"… {text[-_MAX_PART_CHARACTERS:]}"

@@ -1,0 +1,468 @@
+"""What code of the agent's displays: for the user as the outputs of a cell, for the model in short.
+
+``Displays`` collects it on the main thread. `CallOutputs` is what views draw, on the agent's thread: the text of the
+card, and the MIME bundles as they would stand below a cell of the user's. They come from code that was allowed to run
+in the user's kernel, so they are as trusted as what he runs there; they are in no message and no session file.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+from indus_nb.base import textcut
+from indus_nb.base.wire import JsonObject
+from indus_nb.kernel.run import charts, describe
+from indus_nb.kernel.run.inert import inert
+
+if TYPE_CHECKING:
+    from indus_nb.tools.jobs import Job
+
+Place: TypeAlias = Literal["cell", "panel"]
+"""Where a user sees a call: in a cell everything can be shown, in a panel texts, tables and images."""
+
+MAX_IMAGES = 8
+_MAX_OUTPUTS = 200
+_MAX_BYTES = 64 << 20
+_MAX_BYTES_OF_CALLS = 256 << 20
+_MAX_HTML_CHARACTERS = 4000
+_MAX_WIDGET_CHARACTERS = 500
+_MAX_TOLD_CHARACTERS = 50_000
+_MAX_CALLS = 64
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_SIZE_OF_FRAME = re.compile(r"\w{1,40} \d+(?: \N{MULTIPLICATION SIGN} \d+)*")
+"""The titles that another process may give; all others are made here."""
+_WITHIN_LINES = ("a", "b", "code", "em", "i", "span", "strong", "sub", "sup", "td", "th")
+_TITLES = (
+    ("image/", "figure"),
+    ("text/html", "HTML"),
+    ("text/markdown", "Markdown"),
+    ("text/latex", "formula"),
+    ("audio/", "audio"),
+    ("video/", "video"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One output of a cell, as front ends are sent it. An update makes another one.
+
+    Attributes:
+        size: How many characters its data has.
+        display_id: By what name the code may replace it.
+    """
+
+    data: Mapping[str, Any]
+    metadata: Mapping[str, Any]
+    title: str
+    size: int
+    display_id: str | None = None
+
+
+@dataclass
+class Display:
+    """An output, and what the model is told of it."""
+
+    output: Output
+    image: bytes | None = None
+    chart: charts.Chart | None = None
+    widget: object = None
+    said: str = ""
+    said_at_end: bool = False
+
+
+class Displays:
+    """What one piece of code displays."""
+
+    def __init__(self) -> None:
+        self._shown: list[Display] = []
+        self._made: tuple[Mapping[str, Any], Any] | None = None
+        self._left_out = 0
+        self._images_left_out = 0
+
+    @property
+    def outputs(self) -> list[Output]:
+        """What the user sees."""
+        return [shown.output for shown in tuple(self._shown)]
+
+    @property
+    def titles(self) -> list[str]:
+        """What was displayed, each in a few words."""
+        return [shown.output.title for shown in tuple(self._shown)]
+
+    @property
+    def images(self) -> list[bytes]:
+        """The images for the model."""
+        return list(islice(self._all_images(), MAX_IMAGES))
+
+    @property
+    def more_images(self) -> int:
+        """How many there are beyond those."""
+        return sum(1 for _ in self._all_images()) - len(self.images) + self._images_left_out
+
+    def _all_images(self) -> Iterator[bytes]:
+        return (shown.image for shown in tuple(self._shown) if shown.image is not None)
+
+    @property
+    def charts(self) -> list[charts.Chart]:
+        """The interactive charts, which may be drawn for the model."""
+        return [shown.chart for shown in self._shown if shown.chart is not None]
+
+    def made(self, bundle: Mapping[str, Any], value: Any) -> None:
+        """Note of what value a bundle was made, before it is shown."""
+        self._made = (bundle, value)
+
+    def value_of(self, bundle: Mapping[str, Any]) -> Any:
+        """Return the value that a bundle was made of, if that was noted."""
+        return self._made[1] if self._made is not None and self._made[0] is bundle else None
+
+    def clear(self) -> None:
+        """Forget what was displayed."""
+        self._shown.clear()
+        self._left_out = self._images_left_out = 0
+
+    def has(self, display_id: str | None) -> bool:
+        """Return whether something can be replaced by that id."""
+        return display_id is not None and any(shown.output.display_id == display_id for shown in self._shown)
+
+    def prepared(
+        self, bundle: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None
+    ) -> tuple[Display | None, str]:
+        """Make a display, which is shown by ``add``.
+
+        Args:
+            display_id: Its id, if it has one.
+
+        Returns:
+            The display, ``None`` for plain text; and what the model is told.
+        """
+        value, self._made = self.value_of(bundle), None
+        said = _said(value, bundle)
+        if display_id is None and set(bundle) <= {"text/plain"}:
+            return None, said
+        return _display(value, bundle, metadata, display_id, said), said
+
+    def add(self, display: Display, *, update: bool = False) -> tuple[str, str]:
+        """Add a display, or replace those of its id.
+
+        Args:
+            display: What ``prepared`` has made.
+
+        Returns:
+            What is to be put among the printed text: for the model, and for the user.
+        """
+        display_id = display.output.display_id
+        if update:
+            self._shown = [display if shown.output.display_id == display_id else shown for shown in self._shown]
+            return "", ""
+        size = display.output.size + sum(shown.output.size for shown in self._shown)
+        if len(self._shown) >= _MAX_OUTPUTS or size > _MAX_BYTES:
+            self._left_out += 1
+            self._images_left_out += display.image is not None
+            return display.said, ""
+        self._shown.append(display)
+        return "" if display.said_at_end else display.said, f"↓ {display.output.title}"
+
+    def finish(self) -> None:
+        """Look at widgets for the last time, on the main thread."""
+        for shown in self._shown:
+            if shown.widget is not None:
+                try:
+                    shown.said = repr(shown.widget)[:_MAX_WIDGET_CHARACTERS]
+                except Exception:  # noqa: BLE001 - the object's own code failed: a bar of tqdm's is gone when it is full
+                    shown.said = _words_of(shown.widget)[:_MAX_WIDGET_CHARACTERS]
+
+    def told_at_end(self, place: Place | None, drawn: Mapping[charts.Chart, bytes | str]) -> list[str]:
+        """Tell the model of what changed while the code ran, and of what it cannot see as the user does.
+
+        Args:
+            place: Where the user sees the call.
+            drawn: The pictures of charts that the model is given, or why there is none.
+        """
+        told: list[str] = []
+        for shown in self._shown:
+            if shown.chart is not None:
+                where = "is shown to the user" if place == "cell" else "was made, which the user's view cannot show"
+                picture = drawn.get(shown.chart, "")
+                seen = "its picture is attached" if isinstance(picture, bytes) else f"you have not seen it{picture}"
+                told.append(f"[An interactive chart ({shown.chart.describe()}) {where}; {seen}.]")
+            elif shown.widget is not None:
+                where = "is shown to the user" if place == "cell" else "was made, which the user's view cannot show"
+                told.append(f"[A widget {where}: {shown.said}]")
+            elif shown.said_at_end and shown.said:
+                told.append(shown.said)
+        before = [0, *accumulate(map(len, told))]
+        return [
+            textcut.head(text, max(0, _MAX_TOLD_CHARACTERS - start), "… ({left:,} more characters)")
+            for text, start in zip(told, before, strict=False)
+        ]
+
+    def left_out(self) -> str:
+        """A sentence for the user on outputs that were too many or too large."""
+        return f"[{self._left_out} more outputs were too many or too large, and left out.]" if self._left_out else ""
+
+
+class CallOutputs:
+    """What the user sees of one call; used on the agent's thread.
+
+    Attributes:
+        place: Where that is; ``None`` where no view draws it.
+        job: What the call goes on as, if it does.
+    """
+
+    def __init__(self, place: Place | None, hide: Callable[[Any], Any]) -> None:
+        self.version = 0
+        self.job: Job | None = None
+        self.text = ""
+        self.outputs: Sequence[Output] = ()
+        self.place: Place | None = place
+        self._hide = hide
+        self._hidden: dict[Output, Output] = {}
+
+    @property
+    def size(self) -> int:
+        """How many characters its outputs have."""
+        return sum(output.size for output in self.outputs)
+
+    def show(self, text: str, outputs: Sequence[Output]) -> None:
+        """Replace what is shown, but for secrets."""
+        self.text = text
+        self.version += 1
+        self._hidden = {output: self._hidden.get(output) or self._without_secrets(output) for output in outputs}
+        self.outputs = tuple(self._hidden.values())
+
+    def _without_secrets(self, output: Output) -> Output:
+        data = {
+            kind: value if kind.startswith(_IMAGES) or kind == _WIDGET else self._hide(value)
+            for kind, value in output.data.items()
+        }
+        return replace(output, data=data)
+
+
+class OutputBoard:
+    """The outputs of the newest calls, by the ids of the calls; used on the agent's thread."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, CallOutputs] = {}
+        self._places: dict[str, Place] = {}
+
+    def watch(self, call_id: str, place: Place) -> None:
+        """Note that a call is about to be shown.
+
+        Args:
+            place: Where; a cell counts more than a panel.
+        """
+        if self._places.get(call_id) != "cell":
+            self._places[call_id] = place
+        _keep_newest(self._places)
+
+    def begin(self, call_id: str, hide: Callable[[Any], Any]) -> CallOutputs:
+        """Begin to collect what a call shows.
+
+        Args:
+            hide: Returns a text, or what holds texts, without secrets.
+
+        Returns:
+            Where it is collected.
+        """
+        self._calls.pop(call_id, None)
+        call = self._calls[call_id] = CallOutputs(self._places.pop(call_id, None), hide)
+        _keep_newest(self._calls)
+        kept = sum(each.size for each in self._calls.values())
+        while kept > _MAX_BYTES_OF_CALLS:
+            kept -= self._calls.pop(next(iter(self._calls))).size
+        return call
+
+    def of(self, call_id: str) -> CallOutputs | None:
+        """Return what a call shows, if it is known."""
+        return self._calls.get(call_id)
+
+
+def _keep_newest(kept: dict[str, Any]) -> None:
+    while len(kept) > _MAX_CALLS:
+        del kept[next(iter(kept))]
+
+
+def _display(
+    value: Any, bundle: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None, said: str
+) -> Display:
+    data = {kind: _sendable(content) for kind, content in bundle.items()}
+    sizes = [len(content) if isinstance(content, str) else len(json.dumps(content)) for content in data.values()]
+    chart = charts.chart_of(value, data)
+    image = _image(bundle) if chart is None else None
+    is_widget = _WIDGET in data
+    frame = _frame_of(value)
+    title = describe.size_of_frame(frame) if frame is not None else _title(data, is_chart=chart is not None)
+    return Display(
+        Output(data, cast("Mapping[str, Any]", _sendable(dict(metadata))), title, sum(sizes), display_id),
+        image=image,
+        chart=chart,
+        widget=(value if value is not None else data.get("text/plain", "")) if is_widget else None,
+        said="" if image is not None else said,
+        said_at_end=display_id is not None or chart is not None or is_widget,
+    )
+
+
+def sent(display: Display | None, told: str, shown: str, *, update: bool) -> JsonObject:
+    """Return a display as another process is sent it.
+
+    Args:
+        display: What stands below the card; ``None`` for text.
+        update: Whether it replaces what is displayed by that name.
+
+    Returns:
+        An object that ``received`` reads.
+    """
+    found: JsonObject = {"display": None, "told": told, "shown": shown, "update": update}
+    if display is None:
+        return found
+    output = display.output
+    return found | {
+        "display": {"data": output.data, "metadata": output.metadata, "title": output.title, "id": output.display_id},
+        "said": display.said,
+        "atEnd": display.said_at_end,
+    }
+
+
+def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
+    """Return a display that another process has sent, what the model is told of it, and what the card says.
+
+    Args:
+        data: What ``sent`` returned there; hostile.
+        prefix: What its names for updates begin with here, so that they are none of the user's outputs.
+
+    Returns:
+        The display, ``None`` for plain text; what the model is told; and what the card says.
+
+    Raises:
+        ValueError: It is no display.
+    """
+    told, shown = str(data.get("told", "")), str(data.get("shown", ""))
+    found = data.get("display")
+    if not isinstance(found, dict):
+        return None, told, shown
+    fields = cast("JsonObject", found)
+    bundle, metadata = fields.get("data"), fields.get("metadata")
+    harmless = inert(cast("JsonObject", bundle)) if isinstance(bundle, dict) else None
+    if harmless is None or not isinstance(metadata, dict):
+        raise ValueError("it sent a display that cannot be shown")
+    name = fields.get("id")
+    own = f"{prefix}-{name}" if isinstance(name, str) else None
+    display = _display(None, harmless, _sizes(cast("JsonObject", metadata)), own, told)
+    display.said, display.said_at_end = str(data.get("said", "")), data.get("atEnd") is True
+    title = str(fields.get("title", ""))
+    if _SIZE_OF_FRAME.fullmatch(title):
+        display.output = replace(display.output, title=title)
+    return display, told, shown
+
+
+def _sizes(metadata: JsonObject) -> JsonObject:
+    """Of the metadata of a display, how large its images are."""
+    found: JsonObject = {}
+    for kind, each in metadata.items():
+        if kind in _IMAGES and isinstance(each, dict):
+            fields = cast("JsonObject", each)
+            found[kind] = {name: fields[name] for name in ("width", "height") if type(fields.get(name)) is int}
+    return found
+
+
+def _sendable(content: Any) -> Any:
+    """The content as JSON can hold it, and as it is now."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bytes):
+        return base64.b64encode(content).decode()
+    return json.loads(json.dumps(content, default=str))
+
+
+def _words_of(widget: Any) -> str:
+    """The texts of a widget's parts, or its type."""
+    values: list[object] = [getattr(part, "value", None) for part in getattr(widget, "children", ())]
+    return " ".join(_Text.of(value) for value in values if isinstance(value, str)) or type(widget).__name__
+
+
+def _title(data: Mapping[str, Any], *, is_chart: bool) -> str:
+    if is_chart:
+        return "interactive chart"
+    if _WIDGET in data:
+        return "widget"
+    return next((title for start, title in _TITLES if any(kind.startswith(start) for kind in data)), "output")
+
+
+def _frame_of(value: Any) -> Any:
+    """The table that is displayed: a frame, or that of a Styler."""
+    if describe.is_frame(value):
+        return value
+    if type(value).__module__.startswith("pandas.io.formats.style"):
+        held: Any = getattr(value, "data", None)
+        return held if describe.is_frame(held) else None
+    return None
+
+
+def _image(bundle: Mapping[str, Any]) -> bytes | None:
+    for kind in _IMAGES:
+        data = bundle.get(kind)
+        if isinstance(data, str):
+            return base64.b64decode(data)
+        if isinstance(data, bytes):
+            return data
+    return None
+
+
+def _said(value: Any, bundle: Mapping[str, Any]) -> str:
+    """What the model is told: the most informative text, of tables a short one."""
+    frame = _frame_of(value)
+    if frame is not None:
+        return describe.for_prompt(frame)
+    for kind in ("text/markdown", "text/latex", "text/plain"):
+        text = bundle.get(kind)
+        if isinstance(text, str) and not (text.startswith("<") and text.endswith(">") and "text/html" in bundle):
+            return text
+    html = bundle.get("text/html")
+    if isinstance(html, str):
+        text = _Text.of(html)
+        more = f"… ({len(text) - _MAX_HTML_CHARACTERS} more characters)" if len(text) > _MAX_HTML_CHARACTERS else ""
+        return text[:_MAX_HTML_CHARACTERS] + more
+    return f"[{', '.join(bundle)}]"
+
+
+class _Text(HTMLParser):
+    """The words of HTML: lines, and cells of tables between bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[str] = []
+        self._hidden = 0
+
+    @classmethod
+    def of(cls, html: str) -> str:
+        parser = cls()
+        parser.feed(html)
+        parser.close()
+        rows = (" ".join(row.split()).strip("| ") for row in "".join(parser._parts).split("\n"))
+        return "\n".join(row for row in rows if row)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the name is the parser's
+        if tag in ("script", "style"):
+            self._hidden += 1
+        elif tag in ("td", "th"):
+            self._parts.append(" | ")
+        elif tag not in _WITHIN_LINES:
+            self._parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("script", "style"):
+            self._hidden = max(self._hidden - 1, 0)
+        elif tag not in _WITHIN_LINES:
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self._parts.append(data.replace("\n", " "))

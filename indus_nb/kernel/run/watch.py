@@ -1,0 +1,34 @@
+"""The user's cells, watched from the moment that the extension is loaded.
+
+Nothing here, and nothing that it imports, needs more than the standard library: loading the extension and the cells
+that follow must not wait for what only the agent needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from indus_nb.kernel.run.execution import Routes
+from indus_nb.kernel.run.journal import Journal
+from indus_nb.kernel.run.main_thread import MainThread
+
+
+class Watch:
+    """What watches the cells of one shell; made on its main thread.
+
+    Attributes:
+        main: Knows when a cell runs, and has work done between cells or within one.
+        routes: Where prints and displays go.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.main = MainThread(shell)
+        self.routes = Routes(shell)
+        self.journal = Journal(shell, self.routes)
+
+    def close(self) -> None:
+        """Stop watching the user's cells."""
+        self.journal.close()
+        self.routes.remove()
+        # IPython puts back what a stream had when the cell began: that may be ours.
+        self.main.close(afterwards=self.routes.remove)

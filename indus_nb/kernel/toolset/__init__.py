@@ -1,0 +1,1 @@
+"""The kernel's tools as models call them."""

@@ -1,0 +1,381 @@
+"""The steps of the agent in a kernel, which the user may take back and do once more, newest first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.free_memory import free_memory
+from indus_nb.core.resources.settings import NotebookSettings
+from indus_nb.core.storage import SessionStore
+from indus_nb.kernel.undo import (
+    Book,
+    Budget,
+    CellsChange,
+    CellsPlan,
+    CellStep,
+    Checkpoint,
+    Contents,
+    Files,
+    History,
+    Moved,
+    RefusedError,
+    Step,
+    Touched,
+    TouchedError,
+    forecast,
+    take,
+)
+from indus_nb.kernel.undo.files import FilesCheckpoint, HeldFile, hold
+from indus_nb.kernel.undo.sealing import session_key
+
+_MAX_NAMED = 5
+_MAX_LINE_CHARACTERS = 300
+_SHARE_OF_MEMORY = 10
+_SHARE_WHERE_WANTED = 4
+_LARGE_SECONDS = 2.0
+"""Processor time for copies of what is larger than the settings allow, where the user wants it kept."""
+
+
+class ChangedSinceError(UsageError):
+    """The user has to decide what becomes of something that was changed since."""
+
+    def __init__(self, question: str, verb: str) -> None:
+        """Say how that is decided."""
+        self.question = question
+        super().__init__(
+            f"Nothing was changed: {question} `%agent {verb} keep` leaves that as it is and moves the rest, `%agent "
+            f"{verb} over` overwrites it, `%agent {verb} both` leaves it and puts the other beside it."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What could be taken back if code ran.
+
+    Attributes:
+        unable: A sentence that names what could not; empty if there is nothing.
+        large: Those of them that could if their memory was spent, with their sizes; empty if there are none.
+    """
+
+    unable: str = ""
+    large: str = ""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call that runs."""
+
+    book: Book | None
+    run: str
+    variables: Checkpoint | None = None
+    files: FilesCheckpoint | None = None
+    cells: list[CellStep] = field(default_factory=list[CellStep])
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Open notebooks as they were before a call."""
+
+    book: Book | None
+    run: str
+    files: Mapping[Path, HeldFile]
+
+
+class Steps:
+    """What calls have changed, in the order in which they ran; variables are used on the thread that runs the code."""
+
+    def __init__(self, namespace: MutableMapping[str, Any], transform: Callable[[str], str]) -> None:
+        """Begin without any.
+
+        Args:
+            transform: Makes Python of what a notebook allows besides.
+        """
+        self.settings = NotebookSettings()
+        self._namespace = namespace
+        self._transform = transform
+        self._history = History(namespace)
+        self._books: dict[str, Book] = {}
+        self._runs: dict[str, int] = {}
+        self._open: dict[str, _Open] = {}
+        self._held: dict[str, _Held] = {}
+        self._large: set[str] = set()
+
+    # What happens in sessions
+
+    def open_book(self, store: SessionStore, agent_dir: Path) -> None:
+        """Go on from what an earlier kernel did to files in a session; nothing is kept beside a file of somebody else.
+
+        Args:
+            agent_dir: The user's own directory, where the key is, and which is not looked at.
+        """
+        if not self.settings.undo or store.session_id in self._books:
+            return
+        directory = store.path.with_suffix(".undo") if store.path is not None and store.own else None
+        key = None if directory is None else session_key(agent_dir, store.session_id)
+        files = Files(store.cwd, Contents(None if key is None else directory), apart=[agent_dir])
+        book = self._books[store.session_id] = Book(files, key or b"")
+        self._history.load(book)
+
+    async def begin_run(self, session: str) -> None:
+        """Take note of another prompt, and read small files while its model thinks."""
+        self._runs[session] = self._runs.get(session, 0) + 1
+        self._large.clear()
+        ended = f"{session} {self._runs[session] - 1}"
+        for call in [call for call, held in list(self._held.items()) if held.run == ended]:
+            self._held.pop(call, None)  # its task was cancelled: no result came
+        book = self._books.get(session)
+        if book is not None and self.settings.undo:
+            asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
+
+    def announce(self, call: str, session: str) -> None:
+        """Take note of a call that is about to run."""
+        self._open[call] = _Open(self._books.get(session), f"{session} {self._runs.get(session, 0)}")
+
+    def begin_files(self, call: str, targets: Iterable[Path]) -> None:
+        """Remember the files as they are, right before a call may change them; on a thread that may wait."""
+        running = self._open.get(call)
+        if running is None or running.book is None or not self.settings.undo:
+            return
+        try:
+            running.files = running.book.files.begin(targets)
+        except Exception as error:  # noqa: BLE001 - the call runs all the same
+            running.problem = f"files: {_reason(error)}"
+
+    def hold_notebooks(self, call: str, session: str, paths: Iterable[Path]) -> None:
+        """Remember the notebooks that pages show, which no call should write; on a thread that may wait.
+
+        Args:
+            call: The id of the call that may do so.
+        """
+        run = f"{session} {self._runs.get(session, 0)}"
+        held = {path: hold(path) for path in map(Path, map(os.path.realpath, paths))}
+        if held:
+            self._held[call] = _Held(self._books.get(session), run, held)
+
+    def changed_notebooks(self, call: str) -> list[Path]:
+        """Return those of them that are not as they were."""
+        held = self._held.get(call)
+        return [] if held is None else [path for path, was in held.files.items() if hold(path)[0] != was[0]]
+
+    def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
+        """Take note that a call has written notebooks that are open, in a step of its own.
+
+        Returns:
+            Why that cannot be taken back; empty if it can.
+        """
+        held = self._held.pop(call, None)
+        if held is None or not overwritten:
+            return ""
+        if held.book is None or not self.settings.undo:
+            return "undo is off"
+        files = held.book.files.only({path: held.files[path] for path in overwritten}).close()
+        step = Step(call, held.run, book=held.book, files=files)
+        if not step.is_empty:
+            self._history.add(step, self._room())
+        return "; ".join(files.left_out.values())
+
+    def note_cell(self, call: str, session: str, cell: CellStep) -> None:
+        """Take note of a cell of the notebook that a call has changed."""
+        if self.settings.undo:
+            if call not in self._open:
+                self.announce(call, session)
+            self._open[call].cells.append(cell)
+
+    def begin(self, call: str, code: str, first: Collection[str]) -> None:
+        """Remember what code can change, right before it runs."""
+        if not self.settings.undo:
+            return
+        running = self._open.setdefault(call, _Open(None, ""))
+        self.begin_files(call, ())
+        try:
+            budget = self._budget(2, large=code in self._large)
+            running.variables = take(self._namespace, code, budget, transform=self._transform, first=first)
+        except Exception as error:  # noqa: BLE001 - an object of the user's that fails: the code runs all the same
+            running.problem = f"variables: {_reason(error)}"
+
+    def forget(self, call: str) -> None:
+        """Take note that a call has not run."""
+        self._open.pop(call, None)
+
+    def end(self, call: str) -> tuple[str, str, frozenset[str]]:
+        """Find what a call changed.
+
+        Returns:
+            That as a line, empty if nothing is worth to be said; why it cannot be taken back, empty if it can; and the
+            variables among it.
+        """
+        running = self._open.pop(call, None)
+        if running is None:
+            return "", "", frozenset()
+        problems = [running.problem] if running.problem else []
+        step = Step(call, running.run, book=running.book, cells=CellsChange(running.cells) if running.cells else None)
+        if running.variables is not None:
+            try:
+                step.variables = running.variables.close()
+            except Exception as error:  # noqa: BLE001 - as at its beginning
+                problems.append(f"variables: {_reason(error)}")
+        if running.files is not None:
+            try:
+                step.files = running.files.close()
+            except Exception as error:  # noqa: BLE001 - as at its beginning
+                problems.append(f"files: {_reason(error)}")
+        summary = step.summary
+        if not step.is_empty and (dropped := self._history.add(step, self._room())):
+            what = "the oldest step was" if dropped == 1 else f"the {dropped} oldest steps were"
+            summary = f"{summary}; {what} dropped" if summary else ""
+        return summary, "; ".join(problems), step.variables.names if step.variables is not None else frozenset()
+
+    def outlook(self, code: str, first: Collection[str]) -> Outlook:
+        """Find what could not be taken back if the code ran.
+
+        Returns:
+            That, and what of it is only too large.
+        """
+        if not self.settings.undo:
+            return Outlook()
+        found = forecast(self._namespace, code, self._budget(1), transform=self._transform, first=first)
+        if not found:
+            return Outlook()
+        budget = self._budget(1, large=True)
+        left = forecast(self._namespace, code, budget, transform=self._transform, first=first)
+        large = {name: why for name, why in found.items() if name not in left}
+        return Outlook(f"Changes inside of these cannot be undone: {_with_reasons(found)}.", _with_reasons(large))
+
+    def keep_large(self, code: str) -> None:
+        """Spend the memory that it takes to remember what the code changes, when it runs next."""
+        self._large.add(code)
+
+    # What the user asks for
+
+    def of_last_run(self, verb: str = "undo") -> int:
+        """Return how many of the newest steps belong to one prompt."""
+        side = self._side(verb)
+        count = 0
+        for step in reversed(side):
+            if step.run != side[-1].run:
+                break
+            count += 1
+        return count
+
+    def since(self, calls: Collection[str], session: str) -> int:
+        """Return how many of the newest steps a session has made that are not among some calls.
+
+        Args:
+            calls: The ids of the calls that it has made up to some point.
+
+        Returns:
+            How many are to be taken back to come to that point.
+        """
+        count = 0
+        for step in reversed(self._history.done):
+            if step.call in calls or not step.run.startswith(f"{session} "):
+                break
+            count += 1
+        return count
+
+    def summary(self, count: int) -> str:
+        """Return what the newest steps changed, as a line."""
+        changed = ", ".join(filter(None, (step.summary for step in self._history.done[-count:]))) if count else ""
+        return textcut.one_line(changed, _MAX_LINE_CHARACTERS)
+
+    def cells(self, verb: str, count: int) -> list[CellsChange]:
+        """Return what the last steps changed in cells, in the order in which it is turned around.
+
+        Args:
+            verb: ``undo`` or ``redo``.
+
+        Returns:
+            That; none if they changed none.
+        """
+        steps = self._side(verb)[-count:] if count > 0 else []
+        return [step.cells for step in reversed(steps) if step.cells is not None and not step.cells.is_empty]
+
+    def move(self, verb: str, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Take back the last steps, or do them once more without running the code; all of them or none.
+
+        Args:
+            verb: ``undo`` or ``redo``.
+            cells: What is done to cells next, by the caller.
+
+        Raises:
+            ChangedSinceError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
+            UsageError: There are not as many, or it is not possible; nothing was done.
+        """
+        if self._open_code():
+            # what is moved meanwhile would count as what that code changes
+            raise UsageError("Nothing was changed: code of the agent's still runs. Wait for its end, or stop it first.")
+        side = self._side(verb)
+        if not 0 < count <= len(side):
+            there = f"{len(side)} can be" if side else "none can be"
+            what = "taken back" if verb == "undo" else "done once more"
+            raise UsageError(f"Of the agent's steps in this kernel {there} {what}.")
+        if cells is not None and cells.undecided:
+            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), verb)
+        try:
+            return (self._history.undo if verb == "undo" else self._history.redo)(count, touched, cells)
+        except TouchedError as error:
+            raise ChangedSinceError(self._question(error.names), verb) from error
+        except RefusedError as error:
+            raise UsageError(f"Nothing was changed: {error}.") from error
+
+    def _open_code(self) -> bool:
+        return any(running.variables is not None for running in self._open.values())
+
+    def _side(self, verb: str) -> list[Step]:
+        return self._history.done if verb == "undo" else self._history.undone
+
+    def _question(self, names: Collection[str]) -> str:
+        outside = {name for name in names if name.startswith(os.sep)}
+        sentences: list[str] = []
+        if since := sorted({*names} - outside):
+            sentences.append(f"{_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")
+        if outside:
+            are = "is" if len(outside) == 1 else "are"
+            sentences.append(f"{_listed(outside)} {are} outside the working directory.")
+        return " ".join(sentences)
+
+    def _budget(self, share: int, *, large: bool = False) -> Budget:
+        """What the checkpoint may cost; the forecast gets half, so that what it promises is kept."""
+        seconds, room = self.settings.undo_milliseconds / 1000 * share, self.settings.undo_megabytes << 20
+        if not large:
+            return Budget(seconds, room)
+        return Budget(seconds, max(room, free_memory() * share // _SHARE_WHERE_WANTED), _LARGE_SECONDS)
+
+    def _room(self) -> int:
+        """How much memory all steps may take."""
+        return max(self.settings.undo_megabytes << 20, free_memory() // _SHARE_OF_MEMORY)
+
+
+def _reason(error: Exception) -> str:
+    return textcut.one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, 200)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return textcut.one_line(", ".join(sorted(names)), _MAX_LINE_CHARACTERS)
+
+
+def _with_reasons(found: Mapping[str, str]) -> str:
+    named = [f"{name} ({why})" for name, why in sorted(found.items())]
+    if len(named) > _MAX_NAMED:
+        named = [*named[: _MAX_NAMED - 1], f"{len(named) - _MAX_NAMED + 1} others"]
+    return ", ".join(named)
+
+
+def line(moved: Moved) -> str:
+    """Say what was moved, as a line."""
+    parts = [_listed(moved.names) or "nothing"]
+    if moved.kept:
+        parts.append(f"left as the user has it: {_listed(moved.kept)}")
+    if moved.beside:
+        parts.append(f"new beside it: {_listed(moved.beside)}")
+    if moved.left_out:
+        parts.append(f"not kept, so as it is: {_listed(moved.left_out)}")
+    return "; ".join(parts)

@@ -1,0 +1,115 @@
+"""What code can change of the kernel that it runs in, beside variables: its shell, its event loop, and what it logs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import FunctionType, MethodType
+from typing import Any, cast
+
+from indus_nb.kernel.preview.world import SET_BY_PYTHON
+from indus_nb.kernel.run.execution import Execution
+from indus_nb.safety.effects import Effect
+
+
+class ShellState:
+    """The shell, the loop and the loggers, in a copy of the kernel."""
+
+    def __init__(self, shell: Any) -> None:
+        """Plan to watch them."""
+        self._shell = shell
+
+    def watch(self, effects: list[Effect]) -> None:
+        """Take note from now on of what is logged elsewhere than in prints: a file, a server, a list.
+
+        Args:
+            effects: Where that is added.
+        """
+        for kind in _handlers():
+            kind.handle = _noting(kind.handle, effects)
+
+    def state(self) -> dict[str, Any]:
+        """Return what there is of them to compare, by what it is called; called on the loop."""
+        loop: Any = asyncio.get_running_loop()
+        waiting = [*getattr(loop, "_scheduled", ()), *getattr(loop, "_ready", ())]
+        late = [handle for handle in waiting if not handle.cancelled()]
+        return {**_of_shell(self._shell), "the event loop": (late, loop.get_debug(), loop.get_exception_handler())}
+
+
+def _handlers() -> Iterator[Any]:
+    """The classes of handlers that say how they handle a record."""
+    waiting: list[Any] = [logging.Handler]
+    while waiting:
+        kind = waiting.pop()
+        waiting += type.__subclasses__(kind)
+        if "handle" in vars(kind) and kind is not logging.NullHandler:
+            yield kind
+
+
+def _noting(plain: Callable[..., Any], effects: list[Effect]) -> Callable[..., Any]:
+    @wraps(plain)
+    def handle(handler: Any, record: logging.LogRecord) -> Any:
+        is_handled = plain(handler, record)
+        if is_handled and not _prints(handler):
+            what = type(handler).__name__
+            effects.append(Effect("unknown", what, f"logs to a {what}, whose effects cannot be seen"))
+        return is_handled
+
+    return handle
+
+
+def _prints(handler: Any) -> bool:
+    stream: Any = getattr(handler, "stream", None) or getattr(getattr(handler, "console", None), "file", None)
+    return stream is not None and stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+
+
+def _ids(kept: Any) -> list[int]:
+    """What the shell keeps of cells, as far as it still does so in a list or dictionary."""
+    if isinstance(kept, dict):
+        return _ids([*cast("dict[Any, Any]", kept).values()])
+    return [*map(id, cast("list[Any]", kept))] if isinstance(kept, list) else []
+
+
+def _of_shell(shell: Any) -> dict[str, Any]:
+    """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
+    formatter, own = shell.display_formatter, cast("dict[str, Any]", vars(shell))
+    formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
+    return {
+        "magics": {
+            kind: {name: _identity(magic) for name, magic in held.items()}
+            for kind, held in shell.magics_manager.magics.items()
+        },
+        "how values are displayed": [
+            {name: id(value) for name, value in held.items()}
+            for each in formatters
+            for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
+            if each is not None
+        ],
+        "the history": [
+            _ids(shell.user_ns.get("Out")),
+            _ids(shell.user_ns.get("In")),
+            {name: id(value) for name, value in own.items() if not name.startswith("_")},
+        ],
+        "names with two underscores": {
+            name: id(value)
+            for name, value in shell.user_ns.items()
+            if name.startswith("__") and name.endswith("__") and name not in SET_BY_PYTHON
+        },
+        "which formats are displayed": [getattr(each, "enabled", None) for each in formatters],
+        "what runs around cells": {
+            name: [each for each in held if not isinstance(getattr(each, "__self__", None), Execution)]
+            for name, held in shell.events.callbacks.items()
+        },
+        "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
+        "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
+    }
+
+
+def _identity(magic: Any) -> object:
+    """What tells a magic from another. IPython's own are one: it loads some when they are used."""
+    made = magic.__func__ if isinstance(magic, MethodType) else magic
+    home = made.__module__ if isinstance(made, FunctionType) else type(made).__module__
+    return "IPython" if str(home).startswith("IPython.") else id(made)

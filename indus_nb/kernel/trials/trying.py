@@ -1,0 +1,396 @@
+"""The agent's code, run in a confined copy of the kernel: what it shows, which effects it has, and the values it makes.
+
+What this module promises: whatever the code is, nothing of it happens in the kernel. The copy is forked on the main
+thread, which is busy for that alone; there the code runs as it would here (`Execution`), and what it changes is found
+by comparing (`undo`, `preview.world`). What the copy sends is shown as far as it does nothing in a page (`inert`); its
+values are data (`preview.values`), and are taken over by `Trial.take_over` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from keyword import iskeyword
+from pathlib import Path
+from typing import Any, cast
+
+from indus_nb.base import textcut
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.resources.settings import agent_directory
+from indus_nb.kernel.preview import Copy, Report, obstacle, working_thread
+from indus_nb.kernel.preview.values import RefusedValueError, loaded
+from indus_nb.kernel.run.execution import Routes, Shown
+from indus_nb.kernel.run.main_thread import Job, MainThread
+from indus_nb.kernel.run.outputs import received
+from indus_nb.kernel.trials.definitions import definitions, imported, maker
+from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, Task, shadowed
+from indus_nb.kernel.undo.reach import names_in_source
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.redaction import is_distinct
+from indus_nb.safety.sandbox import landlock
+from indus_nb.safety.sandbox.looks import look_policy
+from indus_nb.safety.sandbox.policy import Guarded, SandboxError
+from indus_nb.tools.tool import ToolError
+
+_PAUSES = (0.01, 0.025, 0.05, 0.0)
+"""Between looks whether a thread of a library has ended its work, as parts of a second."""
+_FORK_SECONDS = 10.0
+_WORDS = 624
+"""In the state of a Mersenne twister."""
+_MAX_LINES = 12
+_MAX_LINE_CHARACTERS = 160
+_MAX_EFFECTS = 5
+_BEGINNING = "Preview \N{EM DASH} not run yet: "
+_CACHES = (".cache/matplotlib", ".config/matplotlib", ".matplotlib", ".cache/fontconfig")
+"""Caches of libraries in the home directory, which are made anew where they cannot be read."""
+
+
+class Trials:
+    """Makes copies of one kernel that run code."""
+
+    def __init__(self, shell: Any, main: MainThread, routes: Routes) -> None:
+        """Begin without any.
+
+        Args:
+            routes: Where prints and displays go.
+        """
+        self._shell = shell
+        self._main = main
+        self._routes = routes
+
+    async def begin(
+        self,
+        code: str,
+        seconds: float,
+        *,
+        cwd: Path,
+        readable: Sequence[Path],
+        own: Mapping[str, int],
+        keys: Mapping[str, str],
+        on_text: Callable[[], None],
+    ) -> Trial:
+        """Fork a copy of the kernel that runs code.
+
+        Called on the agent's loop; if that task is cancelled the copy is ended.
+
+        Args:
+            seconds: How long it may run.
+            cwd: The project, which it may read.
+            readable: What else it may read.
+            own: Variables of the agent's own, with the ids of their values.
+            keys: Values that it must not see, with their placeholders.
+            on_text: Called when it shows more: once, until ``text`` is called.
+
+        Returns:
+            The copy at work, or one that never began, with the reason in its report.
+        """
+        if any(is_distinct(key) and key in code for key in keys):
+            return Trial.without(code, "it holds a key, which a copy does not have")
+        if why := await self._obstacle(code):
+            return Trial.without(code, why)
+        try:
+            rules = await asyncio.to_thread(_rules, cwd, readable)
+        except SandboxError as error:
+            return Trial.without(code, str(error))
+        problem = ""
+        for pause in _PAUSES:
+            try:
+                copy = await Copy.made(seconds, rules)
+            except OSError as error:
+                return Trial.without(code, f"it cannot be prepared ({error.strerror})")
+            fork = await self._forked(Task(self._shell, self._routes, code, own, keys), copy)
+            if copy.begun and not fork.problem:
+                return Trial(code, copy, on_text)
+            fork.abandon()
+            problem = fork.problem
+            if not fork.waits_for_thread:
+                break
+            await asyncio.sleep(pause)
+        return Trial.without(code, problem)
+
+    async def _forked(self, task: Task, copy: Copy) -> _Fork:
+        fork = _Fork(task, copy)
+        try:
+            async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
+                await self._main.do(fork)
+        except TimeoutError:
+            fork.problem = "the kernel is busy"
+        except ToolError as error:
+            fork.problem = str(error)
+        except BaseException:
+            fork.abandon()
+            raise
+        return fork
+
+    async def _obstacle(self, code: str) -> str:
+        """Why there can be no copy now; empty if there can."""
+        if sys.platform != "linux":
+            return "this system cannot confine one"
+        if self._main.busy:
+            return "a cell of yours runs"
+        return await asyncio.to_thread(obstacle, lambda package: self._uses(code, package))
+
+    def _uses(self, code: str, package: str) -> bool:
+        reached = names_in_source(code, self._shell.transform_cell)
+        held = dict(self._shell.user_ns)
+        names = held if reached.everything else reached.names & held.keys()
+        return any(package in (_package(held[name]), _package(type(held[name]))) for name in names) or package in code
+
+
+def _package(value: Any) -> str:
+    name = getattr(value, "__module__", None) or getattr(value, "__name__", None)
+    return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
+    """What a copy may read, as rules of Landlock; it may write to nothing of it."""
+    home = Path("~").expanduser() if _has_home() else cwd
+    own = agent_directory()
+    hidden = [] if cwd.is_relative_to(own) else [own]
+    policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
+    found = landlock.rules(policy, Guarded(), None)
+    return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
+
+
+def _has_home() -> bool:
+    try:
+        return bool(Path("~").expanduser())
+    except RuntimeError:
+        return False
+
+
+class _Fork:
+    """The fork, as work for the main thread."""
+
+    def __init__(self, task: Task, copy: Copy) -> None:
+        self.problem = ""
+        self.waits_for_thread = False
+        self._task = task
+        self._copy = copy
+        self._abandoned = False
+
+    def prepare(self) -> bool:
+        return False
+
+    async def run(self, job: Job) -> None:
+        with job.interrupts.postponed():  # else a process could be left of which nobody knows
+            if self._abandoned:
+                return
+            if at_work := working_thread():
+                self.waits_for_thread = True
+                self.problem = f"the thread {textcut.one_line(at_work, 60)} is at work"
+                return
+            try:
+                self._copy.fork(self._task)
+            except OSError as error:
+                self.problem = f"there can be no other process ({error.strerror})"
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        self._abandoned = True
+        self._copy.abandon()
+
+
+class Trial(Shown):
+    """Code in a copy: what it has shown so far, and in the end which effects it has.
+
+    Attributes:
+        report: What came of it; ``None`` while it runs.
+        changed: What was taken over, as a line.
+        not_undoable: Why that cannot be taken back; empty if it can.
+    """
+
+    def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
+        """Take what a copy shows.
+
+        Args:
+            on_text: Called when there is more to read: once, until ``text`` is called.
+        """
+        super().__init__(on_text)
+        self.report: Report | None = None
+        self.code = code
+        self.seconds = 0.0
+        self.ran = False
+        self.changed = ""
+        self.not_undoable = ""
+        self._copy = copy
+        self._prefix = secrets.token_hex(4)
+        self._values = b""
+
+    @classmethod
+    def without(cls, code: str, why: str) -> Trial:
+        """Return a trial that could not be made."""
+        trial = cls(code, None, lambda: None)
+        trial.report = Report("none", why)
+        return trial
+
+    async def follow(self) -> None:
+        """Take what the copy shows until it ends; if this is cancelled the copy is ended."""
+        if self._copy is None:
+            return
+        began = time.monotonic()
+        report = await self._copy.follow(self._on_frame)
+        self.seconds = time.monotonic() - began
+        self.report = report
+
+    def _on_frame(self, data: JsonObject, blob: bytes) -> None:
+        if "text" in data:
+            self.add_text(str(data["text"]))
+        elif "clear" in data:
+            self.clear(waits=bool(data["clear"]))
+        elif "values" in data:
+            self._values = blob
+        elif "display" in data:
+            display, told, shown = received(data, self._prefix)
+            self.add_display(display, told, shown, update=bool(data.get("update")))
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What the code does beside showing something."""
+        report = self.report
+        if report is None:
+            return []
+        if report.how == "none":
+            return [Effect("unknown", "", f"could not be tried in a copy of the kernel: {report.why}")]
+        if report.how == "stopped" and all(effect.words != report.why for effect in report.effects):
+            return [Effect("unknown", "", report.why), *report.effects]
+        return report.effects
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it is known to add or change."""
+        kinds = ("new_names", "changes_variable", "unknown")
+        dropped = self.report.dropped if self.report is not None else ()
+        return frozenset((*dropped, *(effect.what for effect in self.effects if effect.kind in kinds)))
+
+    @property
+    def holds(self) -> bool:
+        """Whether all that it does is to make values, which can be taken over without running anything."""
+        report = self.report
+        if report is None or report.how not in ("done", "failed"):
+            return False
+        kinds = {effect.kind for effect in report.effects}
+        if not all(_is_plain(name) for name in report.kept):
+            return False
+        named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
+        return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
+
+    def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
+        """Give the variables of the kernel the values that the code has made; called on the main thread.
+
+        Args:
+            own: Variables of the agent's own, with the ids of their values.
+
+        Raises:
+            ToolError: They are not what was asked about, or cannot be read; nothing was changed.
+        """
+        space = cast("dict[str, Any]", shell.user_ns)
+        asked = {effect.what: effect.kind for effect in self.effects}
+        source = shell.transform_cell(self.code)
+        file = shell.compile.cache(source, "agent", raw_code=self.code)
+        functions = {name: maker(node, file, space) for name, node in definitions(source).items()}
+        try:
+            values = loaded(self._values, space, functions, imported(source))
+            put_random = random_states({name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values})
+        except RefusedValueError as error:
+            raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
+        if (put_random and "draws_random" not in asked.values()) or not all(
+            _is_plain(name) and _may_take(name, value, asked.get(name), shell, own) for name, value in values.items()
+        ):
+            raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
+        for put in put_random:
+            put()
+        space.update(values)
+
+
+def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:
+    """Whether a variable may have a value by what was found, and allowed, before."""
+    space = shell.user_ns
+    if asked != "new_names":
+        return asked == "changes_variable"
+    if name not in space:
+        return not shadowed(name, value, shell)
+    return own.get(name) == id(space[name]) and not (callable(value) or callable(space[name]))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is one that nothing but code of the user's looks for."""
+    return name in (RANDOM, NUMPY_RANDOM) or (name.isidentifier() and not name.startswith("_") and not iskeyword(name))
+
+
+def had_no_effect(details: object) -> bool:
+    """Return whether the details of a call say that it changed nothing, in a copy of the kernel or in the kernel."""
+    fields: dict[str, Any] = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+    return fields.get("looked") is True or (fields.get("ran") == "copy" and not fields.get("changed"))
+
+
+def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
+    """Return what puts generators of random numbers into states that a copy has sent.
+
+    Raises:
+        RefusedValueError: One is no state: numpy takes any position in its numbers, also one behind them.
+    """
+    found: list[Callable[[], object]] = []
+    if RANDOM in draws:
+        match draws[RANDOM]:
+            case (3, numbers, None | float()) if _are_words(numbers[:-1]) and _is_place(numbers[-1:]):
+                found.append(partial(random.setstate, draws[RANDOM]))
+            case _:
+                raise RefusedValueError("the random numbers cannot be read")
+    numpy: Any = sys.modules.get("numpy")
+    if NUMPY_RANDOM in draws and numpy is not None:
+        match draws[NUMPY_RANDOM]:
+            case ("MT19937", array, int() as place, 0 | 1, float()) if (
+                type(array) is numpy.ndarray
+                and array.shape == (_WORDS,)
+                and _are_words(tuple(array.tolist()))
+                and _is_place((place,))
+            ):
+                found.append(partial(numpy.random.set_state, draws[NUMPY_RANDOM]))
+            case _:
+                raise RefusedValueError("the random numbers cannot be read")
+    return found
+
+
+def _are_words(numbers: Any) -> bool:
+    listed = cast("tuple[Any, ...]", numbers) if isinstance(numbers, tuple) else ()
+    return len(listed) == _WORDS and all(type(each) is int and 0 <= each < 1 << 32 for each in listed)
+
+
+def _is_place(numbers: Any) -> bool:
+    listed = cast("tuple[Any, ...]", numbers)
+    return all(type(each) is int and 0 <= each <= _WORDS for each in listed)
+
+
+def lines(trial: Trial) -> str:
+    """Return what a trial found as the user reads it before a question: what it changes and shows, and how it ended."""
+    report = trial.report or Report()
+    if report.how == "none":
+        return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
+    parts = [textcut.one_line(report.outcome, 2 * _MAX_LINE_CHARACTERS)] if report.outcome else []
+    parts += [
+        textcut.one_line(effect.words, _MAX_LINE_CHARACTERS)
+        for effect in report.effects
+        if effect.kind not in ("new_names", "changes_variable") and effect.words != report.why
+    ][:_MAX_EFFECTS]
+    titles = trial.displays.titles
+    parts += [
+        f"shows a {title}" if titles.count(title) == 1 else f"shows a {title} {titles.count(title)} times"
+        for title in dict.fromkeys(titles)
+    ]
+    if report.how != "done":
+        verb = "stopped at:" if report.how == "stopped" else "raises"
+        parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
+    text = "\n".join(line for line in trial.card_text().split("\n") if not line.startswith("\N{DOWNWARDS ARROW} "))
+    printed = textcut.middle_lines(text.strip("\n"), _MAX_LINES, "… {left} lines …").split("\n")
+    printed = [textcut.head(line.rstrip(), _MAX_LINE_CHARACTERS) for line in printed]
+    if len(printed) > 1:
+        return "\n".join([f"{_BEGINNING}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
+    if printed[0].strip():
+        parts.append(f"prints {printed[0].strip()}")
+    return f"{_BEGINNING}{'; '.join(parts) or 'prints nothing'}"

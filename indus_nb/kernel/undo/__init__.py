@@ -1,0 +1,51 @@
+"""What code did to variables, settings, files and cells, taken back and done once more.
+
+>>> namespace, code = {"rows": [1, 2]}, "rows.append(3)"
+>>> checkpoint = take(namespace, code)
+>>> exec(code, namespace)
+>>> change = checkpoint.close()
+>>> change.summary
+'rows 2 → 3 items'
+>>> sorted(change.undo())
+['rows']
+>>> namespace["rows"]
+[1, 2]
+
+It reaches neither notebooks nor sessions: for cells of a notebook it makes plans. Nothing is copied but bytes of
+buffers, nothing has to be picklable, and a library is never imported: its objects are known by the names of their
+classes.
+"""
+
+from indus_nb.kernel.undo.budget import Budget
+from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, leave_cells, plan_cells
+from indus_nb.kernel.undo.change import Change
+from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
+from indus_nb.kernel.undo.contents import Contents
+from indus_nb.kernel.undo.files import Files, FilesChange
+from indus_nb.kernel.undo.history import Book, History, Moved, Step, Touched
+from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
+
+__all__ = [
+    "Book",
+    "Budget",
+    "CellState",
+    "CellStep",
+    "CellsChange",
+    "CellsPlan",
+    "Change",
+    "Checkpoint",
+    "Contents",
+    "Files",
+    "FilesChange",
+    "History",
+    "Moved",
+    "RefusedError",
+    "Step",
+    "Touched",
+    "TouchedError",
+    "carry_out",
+    "forecast",
+    "leave_cells",
+    "plan_cells",
+    "take",
+]

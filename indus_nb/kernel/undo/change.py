@@ -1,0 +1,299 @@
+"""What code changed in a namespace: taken back, and done once more.
+
+Both are the same: what is there is remembered, and what was kept is put in its place. Before anything is written,
+everything is compared with what the code, or the last undo, left behind: what somebody changed since is overwritten
+only if the caller says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from indus_nb.kernel.undo.keeper import ABSENT, Keeper
+from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
+
+
+@dataclass(slots=True)
+class Held:
+    """An object that can change, with what it held at another time.
+
+    Attributes:
+        seal: What it should hold now, or enough to tell whether it does.
+        names: The variables that lead to it; none of a setting.
+    """
+
+    obj: Any
+    keeper: Keeper
+    kept: Any
+    seal: Any = None
+    names: frozenset[str] = frozenset()
+
+    def is_touched(self) -> bool:
+        """Return whether it changed since it was sealed."""
+        try:
+            return not self.keeper.sealed(self.obj, self.seal)
+        except Exception:  # noqa: BLE001 - it cannot be read any more
+            return True
+
+
+Bound = Mapping[str, tuple[Any, Any]]
+"""Names with what they are to be bound to, and what they are bound to now."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a change keeps for its next way, and how it knows that nobody was there meanwhile."""
+
+    undone: bool
+    bound: Bound
+    held: list[Held]
+    watched: list[Held]
+
+
+class Found(NamedTuple):
+    """What differs after code, by kind.
+
+    Attributes:
+        words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
+    """
+
+    created: frozenset[str]
+    deleted: frozenset[str]
+    rebound: frozenset[str]
+    in_place: frozenset[str]
+    settings: Sequence[str]
+    words: Mapping[str, str]
+
+
+@dataclass
+class Change:
+    """What one piece of code changed, which can be undone and redone in turn.
+
+    Attributes:
+        summary: What changed, in a line; empty if nothing is worth to be said.
+        outcome: The same as a sentence without subject, with the functions and classes that the code makes.
+        known: The ids of objects that were there before and can change, with a variable that is bound to them, or "".
+        left_out: Variables whose contents are not taken back, or not all, and why.
+    """
+
+    summary: str
+    outcome: str
+    found: Found
+    known: Mapping[int, str]
+    left_out: Mapping[str, str]
+    namespace: MutableMapping[str, Any] = field(repr=False)
+    _side: Side = field(repr=False)
+    _watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]] = field(repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not self._side.bound and not self._side.held
+
+    @property
+    def undone(self) -> bool:
+        """Whether it is taken back at present."""
+        return self._side.undone
+
+    def mark(self) -> Side:
+        """Return what is known of it now, for ``reset``."""
+        return self._side
+
+    def reset(self, mark: Side) -> None:
+        """Know again what was known at ``mark``, once it was moved to and fro since.
+
+        Otherwise what the user changed before that would be taken for a part of it.
+        """
+        self._side = mark
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it concerns."""
+        return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it keeps from being freed."""
+        held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
+        held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
+        return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
+
+    def held_before(self, name: str) -> int:
+        """Return the id of what a variable was bound to before the code; 0 if to nothing, or to the same."""
+        before = self._side.bound.get(name, (ABSENT, ABSENT))[0]
+        return 0 if before is ABSENT else id(before)
+
+    def was_callable(self, name: str) -> bool:
+        """Return whether a variable that is bound anew was a function, or something else that can be called."""
+        return callable(self._side.bound.get(name, (None, None))[0])
+
+    def touched(self) -> frozenset[str]:
+        """Return the variables that were changed since."""
+        side = self._side
+        names = {name for name, (_, now) in side.bound.items() if self.namespace.get(name, ABSENT) is not now}
+        for node in (*side.held, *side.watched):
+            if node.names and node.is_touched():
+                names |= node.names
+        return frozenset(names)
+
+    def undo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
+        """Take it back.
+
+        Args:
+            keep: Variables that stay as they are, of those that were changed since.
+            over: Variables that are taken back although they were changed since.
+
+        Returns:
+            The variables that are as they were before the code.
+
+        Raises:
+            TouchedError: Others were changed since; nothing was done.
+            RefusedError: It is not possible; nothing was done.
+        """
+        if self.undone:
+            raise RefusedError("it is taken back already")
+        return self._move(keep, over)
+
+    def redo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
+        """Do once more what was taken back, without running the code.
+
+        Args:
+            keep: Variables that stay as they are, of those that were changed since.
+            over: Variables that are changed although they were changed since.
+
+        Returns:
+            The variables that are as the code had left them.
+
+        Raises:
+            TouchedError: Others were changed since; nothing was done.
+            RefusedError: It is not possible; nothing was done.
+        """
+        if not self.undone:
+            raise RefusedError("it is not taken back")
+        return self._move(keep, over)
+
+    def _move(self, keep: Collection[str], over: Collection[str]) -> frozenset[str]:
+        writing = self.prepare(keep=keep, over=over)
+        carry_out([writing])
+        return writing.names
+
+    def prepare(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> Writing:
+        """Check that it can be taken back, or done once more, and write nothing.
+
+        Args:
+            over: Variables that are written although they were changed since.
+
+        Returns:
+            The writes, for ``carry_out``.
+
+        Raises:
+            TouchedError: Others were changed since.
+            RefusedError: It is not possible.
+        """
+        if undecided := self.touched() - {*keep} - {*over}:
+            raise TouchedError(undecided)
+        side, stay = self._side, {*keep}
+        held = [node for node in side.held if not node.names & stay and (node.names or not node.is_touched())]
+        bound = {name: values for name, values in side.bound.items() if name not in stay}
+        try:
+            found = [node.keeper.remember(node.obj) for node in held]
+        except Exception as error:
+            raise RefusedError(str(error) or type(error).__name__) from error
+        now = {name: self.namespace.get(name, ABSENT) for name in bound}
+        return Writing(self, bound, now, held, found)
+
+    def turned(self, writing: Writing) -> None:
+        """Take note that ``writing`` was carried out; to be told so twice is no matter."""
+        if self._side.held is writing.sealed:
+            return
+        bound = {name: (writing.now[name], other) for name, (other, _) in writing.bound.items()}
+        watched = self._watch((other for other, _ in writing.bound.values()), writing.sealed)
+        seen = {id(node.obj) for node in writing.held}
+        self._side = Side(not self._side.undone, bound, writing.sealed, [n for n in watched if id(n.obj) not in seen])
+
+
+def new_change(
+    namespace: MutableMapping[str, Any],
+    said: tuple[str, str, Found, Mapping[int, str]],
+    left_out: Mapping[str, str],
+    side: tuple[Bound, list[Held], list[Held]],
+    watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
+) -> Change:
+    """Return a change that was just made.
+
+    Args:
+        said: What changed, in a line, as a sentence, and by kind; and what was there.
+        side: The names that are bound otherwise, the objects that changed, and those that are new.
+    """
+    bound, held, watched = side
+    return Change(*said, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
+
+
+@dataclass
+class Writing:
+    """One way of a `Change`, checked and not yet written."""
+
+    change: Change
+    bound: Bound
+    now: Mapping[str, Any]
+    held: list[Held]
+    found: list[Any]
+    sealed: list[Held] = field(default_factory=list[Held])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that it concerns."""
+        return frozenset(self.bound).union(*(node.names for node in self.held))
+
+    def write(self) -> None:
+        """Put everything back, and see that it is back."""
+        for name, (other, _) in self.bound.items():
+            self._bind(name, other)
+        for node in self.held:
+            node.keeper.put(node.obj, node.kept)
+        for node in self.held:
+            if not node.keeper.same(node.obj, node.kept):
+                raise RefusedError(f"{_an_object(node)} does not take what it held before")
+        self.sealed = [
+            replace(node, kept=found, seal=node.keeper.seal(node.obj))
+            for node, found in zip(self.held, self.found, strict=True)
+        ]
+
+    def back(self) -> None:
+        """Write what was there."""
+        for name, value in self.now.items():
+            self._bind(name, value)
+        for node, found in zip(self.held, self.found, strict=True):
+            node.keeper.put(node.obj, found)
+
+    def commit(self) -> None:
+        """Turn the change around."""
+        self.change.turned(self)
+
+    def _bind(self, name: str, value: Any) -> None:
+        namespace = self.change.namespace
+        if value is ABSENT:
+            namespace.pop(name, None)
+        elif namespace.get(name, ABSENT) is not value:
+            namespace[name] = value
+
+
+def _an_object(node: Held) -> str:
+    what = type(node.obj).__name__
+    return f"the {what} in {', '.join(sorted(node.names))}" if node.names else getattr(node.obj, "name", what)
+
+
+def _nbytes(value: Any) -> int:
+    module = type(value).__module__.partition(".")[0]
+    try:
+        if module == "numpy":
+            return int(value.nbytes)
+        if module == "pandas" and hasattr(value, "_mgr"):
+            return sum(int(block.values.nbytes) for block in value._mgr.blocks)  # noqa: SLF001
+        if module == "polars" and hasattr(value, "estimated_size"):
+            return int(value.estimated_size())
+    except Exception:  # noqa: BLE001 - it is an estimate
+        return 64
+    return 8 * len(value) if type(value) in (list, dict, set, tuple, str, bytes, bytearray) else 64

@@ -1,0 +1,535 @@
+"""What code did to files: content, mode and existence, taken back and done once more.
+
+What this module promises:
+
+- A file is written in the place of what was compared, and through no symbolic link; each at once, so that a process
+  that is killed leaves every file as it was or as it should be. The same step can then be taken back again: what is as
+  it should be already is passed over.
+- What is neither what the code left nor what it should be was changed by somebody since, and is asked about; so is
+  every file outside the directory.
+- A file that is there since the call is removed only if the call made it: what it may have moved here, from a place of
+  which nothing was kept, is perhaps the only copy of something.
+- What was not kept is named, and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from indus_nb.base.files import write_atomically
+from indus_nb.base.textcut import head_bytes, one_line, tail
+from indus_nb.kernel.undo.contents import Contents, digest_of
+from indus_nb.kernel.undo.directory import (
+    DATABASES,
+    SETTLED_NS,
+    Bounds,
+    Directory,
+    Look,
+    differing,
+    read_regular,
+    sign_of,
+)
+from indus_nb.kernel.undo.transaction import RefusedError, TouchedError
+
+_MAX_FILE_BYTES = 64 << 20
+_MAX_NAMED = 8
+_MAX_NAME_CHARACTERS = 80
+_MAX_ALIKE = 16
+"""How many files of the same size and time are looked at for one of which another is a copy."""
+_MAX_FILES = 1000
+"""How many files one step takes back; with more of them none is kept."""
+
+
+class FileState(NamedTuple):
+    """A regular file: the digest of what it holds, how much that is, and its permissions."""
+
+    digest: str
+    size: int
+    mode: int
+
+
+class _Other(NamedTuple):
+    """Something that is no file of at most the size that is kept."""
+
+    why: str
+
+
+State = FileState | _Other | None
+"""``None``: nothing is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """One file of a step.
+
+    Attributes:
+        path: The file, by its real path.
+        parents: Directories that are there only while the file is.
+    """
+
+    path: Path
+    other: FileState | None
+    now: FileState | None
+    parents: tuple[Path, ...] = ()
+
+
+def _state(path: Path) -> tuple[State, bytes]:
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None, b""
+    except OSError as error:
+        return _Other(error.strerror or "unreadable"), b""
+    if not stat.S_ISREG(found.st_mode):
+        return _Other("a link" if stat.S_ISLNK(found.st_mode) else "no regular file"), b""
+    read = read_regular(path, _MAX_FILE_BYTES)
+    if read is None:
+        return _Other(f"{found.st_size / 2**20:,.0f} MB" if found.st_size > _MAX_FILE_BYTES else "unreadable"), b""
+    return FileState(digest_of(read[0]), len(read[0]), stat.S_IMODE(read[1].st_mode)), read[0]
+
+
+HeldFile: TypeAlias = tuple[State, bytes]
+"""What a file was at one time, and what it held."""
+
+
+def hold(path: Path) -> HeldFile:
+    """Remember a file as it is."""
+    return _state(path)
+
+
+class Files:
+    """The files below one directory, with what has to be known of them to take changes back."""
+
+    def __init__(
+        self, root: Path, contents: Contents, bounds: Bounds | None = None, apart: Collection[Path] = ()
+    ) -> None:
+        """Begin without looking.
+
+        Args:
+            bounds: What looking may cost.
+            apart: Directories below it that are not looked at.
+        """
+        self.root = Path(os.path.realpath(root))
+        self.contents = contents
+        self._directory = Directory(self.root, bounds, [Path(os.path.realpath(path)) for path in apart])
+
+    def prepare(self) -> None:
+        """Read small files ahead, so that what comes later has to read only what is new."""
+        self._directory.look(keep=True)
+
+    def begin(self, targets: Iterable[Path] = ()) -> FilesCheckpoint:
+        """Remember the files as they are, right before they may be changed.
+
+        Args:
+            targets: Files that are known to be changed, inside the directory or not.
+
+        Returns:
+            The checkpoint, to be closed afterwards.
+        """
+        before = self._directory.look(keep=True)
+        began = time.time_ns()
+        known = {path: (_state(path), _missing_above(path)) for path in {Path(os.path.realpath(t)) for t in targets}}
+        return FilesCheckpoint(self.root, self.contents, self._directory, before, known, began)
+
+    def only(self, known: Mapping[Path, HeldFile]) -> FilesCheckpoint:
+        """Return a checkpoint of files that were remembered one by one, and of no others.
+
+        Args:
+            known: What `hold` returned of them, by their real paths.
+        """
+        there = {path: (held, ()) for path, held in known.items()}
+        return FilesCheckpoint(self.root, self.contents, self._directory, Look(), there, time.time_ns())
+
+
+def _missing_above(path: Path) -> tuple[Path, ...]:
+    missing: list[Path] = []
+    for above in path.parents:
+        if os.path.lexists(above):
+            break
+        missing.append(above)
+    return tuple(missing)
+
+
+class _Found(NamedTuple):
+    """A file that differs; why that cannot be taken back is empty if it can."""
+
+    path: Path
+    was: State
+    now: State
+    data: bytes
+    parents: tuple[Path, ...]
+    why: str
+
+
+@dataclass
+class FilesCheckpoint:
+    """Files before they may be changed."""
+
+    _root: Path
+    _contents: Contents
+    _directory: Directory
+    _before: Look
+    _known: Mapping[Path, tuple[tuple[State, bytes], tuple[Path, ...]]]
+    _began: int
+
+    def close(self) -> FilesChange:
+        """Find what changed since; the checkpoint is of no use afterwards."""
+        after = self._directory.look(keep=False)
+        paths = {*self._known, *(self._root / path for path in differing(self._before, after))}
+        found = [each for path in sorted(paths) if (each := self._compared(path, after)) is not None]
+        too_many = sum(not each.why for each in found) > _MAX_FILES
+        said: list[str] = []
+        left_out: dict[str, str] = {}
+        steps: list[FileStep] = []
+        for path, was, now, data, parents, problem in found:
+            name = shown(path, self._root)
+            why = problem or ("too many files" if too_many else "")
+            if not why and isinstance(was, FileState) and not self._is_kept(data):
+                why = "no room to keep it"
+            said.append(_changed(name, was, now) + (f" (cannot be undone: {why})" if why else ""))
+            if why:
+                left_out[name] = why
+            elif not isinstance(was, _Other) and not isinstance(now, _Other):
+                steps.append(FileStep(path, was, now, parents))
+        if len(said) > _MAX_NAMED:
+            said = [*said[: _MAX_NAMED - 1], f"{len(said) - _MAX_NAMED + 1} more files"]
+        return FilesChange(self._root, ", ".join(said), left_out, self._contents, steps)
+
+    def _compared(self, path: Path, after: Look) -> _Found | None:
+        was, data, missing = self._was(path)
+        now, _ = _state(path)
+        if was == now:
+            return None
+        why = next((each.why for each in (was, now) if isinstance(each, _Other)), "")
+        if path.name.endswith(DATABASES):
+            why = "a database"
+        if not why and isinstance(now, FileState) and path not in self._known and self._is_moved(path, now, after):
+            why = "it may have been moved here"
+        parents = missing if was is None else _missing_above(path) if now is None else ()
+        return _Found(path, was, now, data, parents, why)
+
+    def _was(self, path: Path) -> tuple[State, bytes, tuple[Path, ...]]:
+        if path in self._known:
+            (state, data), missing = self._known[path]
+            return state, data, missing
+        relative = str(path.relative_to(self._root))
+        sign = self._before.files.get(relative)
+        if sign is None:
+            missing = [
+                above
+                for above in path.parents
+                if above.is_relative_to(self._root)
+                and above != self._root
+                and str(above.relative_to(self._root)) not in self._before.directories
+            ]
+            return None, b"", tuple(missing)
+        if not stat.S_ISREG(sign.mode):
+            return _Other("no regular file"), b"", ()
+        data = self._directory.content(relative, sign)
+        if data is None:
+            size = f"{sign.size / 2**20:,.1f} MB" if sign.size >= 1 << 20 else "it was not kept"
+            return _Other(size), b"", ()
+        return FileState(digest_of(data), len(data), stat.S_IMODE(sign.mode)), data, ()
+
+    def _is_moved(self, path: Path, now: FileState, after: Look) -> bool:
+        """Whether it may be a file that was elsewhere, and of which there would be nothing without it."""
+        try:
+            sign = sign_of(path.lstat())
+        except OSError:
+            return False
+        held = self._before.files.get(str(path.relative_to(self._root)))
+        if held is not None and held.inode == sign.inode:
+            return False
+        moved = self._signs.get(sign.inode, [])
+        if sign.modified >= self._began - SETTLED_NS and not moved:
+            return False
+        alike = self._signs.get((sign.size, sign.modified), [])[:_MAX_ALIKE]
+        return not (
+            any(self._is_safe(name, after) for name in moved)
+            or any(self._digest(name, after) == now.digest for name in alike)
+        )
+
+    @cached_property
+    def _signs(self) -> Mapping[object, list[str]]:
+        """The files that were there by their inodes, and by what copies have in common."""
+        found: dict[object, list[str]] = {}
+        for name, sign in self._before.files.items():
+            found.setdefault(sign.inode, []).append(name)
+            found.setdefault((sign.size, sign.modified), []).append(name)
+        return found
+
+    def _is_safe(self, name: str, after: Look) -> bool:
+        """Whether a file that was there is as it was, or can be put back."""
+        sign = self._before.files[name]
+        there = after.files.get(name)
+        data = self._directory.content(name, sign)
+        return (there is not None and there.inode == sign.inode) or (data is not None and self._is_kept(data))
+
+    def _digest(self, name: str, after: Look) -> str:
+        """The digest of a file that was there, if it is safe."""
+        if not self._is_safe(name, after):
+            return ""
+        data = self._directory.content(name, self._before.files[name])
+        state = _state(self._root / name)[0]
+        return digest_of(data) if data is not None else state.digest if isinstance(state, FileState) else ""
+
+    def _is_kept(self, data: bytes) -> bool:
+        try:
+            return self._contents.put(data) is not None
+        except OSError:
+            return False
+
+
+def shown(path: Path, root: Path) -> str:
+    """Return a path as it is named to the user.
+
+    Args:
+        root: What it is relative to if it is below that.
+
+    Returns:
+        Its name, in one line.
+    """
+    name = str(path.relative_to(root) if path.is_relative_to(root) else path)
+    return tail(one_line(name.encode(errors="replace").decode(), len(name)), _MAX_NAME_CHARACTERS)
+
+
+def _changed(name: str, was: State, now: State) -> str:
+    if was is None:
+        return f"{name} new"
+    if now is None:
+        return f"{name} deleted"
+    if isinstance(was, FileState) and isinstance(now, FileState) and was.digest == now.digest:
+        return f"{name} mode {was.mode:o} \N{RIGHTWARDS ARROW} {now.mode:o}"
+    return f"{name} edited"
+
+
+@dataclass
+class FilesChange:
+    """What one call changed in files, which can be undone and redone in turn.
+
+    Attributes:
+        root: The directory outside of which nothing is written unasked.
+        summary: What changed, in a line; empty if nothing did.
+    """
+
+    root: Path
+    summary: str
+    left_out: Mapping[str, str]
+    contents: Contents = field(repr=False)
+    steps: list[FileStep]
+    undone: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to be taken back."""
+        return not self.steps
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The files that it concerns."""
+        return frozenset(shown(step.path, self.root) for step in self.steps)
+
+    @property
+    def outside(self) -> frozenset[str]:
+        """Those of them that are outside the directory."""
+        return frozenset(str(step.path) for step in self.steps if not step.path.is_relative_to(self.root))
+
+    def digests(self) -> set[str]:
+        """Return the contents that it needs."""
+        return {state.digest for step in self.steps for state in (step.other, step.now) if state is not None}
+
+    def touched(self) -> frozenset[str]:
+        """Return the files that were changed since, by what they hold, and those outside the directory."""
+        return self.outside | {
+            shown(step.path, self.root) for step in self.steps if _state(step.path)[0] not in (step.now, step.other)
+        }
+
+    def prepare(
+        self, *, keep: Collection[str] = (), over: Collection[str] = (), both: Collection[str] = ()
+    ) -> FilesWriting:
+        """Check that it can be taken back, or done once more, and write nothing.
+
+        Args:
+            over: Files that are written although they were changed since, or are outside the directory.
+            both: Files that stay as they are, and what they would be is written beside them.
+
+        Returns:
+            The writes, for ``carry_out``.
+
+        Raises:
+            TouchedError: Others were changed since, or are outside the directory.
+            RefusedError: It is not possible.
+        """
+        if undecided := self.touched() - {*keep} - {*over} - {*both}:
+            raise TouchedError(undecided)
+        writes: list[_Write] = []
+        mine = {step.path for step in self.steps}
+        for step in self.steps:
+            name = shown(step.path, self.root)
+            if name in keep or (name in both and step.other is None):
+                continue
+            chosen = FileStep(_beside(step.path), step.other, None) if name in both else step
+            state, found = _state(chosen.path)
+            if isinstance(state, _Other):
+                raise RefusedError(f"{name} is {state.why} now")
+            if os.path.realpath(chosen.path) != str(chosen.path):
+                raise RefusedError(f"a symbolic link is on the way to {name} now")
+            data = None if chosen.other is None else self.contents.get(chosen.other.digest)
+            if data is None and chosen.other is not None:
+                raise RefusedError(f"what {name} held before is no longer kept")
+            if state is not None and not self._remember(found) and state not in (step.now, step.other):
+                raise RefusedError(f"there is no room to keep what {name} holds now")
+            writes.append(_Write(chosen, data, state, found))
+        beside = frozenset(shown(write.step.path, self.root) for write in writes if write.step.path not in mine)
+        return FilesWriting(self, writes, beside)
+
+    def _remember(self, data: bytes) -> bool:
+        try:
+            return self.contents.put(data) is not None
+        except OSError as error:
+            raise RefusedError(f"what is there now cannot be kept ({error.strerror})") from error
+
+    def remove_leftovers(self) -> None:
+        """Remove the hidden copies that a process has left which was killed while it took this back."""
+        for step in self.steps:
+            for state in (step.other, step.now):
+                if state is not None and step.path.is_relative_to(self.root):
+                    with suppress(OSError):
+                        (step.path.parent / _temporary(step.path, state)).unlink()
+
+    def turned(self, writing: FilesWriting) -> None:
+        """Take note that ``writing`` was carried out; to be told so twice is no matter."""
+        if self.steps is not writing.turned:
+            self.steps, self.undone = writing.turned, not self.undone
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON, for another process."""
+        return {
+            "root": str(self.root),
+            "summary": self.summary,
+            "leftOut": dict(self.left_out),
+            "undone": self.undone,
+            "files": [
+                {
+                    "path": str(step.path),
+                    "other": step.other and [*step.other],
+                    "now": step.now and [*step.now],
+                    "parents": [str(path) for path in step.parents],
+                }
+                for step in self.steps
+            ],
+        }
+
+
+def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChange:
+    """Return a change that ``to_json`` wrote down.
+
+    Raises:
+        ValueError, TypeError, KeyError: It was written by something else.
+    """
+
+    def state(given: Any) -> FileState | None:
+        return None if given is None else FileState(str(given[0]), int(given[1]), int(given[2]) & 0o7777)
+
+    steps = [
+        FileStep(Path(str(each["path"])), state(each["other"]), state(each["now"]), tuple(map(Path, each["parents"])))
+        for each in value["files"]
+    ]
+    return FilesChange(
+        Path(str(value["root"])), str(value["summary"]), value["leftOut"], contents, steps, bool(value["undone"])
+    )
+
+
+def _beside(path: Path) -> Path:
+    """Return a free name beside a file, for what it held before."""
+    names = (path.with_stem(f"{path.stem}.before{'' if at == 1 else at}") for at in count(1))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    step: FileStep
+    data: bytes | None
+    state: FileState | None
+    found: bytes
+
+
+@dataclass
+class FilesWriting:
+    """One way of a `FilesChange`, checked and not yet written."""
+
+    change: FilesChange
+    _writes: list[_Write]
+    beside: frozenset[str] = frozenset()
+    """New files with what others would be."""
+    turned: list[FileStep] = field(default_factory=list[FileStep])
+    _begun: int = 0
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The files that it concerns."""
+        return frozenset(shown(write.step.path, self.change.root) for write in self._writes)
+
+    def write(self) -> None:
+        """Put everything back."""
+        self.change.remove_leftovers()
+        self.turned = [replace(w.step, other=w.state, now=w.step.other) for w in self._writes]
+        for at, write in enumerate(self._writes):
+            self._begun = at + 1
+            _put(write.step, write.step.other, write.data, write.state)
+
+    def back(self) -> None:
+        """Write what was there."""
+        for write in self._writes[: self._begun]:
+            _put(write.step, write.state, write.found, _state(write.step.path)[0])
+
+    def commit(self) -> None:
+        """Turn the change around."""
+        self.change.turned(self)
+
+
+def _temporary(path: Path, wanted: FileState) -> str:
+    """The hidden name under which a file is written first: another process knows it too."""
+    return f".{head_bytes(path.name, _MAX_NAME_CHARACTERS)}.{wanted.digest[:16]}.undo"
+
+
+def _put(step: FileStep, wanted: FileState | None, data: bytes | None, now: State) -> None:
+    path = step.path
+    if wanted == now:
+        return
+    try:
+        if wanted is None or data is None:
+            path.unlink(missing_ok=True)
+            for parent in step.parents:
+                _remove_empty(parent)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        at = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if isinstance(now, FileState) and now.digest != wanted.digest and not now.mode & stat.S_IWUSR:
+                os.chmod(path.name, now.mode | stat.S_IWUSR, dir_fd=at)
+            if not isinstance(now, FileState) or now.digest != wanted.digest:
+                temporary = _temporary(path, wanted)
+                write_atomically(Path(path.name), data, mode=wanted.mode, in_place=True, at=at, temporary=temporary)
+            if stat.S_IMODE(os.stat(path.name, dir_fd=at, follow_symlinks=False).st_mode) != wanted.mode:
+                os.chmod(path.name, wanted.mode, dir_fd=at)
+        finally:
+            os.close(at)
+    except OSError as error:
+        raise RefusedError(f"{path.name} cannot be written ({error.strerror or error})") from error
+
+
+def _remove_empty(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError:
+        return  # something else is in it, or it has gone

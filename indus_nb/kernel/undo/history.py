@@ -1,0 +1,410 @@
+"""The steps of an agent, newest last: taken back and done once more, several at a time, all of them or none.
+
+A step is what one call changed, in variables, in files and in cells of a notebook. What it did to files and cells
+outlives the process: each session has a `Book` of it, from which another process goes on; what it did to variables ends
+with them. Cells are changed by whoever reaches the notebook, by a plan that is made before and carried out afterwards.
+"""
+
+from __future__ import annotations
+
+import copy
+import hmac
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, cast
+
+from indus_nb.base.files import make_private_directory, read_file, write_atomically
+from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, cells_from_json
+from indus_nb.kernel.undo.change import Change, Side
+from indus_nb.kernel.undo.contents import MAX_BYTES
+from indus_nb.kernel.undo.files import Files, FilesChange, FileStep, change_from_json
+from indus_nb.kernel.undo.keeper import ABSENT
+from indus_nb.kernel.undo.sealing import sealed
+from indus_nb.kernel.undo.transaction import Prepared, RefusedError, TouchedError, carry_out
+
+Touched = Literal["", "keep", "over", "both"]
+"""What becomes of what the user changed since: refuse, leave it, overwrite it, or leave it and put the other beside."""
+
+MAX_STEPS = 100
+_NAME = "steps.json"
+_VERSION = 2
+
+
+@dataclass(eq=False)
+class Step:
+    """What one call changed.
+
+    Attributes:
+        book: Where that is written down.
+        cells: What it did to cells of a notebook.
+    """
+
+    call: str
+    run: str
+    variables: Change | None = None
+    files: FilesChange | None = None
+    book: Book | None = None
+    cells: CellsChange | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed that could be taken back."""
+        return (self.variables is None or self.variables.is_empty) and not self.outlasts
+
+    @property
+    def outlasts(self) -> bool:
+        """Whether something of it can be taken back by another process."""
+        return any(part is not None and not part.is_empty for part in (self.files, self.cells))
+
+    @property
+    def summary(self) -> str:
+        """What changed, in a line."""
+        parts = (self.variables, self.files, self.cells)
+        return ", ".join(part.summary for part in parts if part is not None and part.summary)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """What of it is not taken back: the files that were not kept."""
+        return frozenset(self.files.left_out) if self.files is not None else frozenset()
+
+    @property
+    def weight(self) -> int:
+        """About how much memory it takes."""
+        return 0 if self.variables is None else self.variables.weight
+
+    def touched(self) -> frozenset[str]:
+        """Return the variables and files that were changed since."""
+        parts = (self.variables, self.files)
+        return frozenset[str]().union(*(part.touched() for part in parts if part is not None))
+
+    def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
+        """Take back what it did to variables and files, or do it once more if it is taken back.
+
+        Returns:
+            What was written, and which of it are new files beside others.
+
+        Raises:
+            TouchedError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
+            RefusedError: It is not possible; nothing was done.
+        """
+        writes: list[Prepared] = []
+        names = beside = frozenset[str]()
+        undecided: set[str] = set()
+        keep = changed if touched in ("keep", "both") else ()
+        over = changed if touched == "over" else ()
+        if self.files is not None:  # first, as files may fail
+            both = changed if touched == "both" else ()
+            try:
+                writing = self.files.prepare(keep=keep if touched == "keep" else (), over=over, both=both)
+                writes.append(writing)
+                names, beside = writing.names, writing.beside
+            except TouchedError as error:
+                undecided |= {*error.names}
+        if self.variables is not None:
+            try:
+                bound = self.variables.prepare(keep=keep, over=over)
+                writes.append(bound)
+                names |= bound.names
+            except TouchedError as error:
+                undecided |= {*error.names}
+        if undecided:
+            raise TouchedError(undecided)
+        carry_out(writes)
+        return names, beside
+
+
+@dataclass(slots=True)
+class Book:
+    """What the calls of one session did to files and cells, written down.
+
+    What was not written with the key does not count: it may have been put there to have files written.
+
+    Attributes:
+        key: The key of the session's, which nobody else has.
+    """
+
+    files: Files
+    key: bytes = b""
+    _path: Path | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find where it is written."""
+        directory = self.files.contents.directory
+        self._path = None if directory is None else directory / _NAME
+
+    def read(self) -> tuple[list[Step], list[Step]]:
+        """Return the steps that can be taken back, and those that are taken back, both oldest first."""
+        if self._path is None:
+            return [], []
+        try:
+            written = cast("dict[str, Any]", json.loads(read_file(self._path, most=MAX_BYTES)))
+            steps = str(written["steps"])
+            if written["version"] != _VERSION or not hmac.compare_digest(str(written["code"]), self._code(steps)):
+                return [], []
+            held = cast("dict[str, Any]", json.loads(steps))
+            return self._steps(held["done"]), self._steps(held["undone"])
+        except (OSError, ValueError, TypeError, KeyError, IndexError):
+            return [], []  # there is none, or it is another program's
+
+    def _code(self, steps: str) -> str:
+        return sealed(self.key, steps.encode()).hex()
+
+    def _steps(self, written: Sequence[Mapping[str, Any]]) -> list[Step]:
+        return [
+            Step(
+                str(each["call"]),
+                str(each["run"]),
+                files=None if each["files"] is None else self._files(each["files"]),
+                book=self,
+                cells=cells_from_json(each["cells"]) if each.get("cells") is not None else None,
+            )
+            for each in written
+        ]
+
+    def _files(self, written: Mapping[str, Any]) -> FilesChange:
+        # Which files are outside of the session's directory is for the session alone to say.
+        change = replace(change_from_json(written, self.files.contents), root=self.files.root)
+        change.remove_leftovers()
+        return change
+
+    def write(self, done: Iterable[Step], undone: Iterable[Step]) -> None:
+        """Write down the steps of this session, and drop what none of them needs.
+
+        Args:
+            done: The steps that can be taken back, of whichever session.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        sides = [[step for step in side if step.book is self and step.outlasts] for side in (done, undone)]
+        kept = [step.files for side in sides for step in side if step.files is not None]
+        if self._path is not None and (any(sides) or self._path.exists()):
+            written = [[_as_json(step) for step in side] for side in sides]
+            steps = json.dumps({"done": written[0], "undone": written[1]})
+            content = {"version": _VERSION, "code": self._code(steps), "steps": steps}
+            make_private_directory(self._path.parent)
+            write_atomically(self._path, json.dumps(content).encode(), mode=0o600, sync=True)
+        self.files.contents.keep_only(set[str]().union(*(files.digests() for files in kept)))
+
+
+def _as_json(step: Step) -> Mapping[str, Any]:
+    return {
+        "call": step.call,
+        "run": step.run,
+        "files": step.files and step.files.to_json(),
+        "cells": step.cells and step.cells.to_json(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What came of taking steps back, or of doing them once more.
+
+    Attributes:
+        names: The variables and files that are as they were.
+        kept: Those that the user changed since and that stay as they are.
+        beside: New variables and files with what those would be.
+        left_out: Files that were not kept, which stay as they are.
+        finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
+            step that can be moved once more, which does the rest.
+        back: Leaves variables and files as they were before the move, and forgets it; may raise ``RefusedError``.
+    """
+
+    names: frozenset[str]
+    kept: frozenset[str] = frozenset()
+    beside: frozenset[str] = frozenset()
+    left_out: frozenset[str] = frozenset()
+    finish: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+    back: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
+
+
+_Mark = tuple[Step, Side | None, list[FileStep] | None]
+"""A step, and what was known of it before it was turned around."""
+
+
+@dataclass(slots=True)
+class _Turned:
+    """Steps that were turned around, the first one first, and what came of it."""
+
+    marks: list[_Mark] = field(default_factory=list[_Mark])
+    names: set[str] = field(default_factory=set[str])
+    kept: set[str] = field(default_factory=set[str])
+    beside: set[str] = field(default_factory=set[str])
+
+
+class History:
+    """The steps of all sessions of a process, in the order in which they were made; for any thread.
+
+    Attributes:
+        undone: Those that are taken back, the next to be done once more last.
+    """
+
+    def __init__(self, namespace: MutableMapping[str, Any]) -> None:
+        """Begin without any."""
+        self.done: list[Step] = []
+        self.undone: list[Step] = []
+        self._namespace = namespace
+        self._lock = RLock()
+
+    def load(self, book: Book) -> None:
+        """Add the steps of an earlier process, which are older than all others."""
+        with self._lock:
+            done, undone = book.read()
+            self.done[:0] = done
+            self.undone[:0] = undone
+
+    def add(self, step: Step, room: int) -> int:
+        """Add a step that was just made; those that were taken back cannot be done once more then.
+
+        Args:
+            room: How much memory all steps may take; the oldest are dropped if they take more.
+        """
+        with self._lock:
+            books = {id(each.book): each.book for each in (*self.undone, step)}
+            self.undone.clear()
+            self.done.append(step)
+            dropped = self._forget(room)
+            for each in dropped:
+                books[id(each.book)] = each.book
+            self._write(books.values())
+            return len(dropped)
+
+    def _forget(self, room: int) -> list[Step]:
+        for at, step in reversed([*enumerate(self.done)]):
+            room -= step.weight
+            if (room < 0 and at < len(self.done) - 1) or len(self.done) - at > MAX_STEPS:
+                dropped = self.done[: at + 1]
+                del self.done[: at + 1]
+                return dropped
+        return []
+
+    def _write(self, books: Iterable[Book | None]) -> None:
+        for book in books:
+            if book is not None:
+                with suppress(OSError):  # it can be taken back as long as this process lives
+                    book.write(self.done, self.undone)
+
+    def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Take back the last steps, all of them or none.
+
+        Args:
+            cells: What is done to cells next, by the caller.
+
+        Returns:
+            What is as before.
+
+        Raises:
+            TouchedError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
+            RefusedError: There are not as many, or it is not possible; nothing was done.
+        """
+        return self._move(self.done, self.undone, count, (touched, cells or CellsPlan()))
+
+    def redo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Do once more what was taken back last, without running the code; like ``undo``.
+
+        Args:
+            cells: What is done to cells next, by the caller.
+
+        Raises:
+            TouchedError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
+            RefusedError: There are not as many, or it is not possible; nothing was done.
+        """
+        return self._move(self.undone, self.done, count, (touched, cells or CellsPlan()))
+
+    def _move(self, source: list[Step], target: list[Step], count: int, how: tuple[Touched, CellsPlan]) -> Moved:
+        touched, cells = how
+        with self._lock:
+            if not 0 < count <= len(source):
+                raise RefusedError(f"there are {len(source)} such steps")
+            steps = [*reversed(source[-count:])]
+            copies = self._copies(steps) if touched == "both" else {}
+            turned = self._turn_all(steps, touched)
+            cells.turn()
+            at = len(source) - count
+            del source[at:]
+            target += steps
+            bound = {self._bind_beside(name, value) for name, value in copies.items()}
+            books = {id(step.book): step.book for step in steps}.values()
+
+            def finish() -> None:
+                with self._lock:
+                    self._write(books)
+
+            def back() -> None:
+                with self._lock:
+                    self._turn_back(turned.marks)
+                    cells.turn()
+                    for name in bound:
+                        self._namespace.pop(name, None)
+                    target[:] = [step for step in target if step not in steps]
+                    source[at:at] = reversed(steps)
+
+            if not cells.edits:
+                finish()
+            kept = frozenset(turned.kept | cells.kept)
+            beside = frozenset(turned.beside | bound | cells.beside)
+            left_out = frozenset[str]().union(*(step.left_out for step in steps))
+            return Moved(frozenset((turned.names | cells.names) - kept - beside), kept, beside, left_out, finish, back)
+
+    def _turn_all(self, steps: Iterable[Step], touched: Touched) -> _Turned:
+        turned = _Turned()
+        try:
+            for step in steps:
+                changed = step.touched() if touched else frozenset[str]()  # else it refuses by itself
+                turned.kept |= changed if touched in ("keep", "both") else set()
+                mark = step.variables and step.variables.mark(), step.files and step.files.steps
+                turned.marks.append((step, *mark))  # before it moves: an interrupt may come right after that
+                written, new = step.turn(changed, touched)
+                turned.names |= written
+                turned.beside |= new
+        except BaseException:
+            self._turn_back(turned.marks)
+            raise
+        return turned
+
+    def _turn_back(self, marks: Sequence[_Mark]) -> None:
+        for step, variables, files in reversed(marks):
+            if (step.variables and step.variables.mark()) is variables and (step.files and step.files.steps) is files:
+                continue  # it did not move
+            step.turn(step.touched(), "over")
+            if step.variables is not None and variables is not None:
+                step.variables.reset(variables)
+            if step.files is not None and files is not None:
+                step.files.steps = files
+
+    def _copies(self, steps: Iterable[Step]) -> dict[str, Any]:
+        """Copies of what the variables that the user changed since would be."""
+        moved: list[tuple[Change, Side]] = []
+        found: set[str] = set()
+        try:
+            for change in (step.variables for step in steps):
+                if change is not None:
+                    found |= change.touched()
+                    mark = change.mark()
+                    _turn(change)
+                    moved.append((change, mark))
+            wanted = {name: self._namespace[name] for name in sorted(found) if name in self._namespace}
+            try:
+                return copy.deepcopy(wanted)
+            except Exception as error:
+                raise RefusedError(f"{', '.join(sorted(found))} cannot be copied ({type(error).__name__})") from error
+        finally:
+            for change, mark in reversed(moved):
+                _turn(change)
+                change.reset(mark)
+
+    def _bind_beside(self, name: str, value: Any) -> str:
+        free = f"{name}_before"
+        while self._namespace.get(free, ABSENT) is not ABSENT:
+            free += "_"
+        self._namespace[free] = value
+        return free
+
+
+def _turn(change: Change) -> None:
+    move: Callable[..., object] = change.redo if change.undone else change.undo
+    move(over=change.touched())

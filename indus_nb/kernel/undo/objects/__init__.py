@@ -1,0 +1,1 @@
+"""What remembering an object means, for each kind of object."""

@@ -1,0 +1,150 @@
+"""What changed, in a line: ``sales 1200 → 1148 rows, x deleted``.
+
+Only objects whose size is known without running code of theirs are described by it, and of values only numbers.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from indus_nb.base.textcut import one_line
+from indus_nb.kernel.undo.keeper import class_of
+from indus_nb.safety.redaction import is_secret_name
+
+_MAX_NAMED = 8
+_MAX_NAME_CHARACTERS = 60
+_MAX_NUMBER_CHARACTERS = 14
+_ARROW = "\N{RIGHTWARDS ARROW}"
+_BY = "\N{MULTIPLICATION SIGN}"
+_SIZED: Mapping[Any, str] = {
+    list: "items",
+    tuple: "items",
+    dict: "keys",
+    set: "items",
+    frozenset: "items",
+    deque: "items",
+}
+_TABLES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
+_COLUMNS = {("pandas", "Series"), ("polars", "Series")}
+_UNNAMED = (types.ModuleType, types.FunctionType, type)
+"""What a line does not call new: code that runs imports and defines all the time."""
+
+Extent = tuple[tuple[str, object], ...]
+"""What is known of a value's size, most informative first: the unit and the number."""
+
+
+def extent(name: str, value: Any) -> Extent:
+    """Return what a line may say of a value: its size, or the number that it is.
+
+    Args:
+        name: The variable; if that looks like a secret's, a number stays hidden.
+
+    >>> extent("x", [1, 2])
+    (('items', 2),)
+    """
+    kind = class_of(value)
+    if kind in (int, float, bool):
+        return () if is_secret_name(name) else _number(value)
+    for base, unit in _SIZED.items():
+        if issubclass(kind, base):
+            return ((unit, base.__len__(value)),)
+    try:
+        return _of_library(value, (kind.__module__.partition(".")[0], kind.__name__))
+    except Exception:  # noqa: BLE001 - a subclass, or an object that is broken: then nothing is said of its size
+        return ()
+
+
+def _number(value: Any) -> Extent:
+    text = repr(value) if abs(value) < 10**_MAX_NUMBER_CHARACTERS else ""
+    return (("", text),) if 0 < len(text) <= _MAX_NUMBER_CHARACTERS else ()
+
+
+def _of_library(value: Any, kind: tuple[str, str]) -> Extent:
+    if kind in _TABLES:
+        rows, columns = value.shape
+        return (("rows", int(rows)), ("columns", int(columns)))
+    if kind in _COLUMNS:
+        return (("rows", len(value)),)
+    if kind == ("numpy", "ndarray"):
+        return (("", f" {_BY} ".join(map(str, value.shape)) or "one value"),)
+    return ()
+
+
+def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
+    """Say how a variable differs.
+
+    Args:
+        after: What is known of it now.
+        lost: Why it cannot be taken back; empty if it can.
+
+    >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
+    'sales 1200 → 1148 rows'
+    """
+    shown, lost = _shown(name), f" (cannot be undone: {lost})" if lost else ""
+    for (unit, was), (now_unit, now) in zip(before, after, strict=False):
+        if unit == now_unit and was != now:
+            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{lost}"
+    return f"{shown} changed{lost}"
+
+
+def behind_verb(said: str) -> str:
+    """Return what ``changed`` says of a variable as it stands behind "changes".
+
+    Returns:
+        The same, without a verb of their own.
+
+    >>> behind_verb("sales changed"), behind_verb("x 1 → 2")
+    ('sales', 'x 1 → 2')
+    """
+    return said.replace(" changed", "", 1)
+
+
+def line(
+    created: Mapping[str, object],
+    deleted: Collection[str],
+    changes: Collection[str],
+    settings: Collection[str],
+) -> str:
+    """Return what changed as one line; empty if nothing is worth to be said."""
+    new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
+    parts = [
+        *changes,
+        *(f"{_shown(name)} deleted" for name in deleted),
+        *new,
+        *(f"{name} changed" for name in settings),
+    ]
+    return _few(parts)
+
+
+def outcome(
+    created: Mapping[str, object], deleted: Collection[str], changes: Collection[str], settings: Collection[str]
+) -> str:
+    """Return what code changes as a sentence without subject, with the functions and classes that it makes.
+
+    Returns:
+        The sentence; empty if nothing changed.
+
+    >>> outcome({"by": 1, "f": outcome}, ["x"], ["y changed", "z 1 → 2"], [])
+    'changes y, z 1 → 2; deletes x; new variable `by`; defines `f`'
+    """
+    code = [name for name, value in created.items() if issubclass(type(value), types.FunctionType | type)]
+    new = [name for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
+    parts = (
+        ("changes", [*map(behind_verb, changes), *settings]),
+        ("deletes", [*map(_shown, deleted)]),
+        (f"new variable{'' if len(new) == 1 else 's'}", [f"`{_shown(name)}`" for name in new]),
+        ("defines", [f"`{_shown(name)}`" for name in code]),
+    )
+    return "; ".join(f"{verb} {_few(named)}" for verb, named in parts if named)
+
+
+def _few(parts: Sequence[str]) -> str:
+    shown = [*parts[: _MAX_NAMED - 1], f"{len(parts) - _MAX_NAMED + 1} more"] if len(parts) > _MAX_NAMED else parts
+    return ", ".join(shown)
+
+
+def _shown(name: str) -> str:
+    return one_line(name, _MAX_NAME_CHARACTERS)

@@ -1,0 +1,201 @@
+"""What the two APIs of OpenAI's kind have in common: parts of their requests, and an answer while it comes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import cast
+
+from indus_nb.base.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
+from indus_nb.base.wire import JsonObject
+from indus_nb.models.catalog import Model
+from indus_nb.models.http.sse import StreamedError
+from indus_nb.models.protocol import StreamOptions
+
+_BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
+FILTERED = "The provider's content filter stopped the answer. Rephrase the request, or take another model."
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+def effort(model: Model, options: StreamOptions) -> str | None:
+    """Return what the thinking level is called in a request.
+
+    Args:
+        model: The model, whose ``thinking_level_map`` and ``compat`` count.
+
+    Returns:
+        The API's name of the level; ``None`` when the request must not name one.
+    """
+    if not model.reasoning or (model.compat or {}).get("supportsReasoningEffort") is False:
+        return None
+    names: dict[ThinkingLevel, str | None] = {"off": None, "xhigh": model.top_effort}
+    return {**names, **(model.thinking_level_map or {})}.get(options.thinking, options.thinking)
+
+
+def answer_limit(model: Model, options: StreamOptions) -> int | None:
+    """Return the limit of an answer in tokens, thinking included.
+
+    Args:
+        options: The limit without thinking, the thinking level and its budgets.
+
+    Returns:
+        Tokens; ``None`` leaves the limit to the server.
+    """
+    if options.max_tokens is None:
+        return None
+    thinking = 0
+    if model.reasoning and options.thinking != "off":
+        thinking = options.thinking_budgets.get(options.thinking, _BUDGETS[options.thinking])
+    return min(options.max_tokens + thinking, model.max_tokens)
+
+
+def image_url(image: ImageContent) -> str:
+    """Where the image lies, or the image itself as a data URL."""
+    return image.source.url if image.source is not None else f"data:{image.mime_type};base64,{image.data}"
+
+
+def is_own(message: AssistantMessage, model: Model) -> bool:
+    """Return whether what an earlier answer signed is valid for a model.
+
+    Args:
+        model: The model to ask now.
+
+    Returns:
+        Whether the answer is of the same model by the same API.
+    """
+    return (message.api, message.provider, message.model) == (model.api, model.provider, model.id)
+
+
+# --- what is answered ------------------------------------------------------------------------------------------------
+
+
+class BadEventError(ValueError):
+    """An event that the API's documentation does not allow."""
+
+
+class Answer(ABC):
+    """An answer while it arrives, which converts events of the API to ours.
+
+    The API's events come as plain objects.
+
+    Attributes:
+        whole: Whether nothing but counts can follow.
+        stop_reason: Why it ended; final after ``end``.
+        problem: Why an answer that arrived in order is a failure all the same.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+        self.started = False
+        self.whole = False
+        self.complete = False
+        self.stop_reason: StopReason = "stop"
+        self.problem: str | None = None
+        self._cost = model.cost
+
+    def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """Return what ``event`` adds to the answer.
+
+        Raises ``BadEventError``, or ``StreamedError`` for an event that tells of an error, whatever its name.
+        """
+        if isinstance(event, dict) and (error := cast("JsonObject", event).get("error")):
+            raise StreamedError(error)
+        return self.added_by(cast("object", event))
+
+    @abstractmethod
+    def added_by(self, event: object) -> Iterable[AssistantMessageEvent]:
+        """Return what an event adds that is no error; raises as ``handle`` does."""
+
+    @abstractmethod
+    def delta_in(self, event: object) -> tuple[object, str] | None:
+        """See ``handling.Answer``."""
+
+    @abstractmethod
+    def with_delta(self, event: JsonObject, text: str) -> JsonObject:
+        """Return an event with another text; see ``handling.Answer``.
+
+        Returns:
+            An event that says the same with this text.
+        """
+
+    @abstractmethod
+    def end(self) -> Iterable[AssistantMessageEvent]:
+        """The ends of what is still open; ``stop_reason`` is final afterwards."""
+
+    def count(self, *, prompt: int, cached: int, written: int, output: int, total: int) -> None:
+        """Set the usage.
+
+        Not every server counts the tokens of thinking in ``output``, but all count them in ``total``.
+
+        Args:
+            prompt: Tokens of the request, ``cached`` and ``written`` among them.
+            cached: Tokens that were read from the prompt cache.
+            written: Tokens that were written to it.
+            output: Tokens of the answer.
+        """
+        self.growing.usage = self._cost.usage(
+            input=max(0, prompt - cached - written),
+            output=max(output, total - prompt),
+            cache_read=cached,
+            cache_write=written,
+        )
+
+
+def text_in(fields: JsonObject, name: str) -> str:
+    """Read a text of an event.
+
+    Returns:
+        The text; empty when there is none.
+
+    Raises:
+        BadEventError: The field is anything else.
+    """
+    value: object = fields.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise BadEventError(f"{name} is no text")
+    return value
+
+
+def number_in(fields: object, name: str) -> int:
+    """Read a count of an event.
+
+    Args:
+        fields: An object of the event, or anything else.
+
+    Returns:
+        A whole number above 0, else 0.
+    """
+    value: object = cast("JsonObject", fields).get(name) if isinstance(fields, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def object_in(fields: JsonObject, name: str) -> JsonObject:
+    """Read an object of an event.
+
+    Returns:
+        The object; empty when there is none.
+    """
+    value: object = fields.get(name)
+    return cast("JsonObject", value) if isinstance(value, dict) else {}
+
+
+def list_in(fields: JsonObject, name: str) -> list[object]:
+    """Read a list of an event.
+
+    Returns:
+        The list; empty when there is none.
+
+    Raises:
+        BadEventError: The field is anything else.
+    """
+    value: object = fields.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadEventError(f"{name} is no list")
+    return cast("list[object]", value)

@@ -1,0 +1,92 @@
+"""The cassette that the environment names: INDUSAGI_CASSETTE is its file, INDUSAGI_CASSETTE_MODE what to do with it.
+
+What this module promises: without the variable nothing of the room is imported, and with it all sessions of a process
+share one cassette, in the order of their requests. It begins again when one of the two variables changes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from indus_nb.models import Provider
+    from indus_nb.models.cassettes.providers import ReplayProvider
+    from indus_nb.models.cassettes.recording import Recording
+
+
+class EnvironmentCassette:
+    """The process's cassette, behind the ``Cassette`` protocol of ``indus_nb.models``."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._setting: tuple[str, str] | None = None
+        self._recording: Recording | None = None
+        self._replay: ReplayProvider | None = None
+
+    def is_replaying(self) -> bool:
+        """Return whether the cassette answers, and no model.
+
+        Neither keys nor headers are needed then.
+        """
+        with self._mutex:
+            self._follow_environment()
+            return self._replay is not None
+
+    def provider_for(self, inner: Provider) -> Provider:
+        """Return the provider that records ``inner`` or replays its answers.
+
+        That is ``inner`` itself without a cassette.
+
+        Raises:
+            UsageError: INDUSAGI_CASSETTE_MODE is unknown.
+        """
+        with self._mutex:
+            self._follow_environment()
+            if self._recording is not None:
+                from indus_nb.models.cassettes.providers import RecordingProvider
+
+                return RecordingProvider(inner, self._recording)
+            return inner if self._replay is None else self._replay
+
+    def _follow_environment(self) -> None:
+        path = os.environ.get("INDUSAGI_CASSETTE")
+        setting = (os.environ.get("INDUSAGI_CASSETTE_MODE") or "auto", path) if path else None
+        if setting == self._setting:
+            return
+        if self._recording is not None:
+            self._recording.close()
+        self._setting, self._recording, self._replay = None, None, None
+        if setting is None:
+            return
+        from indus_nb.models.cassettes.providers import ReplayProvider, open_cassette
+
+        cassette = open_cassette(*setting)
+        if isinstance(cassette, ReplayProvider):
+            self._replay = cassette
+        else:
+            self._recording = cassette
+        self._setting = setting
+
+
+environment_cassette = EnvironmentCassette()
+"""The one of this process."""
+
+
+def provider_from_environment(inner: Provider) -> Provider:
+    """``inner``, or the provider of the process's cassette.
+
+    Raises ``UsageError`` for an unknown mode.
+    """
+    return environment_cassette.provider_for(inner)
+
+
+def is_in_use() -> bool:
+    """Whether the process has a cassette, which answers or is recorded."""
+    return bool(os.environ.get("INDUSAGI_CASSETTE"))
+
+
+def is_replaying() -> bool:
+    """Whether the process's cassette answers, and no model."""
+    return environment_cassette.is_replaying()

@@ -1,0 +1,297 @@
+"""The providers that record and replay cassettes.
+
+What this module promises: both keep the contract of ``Provider``, so whatever goes wrong with a cassette is an answer
+with ``stop_reason="error"``. Such an answer is not asked for again, because no second attempt would mend it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Literal, Self, get_args
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
+from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError
+from indus_nb.base.wire import JsonObject
+from indus_nb.models import Context, Model, Provider, StreamOptions
+from indus_nb.models.cassettes.difference import difference
+from indus_nb.models.cassettes.file import RECORD_ANEW, StoredAnswer, StoredExchange, StoredRequest, load
+from indus_nb.models.cassettes.normal_form import (
+    RULES,
+    Observer,
+    Rule,
+    Surroundings,
+    conversation,
+    map_block,
+    map_strings,
+    normal_request,
+)
+from indus_nb.models.cassettes.recording import Exchange, Recording
+from indus_nb.models.http.failures import failed_answer
+
+Mode = Literal["replay", "record", "auto"]
+
+_AT_FAULT = "422"  # an error that begins with such a number is not asked again, whatever words its diff is made of
+_DELTA_CHARACTERS = 32
+
+
+class RecordingProvider:
+    """Answers as ``inner`` does, and adds every answer to a cassette.
+
+    Errors are added as well.
+
+    A recording begins with its first answer, which replaces what the cassette held before. From its first request until
+    ``close``, or its end, no other recording to the file can begin. An answer that is aborted is not added. When an
+    answer cannot be added, it ends as an error with the reason.
+
+    Args:
+        inner: The provider to ask.
+        cassette: The file to record to, or a recording that several providers share.
+    """
+
+    def __init__(self, inner: Provider, cassette: Path | str | Recording) -> None:
+        self._inner = inner
+        self._recording = cassette if isinstance(cassette, Recording) else Recording(cassette)
+
+    def preload(self) -> None:
+        """Import what the recorded provider needs."""
+        self._inner.preload()
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        """Ask ``inner`` once and yield its answer; see ``Provider``.
+
+        The answer is in the file before its last event is emitted.
+
+        Args:
+            model: The model to ask.
+            context: What it is shown.
+            options: How it is to answer.
+
+        Returns:
+            The events of the answer.
+        """
+        try:
+            exchange = self._recording.begin(model, context, options)
+        except UsageError as error:
+            for failure in failed_answer(model, f"{_AT_FAULT} {error}"):
+                yield failure
+            return
+        try:
+            async with aclosing(self._inner.stream(model, context, options)) as events:
+                async for event in events:
+                    yield self._recorded(exchange, event)
+        finally:
+            self._recording.leave(exchange)
+
+    def _recorded(self, exchange: Exchange, event: AssistantMessageEvent) -> AssistantMessageEvent:
+        if not isinstance(event, StreamDone | StreamError) or (event.type == "error" and event.reason == "aborted"):
+            return event
+        message = event.message if isinstance(event, StreamDone) else event.error
+        try:
+            self._recording.finish(exchange, message)
+        except OSError as error:
+            problem = (
+                f"{_AT_FAULT} The answer came, and could not be added to the cassette {self._recording.path} "
+                f"({error.strerror or error}). Make room there, or name another file, and record anew."
+            )
+            failed = message.model_copy(update={"stop_reason": "error", "error_message": problem})
+            return StreamError(reason="error", error=failed)
+        return event
+
+    def close(self) -> None:
+        """Let others record to the file; the next request begins a new recording."""
+        self._recording.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ReplayProvider:
+    """Replays the answers of a cassette, in their order.
+
+    Requests must be those recorded.
+
+    Another request, one too many, or a file that cannot be replayed is an answer with ``stop_reason="error"`` that
+    shows the difference; the exchange that was expected stays the next one. The file is read at the first request.
+
+    Args:
+        path: The cassette.
+        rules: What of a request's texts does not count.
+    """
+
+    def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
+        self._path = Path(path).expanduser().resolve()
+        self._observer = Observer(rules)
+        self._stored: list[StoredExchange] | None = None
+        self._next = 0
+        self._request: JsonObject = {}
+        self._mutex = threading.Lock()
+
+    @property
+    def remaining(self) -> list[str]:
+        """A line for each exchange that was not replayed yet.
+
+        Raises ``UsageError`` for a file that cannot be.
+        """
+        with self._mutex:
+            exchanges = self._exchanges()
+            return [
+                f"exchange {number}: {_summary(exchange.request)}"
+                for number, exchange in enumerate(exchanges, 1)
+                if number > self._next
+            ]
+
+    def preload(self) -> None:
+        """Nothing is left to import."""
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        """Yield the next answer in small deltas; see ``Provider``.
+
+        Args:
+            model: The model that is asked.
+            context: What it is shown; model, context and tools must be those recorded.
+            options: How it is to answer; none of it counts.
+
+        Returns:
+            The events of the recorded answer, or of one that failed because the request is another one.
+        """
+        try:
+            answer, around = self._next_answer(model, context, options)
+        except UsageError as error:
+            for failure in failed_answer(model, f"{_AT_FAULT} {error}"):
+                yield failure
+            return
+        growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+        growing.usage = answer.usage
+        yield growing.start()
+        for block in answer.content:
+            for event in _events_of(growing, map_block(block, around.local)):
+                yield event
+                await asyncio.sleep(0)  # between any two deltas others get their turn, and an abort its chance
+        if answer.stop_reason == "error":
+            yield growing.fail(around.local(answer.error_message or "The recorded answer failed."))
+        else:
+            yield growing.finish(answer.stop_reason)
+
+    def _next_answer(self, model: Model, context: Context, options: StreamOptions) -> tuple[StoredAnswer, Surroundings]:
+        with self._mutex:
+            exchanges = self._exchanges()
+            if self._next >= len(exchanges):
+                raise UsageError(
+                    f"The cassette {self._path} is used up: all of its exchanges ({len(exchanges)}) were replayed, "
+                    "and here is another request. A new process or a restarted kernel replays it from its beginning. "
+                    f"{RECORD_ANEW}"
+                )
+            around = self._observer.around(model, context, options)
+            expected = self._expected(exchanges, around)
+            asked = normal_request(model, context, around)
+            if asked != expected:
+                raise UsageError(
+                    f"This request is not the one that was recorded as exchange {self._next + 1} of {self._path}. "
+                    f"{RECORD_ANEW} What differs:\n{difference(expected, asked)}"
+                )
+            self._request = expected
+            self._next += 1
+            return exchanges[self._next - 1].answer, around
+
+    def _exchanges(self) -> list[StoredExchange]:
+        if self._stored is None:
+            self._stored = load(self._path)
+        return self._stored
+
+    def _expected(self, exchanges: Sequence[StoredExchange], around: Surroundings) -> JsonObject:
+        stored, before = exchanges[self._next].request, self._request
+        known = conversation(before, exchanges[self._next - 1].answer.content, around) if before else []
+        if stored.kept_messages > len(known):
+            raise UsageError(
+                f"The cassette {self._path} cannot be replayed: `exchanges.{self._next}.request.keptMessages` is "
+                f"{stored.kept_messages}, and only {len(known)} messages came before. Correct it by hand. {RECORD_ANEW}"
+            )
+        return {
+            "model": stored.model,
+            "system": before["system"] if stored.system is None else around.recorded(stored.system),
+            "tools": before["tools"] if stored.tools is None else map_strings(stored.tools, around.recorded),
+            "messages": [*known[: stored.kept_messages], *map_strings(stored.messages, around.recorded)],
+        }
+
+
+def _events_of(growing: GrowingMessage, block: AssistantBlock) -> Iterator[AssistantMessageEvent]:
+    signature: str | None = None
+    redacted: bool | None = None
+    match block:
+        case TextContent():
+            opened, text = growing.open_text(), block.text
+        case ThinkingContent():
+            opened, text = growing.open_thinking(), block.thinking
+            signature, redacted = block.thinking_signature, block.redacted
+        case ToolCall():
+            opened = growing.open_tool_call(block.id, block.name)
+            text = json.dumps(block.arguments, ensure_ascii=False) if block.malformed is None else block.malformed
+    yield opened
+    for start in range(0, len(text), _DELTA_CHARACTERS):
+        yield growing.append(opened.content_index, text[start : start + _DELTA_CHARACTERS])
+    closed = growing.close(opened.content_index, signature=signature, redacted=redacted)
+    match growing.block(opened.content_index):
+        case TextContent() as made if isinstance(block, TextContent):
+            made.text_signature = block.text_signature
+        case ToolCall() as made if isinstance(block, ToolCall):
+            made.thought_signature = block.thought_signature
+        case _:
+            pass
+    yield closed
+
+
+def _summary(request: StoredRequest) -> str:
+    last = request.messages[-1] if request.messages else {}
+    line = textcut.one_line_fit(json.dumps(last.get("content", ""), ensure_ascii=False), 80)
+    return f"{last.get('role', 'no message')} {line}"
+
+
+def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> RecordingProvider | ReplayProvider:
+    """Make a provider that replays a cassette or records ``inner`` to it.
+
+    Args:
+        mode: ``replay``, ``record``, or ``auto``: replay what is there, record when nothing is.
+        path: The cassette.
+        inner: The provider to record.
+
+    Returns:
+        The provider to use in place of ``inner``.
+
+    Raises:
+        UsageError: The mode is another one.
+    """
+    cassette = open_cassette(mode, path)
+    return cassette if isinstance(cassette, ReplayProvider) else RecordingProvider(inner, cassette)
+
+
+def open_cassette(mode: str, path: Path | str) -> Recording | ReplayProvider:
+    """Open the cassette at ``path`` to record to it, or to replay it.
+
+    Args:
+        mode: See ``cassette_provider``.
+        path: The cassette.
+
+    Returns:
+        What records, or what replays.
+
+    Raises:
+        UsageError: The mode is unknown.
+    """
+    if mode not in get_args(Mode):
+        raise UsageError(f"Unknown cassette mode: {mode}. Choose one of {', '.join(get_args(Mode))}.")
+    replays = mode == "replay" or (mode == "auto" and Path(path).expanduser().exists())
+    return ReplayProvider(path) if replays else Recording(path)

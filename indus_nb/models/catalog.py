@@ -1,0 +1,345 @@
+"""What a model is, the built-in ones (data in ``models.json``), and how a name such as ``sonnet`` finds one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+from indus_nb.base.errors import ModelNotFoundError, UsageError
+from indus_nb.base.late_models import ConfigDict, Field
+from indus_nb.base.messages import Cost, ThinkingLevel, Usage
+from indus_nb.base.wire import JsonObject, WireModel, from_json, to_snake
+
+ThinkingStyle = Literal["none", "budget", "effort"]
+_ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
+_HOUR_SHARE = 2
+_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
+
+
+class Prices(WireModel):
+    """US dollars for a million tokens.
+
+    ``cache_write`` is the price of a cache entry that lives for five minutes.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+
+
+class LongPromptPrices(Prices):
+    """What every token of a request costs when its prompt is longer than ``over_tokens``."""
+
+    over_tokens: int
+
+
+class ModelCost(Prices):
+    """The prices of a model, and those of a long prompt where they differ.
+
+    A price of 0 is that of a model which is free; where prices are not ``known`` they are 0 too, and say nothing.
+    """
+
+    long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
+    known: bool = Field(default=True, exclude=True)
+    of_batch: bool = Field(default=False, exclude=True)
+    """Whether these are the prices of requests that are sent in batches."""
+
+    def usage(
+        self,
+        *,
+        input: int,  # noqa: A002 - as everywhere on the wire
+        output: int,
+        cache_read: int = 0,
+        cache_write: int = 0,
+        cache_write_hour: int = 0,
+    ) -> Usage:
+        """Return the usage of a request, with its price.
+
+        >>> ModelCost(input=2, output=10).usage(input=1000, output=100).cost.total
+        0.003
+
+        Args:
+            input: Tokens of the prompt that were neither read from the cache nor written to it.
+            output: Tokens of the answer.
+            cache_read: Tokens that were read from the cache.
+            cache_write: Tokens that were written to it.
+            cache_write_hour: Those of them that are kept there for an hour, at twice the price of ``input``.
+
+        Returns:
+            Tokens and cost; the cost in US dollars.
+        """
+        long = self.long_prompt
+        prices = long if long is not None and input + cache_read + cache_write > long.over_tokens else self
+        paid = Cost(
+            input=prices.input * input / 1e6,
+            output=prices.output * output / 1e6,
+            cache_read=prices.cache_read * cache_read / 1e6,
+            cache_write=(
+                prices.cache_write * (cache_write - cache_write_hour) + _HOUR_SHARE * prices.input * cache_write_hour
+            )
+            / 1e6,
+        )
+        return Usage(
+            input=input,
+            output=output,
+            cache_read=cache_read,
+            cache_write=cache_write,
+            total_tokens=input + output + cache_read + cache_write,
+            cost=paid.model_copy(
+                update={
+                    "total": paid.input + paid.output + paid.cache_read + paid.cache_write,
+                    "unknown": None if self.known else True,
+                }
+            ),
+        )
+
+
+def unknown_cost() -> ModelCost:
+    """Return the cost of a model whose prices are not known."""
+    return ModelCost(known=False)
+
+
+class Model(WireModel):
+    """A model and what must be known to use it.
+
+    ``reasoning`` is whether it can think; ``thinking_style`` how a request sets how much: by a budget of tokens or by
+    an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
+    thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
+    refuses thinking whose conversation has changed since, unless the request has it leave such blocks out.
+    ``thinking_level_map`` replaces what a level is called in requests, ``None`` where there is no such level. How the
+    provider is reached does not appear on the wire, and neither do ``headers``, which may hold keys.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    name: str
+    api: str
+    provider: str
+    base_url: str
+    reasoning: bool = False
+    thinking_style: ThinkingStyle = Field(default="none", exclude=True)
+    thinking_off: Literal["disabled", "between_tools", "adaptive"] = Field(default="disabled", exclude=True)
+    top_effort: Literal["high", "xhigh", "max"] = Field(default="high", exclude=True)
+    bound_thinking: bool = Field(default=False, exclude=True)
+    thinking_level_map: dict[ThinkingLevel, str | None] | None = None
+    input: list[Literal["text", "image"]] = Field(default_factory=lambda: ["text"])
+    context_window: int = 128_000
+    max_tokens: int = 16_384
+    cost: ModelCost = Field(default_factory=unknown_cost)
+    headers: dict[str, str] = Field(default_factory=dict[str, str], exclude=True, repr=False)
+    compat: JsonObject | None = Field(default=None, exclude=True)
+
+    @property
+    def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
+        """The levels that it has, from least to most."""
+        if not self.reasoning:
+            return ("off",)
+        mapped = self.thinking_level_map or {}
+        top: dict[ThinkingLevel, str | None] = {"xhigh": None} if self.top_effort == "high" else {}
+        return tuple(level for level in _LEVELS if {**top, **mapped}.get(level, level) is not None)
+
+    def nearest_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
+        """``level`` if it has it, else the next one above, else the next one below.
+
+        >>> find_model("claude-haiku-4-5").nearest_thinking_level("xhigh")
+        'high'
+        """
+        above: list[ThinkingLevel] = [
+            known for known in self.thinking_levels if _LEVELS.index(known) >= _LEVELS.index(level)
+        ]
+        return above[0] if above else self.thinking_levels[-1]
+
+
+@cache
+def builtin_models() -> tuple[Model, ...]:
+    """Return the models of the package's own list.
+
+    Each provider's recommended one is first, old ones are last.
+    """
+    data = Path(__file__).with_name("models.json").read_bytes()
+    providers = cast("dict[str, JsonObject]", from_json(data))
+    shared = ("api", "baseUrl", "compat")
+    facts: dict[str, JsonObject] = {}  # about models that others are like: the same ones, on another platform
+    models: list[Model] = []
+    for name, provider in providers.items():
+        for own in cast("list[dict[str, Any]]", provider["models"]):
+            model = {**facts.get(own.pop("like", ""), {}), **own}
+            facts.setdefault(model["id"], model)
+            models.append(_trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model}))
+    return tuple(models)
+
+
+def _trusted(fields: JsonObject) -> Model:
+    """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
+    cost: JsonObject | None = fields.get("cost")
+    prices = {_attribute(key): _price(key, value) for key, value in (cost or {}).items()}
+    known: JsonObject = {_attribute(key): value for key, value in fields.items()}
+    known["cost"] = ModelCost.model_construct(**prices, known=cost is not None)
+    return Model.model_construct(**known)
+
+
+def _price(key: str, value: Any) -> Any:
+    if key == "longPrompt":
+        prices = {_attribute(each): _price(each, price) for each, price in value.items()}
+        return LongPromptPrices.model_construct(**prices)
+    return value if key == "overTokens" else float(value)
+
+
+@cache
+def _attribute(key: str) -> str:
+    # Older versions of pydantic construct by these names alone, without a word about others.
+    return to_snake(key)
+
+
+def split_level(wanted: str) -> tuple[str, ThinkingLevel | None]:
+    """Split ``MODEL:LEVEL`` into the model's name and the thinking level, if there is one.
+
+    >>> split_level("sonnet:high"), split_level("llama:free")
+    (('sonnet', 'high'), ('llama:free', None))
+    """
+    name, _, level = wanted.rpartition(":")
+    return (name, level) if name and level in _LEVELS else (wanted, None)
+
+
+def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
+    """Find the provider's recommended model.
+
+    Args:
+        among: The models to look at; the built-in ones unless given.
+
+    Raises:
+        UsageError: The provider is unknown; the message names the known ones.
+    """
+    models = builtin_models() if among is None else among
+    if found := _of_provider(provider, models):
+        return found[0]
+    known = ", ".join(dict.fromkeys(model.provider for model in models))
+    raise UsageError(f"Unknown provider: {provider}. Known providers: {known}.")
+
+
+def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] | None = None) -> Model:
+    """Find a model by its id, ``provider/id``, or a part of an id or name such as ``haiku``.
+
+    An exact id wins, then an id that differs from
+    a listed one by its date only. Of several models with that part in their names it is one without a date, if there
+    is any; of these one whose id ends with the part, else the one listed first, which is the newest:
+
+    >>> find_model("anthropic/claude-opus-4-6").id, find_model("opus-4-6").id, find_model("Haiku 4.5").id
+    ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
+
+    Args:
+        among: The models to look at, the preferred ones first; the built-in ones unless given.
+
+    Raises:
+        ModelNotFoundError: There is none; the message suggests the ids that look most like it.
+    """
+    models = builtin_models() if among is None else among
+    asked = wanted.strip()
+    if provider is None and "/" in asked:
+        owner, name = (part.strip() for part in asked.split("/", 1))
+        # Some ids have a slash in them, so what precedes the first one may belong to the id.
+        found = _best(name, _of_provider(owner, models)) or _best(asked, models)
+        if found is None:
+            raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))
+        return found
+    candidates = models if provider is None else _of_provider(provider, models)
+    if (found := _best(asked, candidates)) is not None:
+        return found
+    if provider is None:
+        raise ModelNotFoundError(asked, _suggestions(asked, models))
+    name = own_id(asked, provider, models)
+    if (found := _best(name, candidates)) is not None:
+        return found
+    raise ModelNotFoundError(f"{provider}/{name}", _suggestions(name, candidates or models))
+
+
+def own_id(asked: str, provider: str, among: Sequence[Model]) -> str:
+    """Return an id as its provider knows it: without the provider in front, unless ids there begin so themselves.
+
+    >>> models = builtin_models()
+    >>> own_id("anthropic/mine", "anthropic", models), own_id("openrouter/openai/mine", "openrouter", models)
+    ('mine', 'openai/mine')
+    >>> own_id("openrouter/mine", "openrouter", models)
+    'openrouter/mine'
+
+    Args:
+        asked: The id, with or without the provider.
+    """
+    owner, _, rest = asked.partition("/")
+    own = _of_provider(provider, among)
+    is_usual = "/" not in rest and any(model.id.startswith(f"{owner}/") for model in own)
+    return rest if rest and _of_provider(owner, own) and not is_usual else asked
+
+
+def model_with_id(model_id: str, provider: str, among: Sequence[Model] | None = None) -> Model:
+    """Find the provider's model of exactly that id, the date aside.
+
+    Args:
+        among: The models to look at; the built-in ones unless given.
+
+    Raises:
+        ModelNotFoundError: The provider has no such model.
+    """
+    models = builtin_models() if among is None else among
+    candidates = [model for model in models if model.provider == provider]
+    if (model := _with_id(_folded(model_id), model_id, candidates)) is not None:
+        return model
+    raise ModelNotFoundError(f"{provider}/{model_id}", _suggestions(model_id, candidates or models))
+
+
+def _of_provider(name: str, models: Sequence[Model]) -> list[Model]:
+    folded = name.casefold()
+    own = [model for model in models if model.provider.casefold() == folded]
+    return own if own or folded not in _ALIASES else _of_provider(_ALIASES[folded], models)
+
+
+def _best(asked: str, candidates: Sequence[Model]) -> Model | None:
+    part = _folded(asked)
+    if not part:
+        return None
+    if (exact := _with_id(part, asked, candidates)) is not None:
+        return exact
+    matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
+    return min(matching, key=lambda model: _distance(model, part), default=None)
+
+
+def _with_id(part: str, asked: str, candidates: Sequence[Model]) -> Model | None:
+    for model in candidates:
+        if _folded(model.id) == part:
+            return model
+    for model in candidates:
+        if model.id == _undated(part):
+            return model.model_copy(update={"id": asked})  # a snapshot newer than this list
+        if _undated(model.id) == part:
+            return model
+    return None
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s._]+", "-", name.strip().casefold())
+
+
+def _undated(model_id: str) -> str:
+    return re.sub(r"-20\d{6}$", "", model_id)
+
+
+def _distance(model: Model, part: str) -> tuple[bool, bool]:
+    undated = _undated(model.id)
+    return undated != model.id, not _folded(undated).endswith(f"-{part}")
+
+
+def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
+    from difflib import get_close_matches
+
+    named: dict[str, str] = {}
+    for model in candidates:
+        if model.provider != "offline":
+            named.setdefault(model.id, f"{model.provider}/{model.id}")
+    return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]

@@ -1,0 +1,1 @@
+"""One streaming request: connections, TLS, server-sent events, and failures in words."""

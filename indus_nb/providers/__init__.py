@@ -1,6 +1,0 @@
-"""How models are reached: the ``Provider`` protocol, and the models and keys that are known."""
-
-from indus_nb.providers.catalog import Model
-from indus_nb.providers.protocol import Cassette, Context, Provider, StreamOptions, ToolSpec
-
-__all__ = ["Cassette", "Context", "Model", "Provider", "StreamOptions", "ToolSpec"]

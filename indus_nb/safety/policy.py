@@ -1,0 +1,72 @@
+"""What becomes of a tool call's effects: allowed unasked, asked about, or denied; by mode and setting.
+
+This is the one table of modes and defaults. Settings, options, front ends and docs are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias, get_args
+
+from indus_nb.safety.effects import Effect, EffectKind
+
+ApproveMode: TypeAlias = Literal["never", "effects", "writes", "always"]
+"""Which tool calls the user is asked about, least first.
+
+``never`` none; ``effects`` those with effects, but for what is the agent's own; ``writes`` all with effects; ``always``
+every one, before it is tried.
+"""
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+"""What becomes of an effect, laxest first."""
+
+MODES: tuple[ApproveMode, ...] = get_args(ApproveMode)
+DECISIONS: tuple[Decision, ...] = get_args(Decision)
+KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
+
+UNASKED: Mapping[ApproveMode, Sequence[EffectKind]] = {"effects": ("new_names", "draws_random")}
+"""The kinds of effects that a mode allows."""
+
+
+def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> Decision:
+    """Decide about a kind of effect.
+
+    Args:
+        chosen: The setting ``effects``, which counts more than the mode.
+
+    >>> decision("new_names", "effects", {}), decision("new_names", "writes", {}), decision("deletes", "effects", {})
+    ('allow', 'ask', 'ask')
+    """
+    return chosen.get(kind, "allow" if kind in UNASKED.get(mode, ()) else "ask")
+
+
+def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> str | None:
+    """Find out why a call with these effects must not run.
+
+    Args:
+        chosen: The setting ``effects``.
+
+    Returns:
+        Sentences for the model; ``None`` where no effect is denied.
+    """
+    found = [effect for effect in effects if decision(effect.kind, mode, chosen) == "deny"]
+    if not found:
+        return None
+    kinds = ", ".join(dict.fromkeys(f"`{effect.kind}`" for effect in found))
+    words = ", ".join(dict.fromkeys(effect.words for effect in found))
+    return (
+        f"Not allowed: this call {words}, and the user's setting `effects` denies {kinds}. "
+        "Do without it, or tell the user what you need it for."
+    )
+
+
+def stricter(wanted: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Choose those decisions that are stricter than the user's own.
+
+    Args:
+        own: What the user sets; where that is nothing, all but to allow is stricter.
+
+    >>> stricter({"deletes": "deny", "new_names": "allow", "unknown": "ask"}, {"unknown": "deny"})
+    {'deletes': 'deny'}
+    """
+    rank = DECISIONS.index
+    return {kind: to for kind, to in wanted.items() if rank(to) > rank(own.get(kind, "allow"))}

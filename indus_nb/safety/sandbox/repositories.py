@@ -1,0 +1,175 @@
+r"""Repositories that confined programs leave: what git would run in them, found afterwards, and put aside or back.
+
+What this module promises: git outside, be it a plain ``git status`` that enters a submodule by itself, runs nothing of
+a repository below the writable places that was not there before. It looks at every ``.git`` there and at the
+repositories of submodules, and not at the index: a path becomes a submodule by a later ``git add`` or ``git checkout``.
+
+A configuration is harmless if every line of it is of a form that is listed here, so what is not known is put aside.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from indus_nb.safety.sandbox.policy import Policy, SandboxError, git_directories, submodules
+from indus_nb.safety.sandbox.restoring import State, put_back, states
+
+_ALL = 100_000
+_MAX_POINTER = 1 << 14
+_SETTLED_SECONDS = 2.0
+"""A directory that changed later than so long ago may change again without another time of change."""
+_CONFIGURATIONS = ("config", "config.worktree")
+_SAMPLE = ".sample"
+_OWNER_LISTS = stat.S_IRUSR | stat.S_IXUSR
+_HARMLESS = re.compile(
+    r"""\s*(?:[#;].*
+    |\[(?:core|user|init|pull|push|fetch|merge|index|gc|extensions|lfs)\]
+    |\[(?:remote|branch|submodule)[ ]"[^"\\]*"\]
+    |(?:repositoryformatversion|filemode|bare|logallrefupdates|symlinks|ignorecase|precomposeunicode|worktree|autocrlf|eol
+       |quotepath|sparsecheckout|sparsecheckoutcone|longpaths|objectformat|refstorage|compatobjectformat
+       |url|pushurl|fetch|push|tagopt|prune|mirror|skipfetchall|remote|pushremote|merge|rebase|active|branch|ignore
+       |name|email|signingkey|defaultbranch|ff|default|autosetupremote|conflictstyle|auto|version)
+     [ \t]*(?:=[^"\\]*)?
+    )?[ \t\r]*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Lines of a configuration that name no program, no file with more of it and nothing that continues."""
+
+
+class Repositories:
+    """Looks at the repositories below the writable places of a policy, again and again.
+
+    Args:
+        private: The directory for temporary files, which can be written to besides.
+    """
+
+    def __init__(self, policy: Policy, private: Path) -> None:
+        self._policy = policy
+        self._private = private
+        self._listed: dict[str, tuple[tuple[int, ...], tuple[list[str], list[str]]]] = {}
+
+    def look(self, *, opens: bool = False) -> dict[Path, dict[Path, State]]:
+        """Return what git reads to find programs, by the file or directory that holds it.
+
+        Args:
+            opens: Whether own directories that can be entered and not listed are made readable, to be looked into.
+        """
+        found: dict[Path, dict[Path, State]] = {}
+        for directory in self._directories(opens=opens):
+            for path in _parts(directory):
+                found[path] = _states(path)
+        return found
+
+    def set_right(self, before: dict[Path, dict[Path, State]]) -> list[str]:
+        """Put aside what is new and runs programs, put back what stood in its place, and say so in sentences.
+
+        Args:
+            before: What ``look`` returned before the program.
+        """
+        said: list[str] = []
+        for path, now in self.look(opens=True).items():
+            was = before.get(path, {})
+            if now != was and not _is_harmless(path, now):
+                try:
+                    result = f"was put aside. {put_back(path, was)}"
+                except OSError as error:
+                    result = f"could not be put aside ({error}). Use git in {path.parent} after that is removed."
+                said.append(f"{path} could make git outside of the sandbox run programs, and {result}")
+        return said
+
+    def _directories(self, *, opens: bool) -> Iterator[Path]:
+        """The directories of git that the writable places lead to, if a program may have written to them."""
+        roots = self._policy.writable_roots
+        known = tuple(git_directories(self._policy))
+        named = [_directory_of(place) for root in roots for place in self._places(str(root), opens=opens)]
+        for directory in (*filter(None, named), *known):
+            for each in (directory, *submodules(directory, _ALL)):
+                real = Path(os.path.realpath(each))
+                for one in (real, _common(real)):
+                    if any(one.is_relative_to(place) for place in (*roots, self._private, *known)):
+                        yield one
+
+    def _places(self, root: str, *, opens: bool) -> Iterator[str]:
+        """The paths named ``.git`` at and below a directory."""
+        waiting = [root]
+        while waiting:
+            directory = waiting.pop()
+            try:
+                state = os.lstat(directory)
+                changed = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+                if opens and state.st_uid == os.geteuid() and state.st_mode & _OWNER_LISTS != _OWNER_LISTS:
+                    os.chmod(directory, stat.S_IMODE(state.st_mode) | _OWNER_LISTS)  # noqa: PTH101 - of text
+                known = self._listed.get(directory)
+                listing = known[1] if known is not None and known[0] == changed else _listing(directory)
+            except OSError:
+                continue
+            if time.time() - state.st_ctime > _SETTLED_SECONDS:
+                self._listed[directory] = changed, listing
+            yield from listing[0]
+            waiting += listing[1]
+
+
+def _listing(directory: str) -> tuple[list[str], list[str]]:
+    """What is named ``.git`` in a directory, and the other directories in it."""
+    places: list[str] = []
+    directories: list[str] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.lower() == ".git":
+                places.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                directories.append(entry.path)
+    return places, directories
+
+
+def _directory_of(place: str) -> Path | None:
+    """The directory of git that a ``.git`` is or names."""
+    if os.path.isdir(place):  # noqa: PTH112 - of text
+        return Path(place)
+    named = _first_line(Path(place))
+    return Path(place).parent / named.removeprefix("gitdir: ") if named.startswith("gitdir: ") else None
+
+
+def _common(directory: Path) -> Path:
+    """Where the configuration of a directory of git is: a working tree of its own has that of another one."""
+    return Path(os.path.realpath(directory / _first_line(directory / "commondir")))
+
+
+def _first_line(path: Path) -> str:
+    """The text of a small file without the end of its line; nothing if there is none."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return ""
+        with path.open("rb") as file:
+            return os.fsdecode(file.read(_MAX_POINTER).rstrip(b"\r\n").partition(b"\0")[0])
+    except OSError:
+        return ""
+
+
+def _parts(directory: Path) -> Iterator[Path]:
+    """The files and directories in which a directory of git names programs, or holds them."""
+    yield from (directory / name for name in (*_CONFIGURATIONS, "hooks"))
+
+
+def _states(path: Path) -> dict[Path, State]:
+    try:
+        return dict(states(path))
+    except (OSError, SandboxError):
+        return {path: (0, b"it cannot be looked at")}
+
+
+def _is_harmless(path: Path, now: dict[Path, State]) -> bool:
+    if path.name == "hooks":
+        return all(
+            (each == path and stat.S_ISDIR(mode)) or each.name.endswith(_SAMPLE) for each, (mode, _) in now.items()
+        )
+    return all(stat.S_ISREG(mode) and _names_nothing(content) for mode, content in now.values())
+
+
+def _names_nothing(content: bytes) -> bool:
+    return all(_HARMLESS.fullmatch(line) for line in content.decode(errors="replace").split("\n"))

@@ -1,0 +1,410 @@
+"""Run programs confined: the one way from a policy to the arguments that hold it.
+
+What this module promises: where a policy cannot be held, nothing is run; a program's changes of what is protected are
+set right when it has ended, and said. A session has programs confined, and what they left set right, in a thread: both
+look at the whole tree of directories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from indus_nb.safety.key_variables import child_environment
+from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
+from indus_nb.safety.sandbox.policy import Guarded, Policy, SandboxError, guarded
+from indus_nb.safety.sandbox.probe import Machine, machine
+from indus_nb.safety.sandbox.proxy import Proxy, Service, is_of_this_machine
+from indus_nb.safety.sandbox.repositories import Repositories
+from indus_nb.safety.sandbox.restoring import Watched
+from indus_nb.safety.sandbox.temporary import Temporary
+
+_PORT = 3128
+"""Where the proxy is, in a network namespace that has nothing else."""
+_LOCAL_ADDRESSES = "localhost,127.0.0.1,::1"
+SERVICE_VARIABLES = (
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
+    *(
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "CONTAINER_HOST",
+        "TMUX",
+        "STY",
+        "JPY_API_TOKEN",
+        "JUPYTER_TOKEN",
+    ),
+    *("VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "GIT_ASKPASS", "SSH_ASKPASS", "EMACS_SERVER_FILE"),
+)
+"""Variables that lead to services of the user's."""
+_CACHES = {
+    "UV_CACHE_DIR": "uv",
+    "PIP_CACHE_DIR": "pip",
+    "npm_config_cache": "npm",
+    "GOCACHE": "go",
+    "MPLCONFIGDIR": "matplotlib",
+}
+"""Programs that fail, or give bad advice, when their cache cannot be written, by the variable that places it."""
+_REFUSALS = re.compile(
+    r"read-only file system|permission denied|operation not permitted|network is unreachable|errno 1[^0-9]|erofs|eacces"
+    r"|could not resolve|name resolution|name or service not known|403 refused by the sandbox"
+    r"|no such device or address",
+    re.IGNORECASE,
+)
+_HINT_READS_CHARACTERS = 20_000
+_INET, _INET6, _UNIX, _NETLINK = 2, 10, 1, 16
+
+
+@dataclass(slots=True)
+class Confined:
+    """A program's arguments, confined, and the descriptors that it inherits.
+
+    Start it while the context is entered or before ``close``, which sets right what it must not have changed and fills
+    ``said`` with sentences about that.
+    """
+
+    arguments: list[str]
+    pass_fds: tuple[int, ...] = ()
+    said: list[str] = field(default_factory=list[str])
+    _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while something is set right: that of the sandbox, so that two programs do not put the same aside."""
+    _service: Service | None = None
+
+    def release(self) -> None:
+        """Close the descriptors, which the program has by now."""
+        for descriptor in self.pass_fds:
+            os.close(descriptor)
+        self.pass_fds = ()
+
+    def close(self) -> None:
+        """Call it when the program has ended."""
+        self.release()
+        if self._service is not None:
+            self._service.close()
+            self._service = None
+        set_right, self._set_right = self._set_right, []
+        with self._lock:
+            for each in set_right:
+                self.said += each()
+
+    async def closed(self) -> None:
+        """Do what ``close`` does, in a thread; that goes on if this is cancelled."""
+        await asyncio.shield(asyncio.to_thread(self.close))
+
+    def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
+        """Add what sets more right in the end."""
+        self._set_right.append(set_right)
+        self._lock = lock
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def looks_refused(output: str) -> bool:
+    """Return whether the output of a failed command looks as if something was refused to it."""
+    return _REFUSALS.search(output[-_HINT_READS_CHARACTERS:]) is not None
+
+
+class Sandbox:
+    """Confines the programs of a session that works in one directory.
+
+    Args:
+        policy: What they may do.
+        here: What can be had on this machine; by default that is tried.
+        asks: Whether commands in it are asked about like others.
+        before_change: Called before a program, or a tool of this process, may change something.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        here: Machine | None = None,
+        *,
+        asks: bool = False,
+        before_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.policy = policy
+        self._before_change = before_change
+        self._asks = asks
+        self._here = here
+        self._private: Path | None = None
+        self._proxy: Proxy | None = None
+        self._repositories: Repositories | None = None
+        self._lock = threading.Lock()
+        # Kept from the start: a confined program may come to change the file.
+        self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
+
+    @property
+    def mode(self) -> str:
+        """The name of what is held: ``workspace`` or ``read-only``."""
+        return self.policy.mode
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether a command in it needs no question: it changes the workspace alone, and cannot tell anybody freely."""
+        return self.policy.network is not True and not self._asks
+
+    def describe(self) -> str:
+        """Say in one sentence what is allowed, for a model or a user."""
+        roots = ", ".join(map(str, self.policy.writable_roots))
+        writes = f"writes only below {roots} and in $TMPDIR" if roots else "writes only in $TMPDIR"
+        network = self.policy.network
+        if isinstance(network, tuple):
+            reach = f"network through a proxy to {', '.join(network) or 'nobody'}"
+        else:
+            reach = "the network" if network else "no network"
+        return f"The sandbox ({self.mode}) allows {writes}; {reach}; no files with keys."
+
+    def hint(self, output: str) -> str | None:
+        """What to tell of a failed command whose output looks as if the sandbox made it fail."""
+        return f"[{self.describe()} The failure may come from that.]" if looks_refused(output) else None
+
+    def confine(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
+        """Make the arguments of a confined program of a program's.
+
+        Args:
+            arguments: The program, found by ``PATH`` if it is a plain name, and its arguments.
+            unset: Names of variables that it does not get, besides those that lead to services; by default those of
+                this process that hold keys of models' providers.
+
+        Returns:
+            What to run in its place. To be closed when that has ended.
+
+        Raises:
+            SandboxError: It cannot be confined here.
+            OSError: No temporary directory or descriptor can be had.
+        """
+        with self._lock:
+            return self._confine(arguments, unset)
+
+    async def confined(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
+        """Do what ``confine`` does, in a thread.
+
+        Returns:
+            What to run. If this is cancelled, it is closed.
+        """
+        making = asyncio.ensure_future(asyncio.to_thread(self.confine, arguments, unset=unset))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_close_unused)
+            raise
+
+    def _confine(self, arguments: Sequence[str], unset: Sequence[str] | None) -> Confined:
+        here = self._here or machine()
+        backend = here.backend
+        if backend is None:
+            raise SandboxError(f"A sandbox was asked for (--sandbox {self.mode}) and is not available: {here.problem}.")
+        try:
+            special = guarded(self.policy)
+        except OSError as error:
+            raise SandboxError(f"What a sandbox must protect cannot be looked at: {error}.") from error
+        if self.policy.writable_roots:
+            self._before_change()
+        private = self._temporary()
+        unset = [*SERVICE_VARIABLES, *(_keys() if unset is None else unset)]
+        self._repositories = self._repositories or Repositories(self.policy, private)
+        set_right = partial(self._repositories.set_right, self._repositories.look())
+        if backend == "bwrap":
+            confined = self._by_bwrap(arguments, here, special, private, unset)
+        elif backend == "landlock":
+            confined = self._by_landlock(arguments, special, private, unset)
+        else:
+            profile = seatbelt.arguments(self.policy, special, private)
+            confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, private_variables(private)), *arguments])
+        return confined.then(set_right, self._lock)
+
+    def check_change(self, path: Path) -> None:
+        """Refuse a change of a file that no confined program could make.
+
+        For the tools that change files within this process.
+
+        Args:
+            path: The file, resolved; it need not be there.
+
+        Raises:
+            SandboxError: It must stay as it is; the sentence says why.
+        """
+        if self.mode == "read-only":
+            raise SandboxError(f"{path} was not changed: {self.describe()}")
+        real = Path(os.path.realpath(path))
+        special = guarded(self.policy)
+        roots = (*self.policy.writable_roots, self._temporary())
+        if not any(real.is_relative_to(root) for root in roots):
+            raise SandboxError(f"{path} was not changed: {self.describe()}")
+        protected = (*special.read_only, *special.absent, *self.policy.hidden)
+        if any(real.is_relative_to(each) for each in protected) or {".git", ".indusagi"} & set(_below(real, roots)):
+            raise SandboxError(f"{path} was not changed: the sandbox protects it, for what it holds may run outside.")
+        self._before_change()
+
+    def check_read(self, path: Path) -> None:
+        """Refuse to read a file that is hidden.
+
+        For the tools that read within this process.
+        """
+        real = Path(os.path.realpath(path))
+        if any(real.is_relative_to(each) for each in self.policy.hidden) or _is_of_a_process(real):
+            raise SandboxError(f"{path} was not read: {self.describe()}")
+
+    def check_search(self, path: Path) -> None:
+        """Refuse to search in a directory that holds what is hidden.
+
+        Args:
+            path: The directory or file, resolved.
+
+        Raises:
+            SandboxError: It is hidden, or a directory above something hidden.
+        """
+        self.check_read(path)
+        real = Path(os.path.realpath(path))
+        inside = next((each for each in self.policy.hidden if each.is_relative_to(real) and each.exists()), None)
+        if inside is not None or Path("/proc").is_relative_to(real):
+            raise SandboxError(f"{path} was not searched, for it holds {inside or '/proc'}: {self.describe()}")
+
+    def close(self) -> None:
+        """Remove the temporary directory, and end the proxy."""
+        if self._private is not None:
+            self._remove()
+            self._private = None
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
+
+    def _temporary(self) -> Path:
+        if self._private is None:
+            temporary = Temporary()
+            self._private = temporary.path
+            self._remove = weakref.finalize(self, temporary.remove)
+        return self._private
+
+    def _by_bwrap(
+        self, arguments: Sequence[str], here: Machine, special: Guarded, private: Path, unset: list[str]
+    ) -> Confined:
+        if here.bwrap is None:
+            raise SandboxError(f"bwrap cannot be used: {here.bwrap_problem}.")
+        policy = self.policy
+        changed = private_variables(Path("/tmp"))  # noqa: S108 - its own
+        families = [_INET, _INET6, _NETLINK] + ([_UNIX] if policy.unix_sockets else [])
+        descriptors = [_readable(launcher.system_call_filter(families))]
+        inner = list(arguments)
+        service: Service | None = None
+        try:
+            if not isinstance(policy.network, bool):
+                proxy = self._proxied(policy.network)
+                changed |= _proxy_variables(policy.network)
+                ours, theirs = socket.socketpair()
+                service = proxy.serve(ours)
+                descriptors.append(theirs.detach())
+                spec = json.dumps({"listen": [descriptors[1], _PORT]})
+                inner = [*self._launch(spec), *inner]
+            options = bwrap.namespaces(
+                user=here.bwrap.user_namespace,
+                disable_nested=here.bwrap.disables_nested,
+                network=policy.network is True,
+            )
+            options += bwrap.mounts(policy, special, private)
+            options += bwrap.variables(unset, changed)
+            options += ["--seccomp", str(descriptors[0]), "--"]
+            watched = Watched(special.absent)
+        except BaseException:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if service is not None:
+                service.close()
+            raise
+        return Confined(
+            [here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service
+        )
+
+    def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path, unset: list[str]) -> Confined:
+        rules = landlock.rules(self.policy, special, private)
+        families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
+        spec = {"rules": rules, "families": families, "network": self.policy.network is True}
+        spec |= {"unset": unset, "set": private_variables(private)}
+        watched = Watched(special.absent, special.read_only, special.pinned)
+        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
+
+    def _launch(self, spec: str) -> list[str]:
+        python = plain_interpreter()
+        inside = [root for root in self.policy.writable_roots if Path(os.path.realpath(python)).is_relative_to(root)]
+        if inside:
+            raise SandboxError(f"The interpreter {python} lies in {inside[0]}, which is writable in the sandbox.")
+        return [python, "-I", "-S", "-c", self._launcher, spec]
+
+    def _proxied(self, entries: Sequence[str]) -> Proxy:
+        if self._proxy is None:
+            try:
+                self._proxy = Proxy(entries)
+            except ValueError as error:
+                raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
+        return self._proxy
+
+
+def plain_interpreter() -> str:
+    """Return the path of this interpreter without the environment that it may be in."""
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def private_variables(place: Path) -> dict[str, str]:
+    """Return the variables that lead programs to a directory of their own."""
+    changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
+    return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
+
+
+def _close_unused(making: asyncio.Future[Confined]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.get_loop().run_in_executor(None, making.result().close)
+
+
+def _keys() -> list[str]:
+    kept = child_environment()
+    return [name for name in os.environ if name not in kept]
+
+
+def _is_of_a_process(path: Path) -> bool:
+    return path.is_relative_to("/proc") and len(path.parts) > 3 and (path.parts[2].isdecimal() or "task" in path.parts)
+
+
+def _readable(data: bytes) -> int:
+    """A descriptor to read that from."""
+    descriptor = os.memfd_create("filter")
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _proxy_variables(entries: Sequence[str]) -> dict[str, str]:
+    url = f"http://127.0.0.1:{_PORT}"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    found = {spelling: url for name in names for spelling in (name, name.lower())}
+    direct = "" if any(map(is_of_this_machine, entries)) else _LOCAL_ADDRESSES
+    return found | {"NO_PROXY": direct, "no_proxy": direct}
+
+
+def _as_words(unset: Sequence[str], changed: Mapping[str, str]) -> list[str]:
+    removed = [word for name in unset for word in ("-u", name)]
+    return [*removed, *(f"{name}={value}" for name, value in changed.items())]
+
+
+def _below(path: Path, roots: Sequence[Path]) -> tuple[str, ...]:
+    """The parts of a path below the root that it lies in."""
+    return next((path.relative_to(root).parts for root in roots if path.is_relative_to(root)), ())

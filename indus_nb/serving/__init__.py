@@ -1,4 +1,0 @@
-"""Tools of a session for other agents, over the Model Context Protocol.
-
-Every call goes through the session (``indus_nb.session.outside``), as the model's calls do.
-"""

@@ -1,0 +1,1 @@
+"""Processes that calls start, and their end, down to the last of them."""
