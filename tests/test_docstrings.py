@@ -22,7 +22,7 @@ from indus_nb.extend.extensions.definitions import agent
 
 PACKAGE = Path(indus_nb.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
-DRAWINGS = {"errors.py", "events.py", "notebook/kernel/main_thread.py"}
+DRAWINGS = {"base/errors.py", "base/events.py", "kernel/run/main_thread.py"}
 """Modules whose docstrings hold a drawing in a block behind ``::``."""
 
 
@@ -67,7 +67,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_examples_are_found() -> None:
-    expected = {"cassettes/__init__.py", "console/client.py", "extensions/definitions.py", "session/session.py"}
+    expected = {
+        *("models/cassettes/__init__.py", "front/console/client.py"),
+        *("extend/extensions/definitions.py", "core/session/session.py"),
+    }
     assert {name.partition(":")[0] for name in EXAMPLES} >= expected
     assert len(FENCES) >= 4
 

@@ -16,8 +16,9 @@ from indus_nb.base.messages import Cost, Message, TextContent, ToolCall, Usage
 from indus_nb.base.wire import to_camel, to_snake
 
 NAMES = [
-    *("console.commands", "console.host_tools", "events", "loop.retry", "messages", "providers.catalog"),
-    *("providers.models_file", "resources.settings", "session.conversation", "session.dialogs", "tools.read"),
+    *("front.console.commands", "front.console.host_tools", "base.events", "core.loop.retry", "base.messages"),
+    *("models.catalog", "models.models_file", "core.resources.settings", "core.session.conversation"),
+    *("core.session.dialogs", "tools.files.read"),
 ]
 MODULES = {import_module(f"indus_nb.{name}").__name__ for name in NAMES}
 CLASSES = [cls for cls in light_models.DECLARED if cls.__module__ in MODULES]

@@ -60,12 +60,12 @@ def fields(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str]]:
 
 @pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
 def test_every_setting_is_read(model: type[BaseModel], name: str) -> None:
-    assert name in attributes_read("resources/settings.py"), f"{model.__name__}.{name} changes nothing"
+    assert name in attributes_read("core/resources/settings.py"), f"{model.__name__}.{name} changes nothing"
 
 
 @pytest.mark.parametrize("name", [name for name in vars(SessionHooks) if not name.startswith("_")])
 def test_every_hook_is_called_by_the_session(name: str) -> None:
-    assert name in attributes_read("session/hooks.py", "extensions/host.py")
+    assert name in attributes_read("core/session/hooks.py", "extend/extensions/host.py")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_every_option_of_the_command_line_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("field", sorted({option.field for option in OPTIONS}))
 def test_every_option_of_the_magic_is_read(field: str) -> None:
-    assert field in attributes_read("notebook/magic/options.py")
+    assert field in attributes_read("front/notebook/magic/options.py")
 
 
 @pytest.mark.parametrize("name", sorted(subcommand.name for subcommand in SUBCOMMANDS))

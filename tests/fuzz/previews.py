@@ -57,7 +57,7 @@ shared_log = open("log.txt", "a")
 
 DRIVER = """
 import asyncio as _asyncio, pathlib as _pathlib, re as _re, time as _time
-from indus_nb.kernel.run import trial as _trial, trying as _trying
+from indus_nb.kernel.trials import trial as _trial, trying as _trying
 from indus_nb.kernel.run.agent_thread import AgentThread as _AgentThread, Inbox as _Inbox
 from indus_nb.kernel.run.execution import Execution as _Execution
 from indus_nb.kernel.run.watch import Watch as _Watch

@@ -13,7 +13,7 @@ import threading
 for thread in threading.enumerate():
     if "preload" in thread.name:
         thread.join()
-from indus_nb import late_models
+from indus_nb.base import late_models
 
 class Watched(dict):
     def pop(self, cls, *default):
