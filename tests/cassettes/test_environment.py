@@ -85,14 +85,3 @@ def test_a_process_without_a_cassette_imports_nothing_that_records_or_replays(tm
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["indus_nb.models.cassettes.environment"]
-
-
-def test_the_old_name_of_the_module_gives_its_public_names():
-    program = (
-        "import warnings; warnings.simplefilter('ignore')\n"
-        "from indus_nb.models.replay import (RULES, Mode, Recording, RecordingProvider, ReplayProvider, Rule,\n"
-        "    cassette_provider, is_replaying, provider_from_environment)\n"
-        "import indus_nb.models.replay, indus_nb.models.cassettes\n"
-        "assert indus_nb.models.replay.RULES is indus_nb.models.cassettes.RULES\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
