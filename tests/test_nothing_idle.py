@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 from pydantic import BaseModel
 
 import indus_nb
+from indus_nb.base.wire import to_camel
 from indus_nb.core.resources.settings import Settings
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.front.console import arguments, cli
 from indus_nb.front.notebook.magic.options import OPTIONS, SUBCOMMANDS
 
 PACKAGE = Path(indus_nb.__file__).parent
+ROOT = Path(__file__).parents[1]
 ACCEPTED_ONLY = {"no_themes", "theme", "offline", "verbose"}
 """Options that hosts of other programs give; they are documented to do nothing."""
 TAKEN_BY_ARGPARSE = {"help", "version"}
@@ -61,6 +64,14 @@ def fields(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str]]:
 @pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
 def test_every_setting_is_read(model: type[BaseModel], name: str) -> None:
     assert name in attributes_read("core/resources/settings.py"), f"{model.__name__}.{name} changes nothing"
+
+
+@pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
+def test_every_setting_stands_in_the_documentation(model: type[BaseModel], name: str) -> None:
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+    assert re.search(rf"""[`"]([a-zA-Z.]+\.)?{to_camel(name)}[`"]""", pages), (
+        f"{model.__name__}.{name} is not documented"
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in vars(SessionHooks) if not name.startswith("_")])
