@@ -1,1 +1,1 @@
-"""The language that all rooms speak: messages, events, text, files, errors. It imports nothing above it."""
+"""The shared vocabulary of all packages: messages, events, text, files, errors. It imports nothing above it."""

@@ -75,7 +75,7 @@ class RunFailedError(IndusError):
 
 
 class AnswerAttempt:
-    """What a model gave as a typed answer, and why it is not valid.
+    """An answer that a model gave for a type, and why it is not valid.
 
     Attributes:
         given: The value as the model gave it, without secrets; ``None`` where it gave none.

@@ -121,7 +121,7 @@ class MessageUpdate(Event, hidden=("growing",)):
 
     @property
     def message(self) -> AssistantMessage:
-        """The answer so far, copied when asked for."""
+        """Return the answer so far, copied at each access."""
         growing: GrowingMessage = self.growing
         return growing.snapshot()
 

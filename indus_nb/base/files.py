@@ -2,7 +2,7 @@
 
 What ``write_atomically`` promises:
 
-- Whoever reads the file sees all of the old content or all of the new, and a write that fails leaves the old.
+- A reader of the file sees all of the old content or all of the new, and a write that fails leaves the old.
 - The file keeps its mode, its owner and its extended attributes; a symbolic link stays one, and its target is replaced.
 - A file that may not be written to is not replaced either, even where its directory would allow it.
 - No temporary file is left behind, unless the process is killed: a caller that knows its name can remove it then.
@@ -29,13 +29,13 @@ from indus_nb.base.textcut import head_bytes
 
 _MAX_HEAD_BYTES = 4096
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
-"""What file systems without hard links answer."""
+"""Errors of file systems without hard links."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_NAME_BYTES = 200  # of the 255 that file systems allow; the rest is the temporary name's own part
 _PIPE_SECONDS = 10.0
-"""How long a pipe or device may take nothing of what is written to it."""
+"""Longest stall of a write to a pipe or device, in seconds."""
 _DISK_FAILURES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What writing into a file would fail with as well. Every other number may come from replacing alone: read-only and
+"""Errors that writing into a file would meet as well. Every other number may come from replacing alone: read-only and
 sticky directories, files that are mounted by themselves, file systems that know no renaming, modes or owners."""
 
 
@@ -115,7 +115,7 @@ def write_atomically(  # noqa: PLR0913 - ways to write, each of few callers
 
 
 def _state(path: Path, at: int | None) -> os.stat_result | None:
-    """What is there, ``None`` if nothing is; raises ``OSError`` for a directory, and what may not be written to."""
+    """Return a path's stat, ``None`` if nothing is there; raise ``OSError`` for a directory or a read-only file."""
     try:
         state = os.stat(path, dir_fd=at, follow_symlinks=at is None)
     except FileNotFoundError:
@@ -308,9 +308,9 @@ def write_export(path: Path, data: bytes, is_ours: Callable[[bytes], bool]) -> N
 
 
 def keep_private(path: Path) -> bool:
-    """Take from a directory or file of ours what its group and others may do with it; says if others could write there.
+    """Take group's and others' rights from a path of ours; return whether others could write there.
 
-    What is a link, or somebody else's, is left as it is, and so is a directory that holds the user's home.
+    A link, another user's path, and a directory that holds the user's home are left unchanged.
     """
     with suppress(OSError):
         found = path.lstat()
@@ -330,7 +330,7 @@ def keep_private(path: Path) -> bool:
 
 
 def make_private_directory(path: Path) -> None:
-    """Make a directory and its missing parents, accessible to the owner only; an existing one is left unchanged.
+    """Make a directory and its missing parents for the owner only; leave an existing one unchanged.
 
     Raises:
         OSError: It could not be made.
@@ -343,21 +343,21 @@ def make_private_directory(path: Path) -> None:
 
 
 def others_can_write(state: os.stat_result) -> bool:
-    """Whether a file or directory is another user's, or another user than this one and root may write to it."""
+    """Return whether a path is another user's, or writable for users other than this one and root."""
     if state.st_uid not in (os.geteuid(), 0) or state.st_mode & stat.S_IWOTH:
         return True
     return bool(state.st_mode & stat.S_IWGRP) and not _is_private_group(state.st_gid)
 
 
 def is_link_of_others(path: Path) -> bool:
-    """Whether a symbolic link is there that another user made, who so chose which file is meant."""
+    """Return whether a path is a symbolic link of another user, who so chooses which file is meant."""
     found = path.lstat()
     return stat.S_ISLNK(found.st_mode) and found.st_uid not in (os.geteuid(), 0)
 
 
 @lru_cache
 def _is_private_group(group: int) -> bool:
-    """Whether a group is the user's alone, as many systems give each user one, with a umask to match."""
+    """Return whether a group is the user's alone, as on systems with a group per user and a umask to match."""
     import grp
     import pwd
 
@@ -369,7 +369,7 @@ def _is_private_group(group: int) -> bool:
 
 
 def current_directory() -> Path:
-    """The working directory; raises ``UsageError`` when it was removed."""
+    """Return the working directory; raise ``UsageError`` when it was removed."""
     try:
         return Path.cwd()
     except OSError as error:
@@ -380,7 +380,7 @@ def current_directory() -> Path:
 
 
 def expand_user(path: Path | str) -> Path:
-    """``path`` with ``~`` replaced by the home directory; raises ``UsageError`` where there is none."""
+    """Replace ``~`` in ``path`` by the home directory; raise ``UsageError`` where there is none."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
@@ -391,7 +391,7 @@ def expand_user(path: Path | str) -> Path:
 
 
 def without_home(text: str) -> str:
-    """``text`` with the path of the home directory in it written as ``~``, for what is saved where others read it.
+    """Replace the home directory's path in ``text`` by ``~``, for what is saved where others read it.
 
     Directories of sessions are named after a path: in those names it is written as ``*``, as a shell reads it, and as
     one ``?`` for each letter in that of the home itself, which is all of the name.

@@ -1,4 +1,4 @@
-"""How much memory programs may still take: of the machine, and of the control groups that a container or a hub sets."""
+"""Memory that programs may still take: of the machine, and of the control groups that a container or a hub sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_
 def free_memory(root: Path = Path("/")) -> int:
     """Return how many bytes programs may still take; 0 where the system does not say.
 
-    What a group holds of files that nobody used lately counts as free, for the system gives it up.
+    A group's inactive file cache counts as free, for the system gives it up.
 
     Args:
         root: Where ``proc`` and ``sys`` are.

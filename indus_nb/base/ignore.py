@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 MAX_LINE = 4096
-"""Characters. Longer lines of ignore files are passed over: no path is as long."""
+"""Longest pattern, in characters. Longer lines of ignore files are skipped: no path is as long."""
 
 _POSIX_CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -36,7 +36,7 @@ _Token = str | tuple[str] | None
 
 
 def fits(tests: Sequence[NameTest | None], names: Sequence[str]) -> bool:
-    """Whether the names of a path pass tests, one each.
+    """Return whether the names of a path pass tests, one each.
 
     Args:
         tests: A test for each name; ``None`` stands for any number of names.
@@ -78,7 +78,7 @@ class PathGlob:
     """
 
     def __init__(self, glob: str, *, ignore_case: bool = False) -> None:
-        """Understand ``glob``.
+        """Parse ``glob``.
 
         Raises:
             ValueError: A bracket is not closed, or nothing follows a backslash.
@@ -90,12 +90,12 @@ class PathGlob:
             self._tests.append(_anything)
 
     def fits(self, names: Sequence[str]) -> bool:
-        """Whether the path of these names is meant."""
+        """Return whether the path of these names matches."""
         return fits(self._tests, names)
 
 
 class IgnoreFile:
-    """The lines of an ignore file; broken ones are passed over.
+    """Patterns of an ignore file; broken ones are skipped.
 
     >>> ignored = IgnoreFile(["*.log", "!kept.log", "/build/"])
     >>> [ignored.hides(path) for path in ("src/a.log", "src/kept.log", "build/", "src/build/")]
@@ -111,11 +111,11 @@ class IgnoreFile:
 
     @property
     def size(self) -> int:
-        """The characters of all patterns, and a little for each of them: what one look costs at most."""
+        """Return the characters of all patterns, plus a little for each: an upper bound for the cost of a match."""
         return sum(line.size for line in self._lines)
 
     def hides(self, path: str) -> bool | None:
-        """Whether ``path`` is ignored; ``None`` when no line matches.
+        """Return whether ``path`` is ignored, ``None`` when no line matches.
 
         Args:
             path: Relative to the file's directory, with a slash at the end for a directory.
@@ -128,7 +128,7 @@ class IgnoreFile:
         return None
 
     def hides_within(self, path: str) -> bool:
-        """Whether the directory ``path`` or one on the way to it is ignored."""
+        """Return whether the directory ``path`` or one of its parents is ignored."""
         names = path.strip("/").split("/")
         return any(self.hides("/".join(names[:depth]) + "/") for depth in range(1, len(names) + 1))
 
@@ -168,7 +168,7 @@ def _line(text: str) -> _Line | None:
 
 
 def _without_blanks(line: str) -> str:
-    """The line without the blanks at its end, but for one behind a backslash."""
+    """Strip the blanks at the end of a line, except one behind a backslash."""
     end = 0
     characters = iter(enumerate(line, 1))
     for at, character in characters:
@@ -210,7 +210,7 @@ def _parse(glob: str) -> list[list[_Token]]:
 
 
 def _bracket(glob: str, at: int) -> tuple[str, int]:
-    """An expression for what stands in brackets from ``at`` on, and where it ends."""
+    """Translate the bracket that begins at ``at`` to a regular expression; return it and where the bracket ends."""
     try:
         negated = glob[at] in "!^"
         at += negated
@@ -257,7 +257,7 @@ def _anything(_name: str) -> bool:
 
 
 def _name_test(part: Sequence[_Token], *, ignore_case: bool) -> NameTest:
-    """A test of a single name; most patterns are so simple that they need no expression."""
+    """Build a test of a single name; most patterns are so simple that they need no expression."""
     pieces: list[list[str | tuple[str]]] = [[]]
     for token in part:
         if token is None:

@@ -1,13 +1,13 @@
-"""Images for models: what kind one is, whether it can be decoded, and how it becomes small enough.
+"""Images for models: their type, whether they can be decoded, and how they are scaled down.
 
 An image that an API rejects is rejected again with every later request, since it stays in the conversation. Therefore
 each image is checked twice: ``admit`` scales or rejects it where it enters a session, and ``inspect`` returns what is
 known of one that a session holds already (see ``indus_nb.models.apis.conforming``).
 
 What this module promises of images, which may be made to do harm: nothing but the decoder of the kind that the first
-bytes tell is used, and of several frames the first; what decoding takes is estimated from the header, and refused above
-``MAX_PIXELS`` and ``MAX_UNPACKED_BYTES``; one image of the process is decoded at a time, in a thread; whoever is
-cancelled waits no longer for their turn.
+bytes tell is used, and of several frames the first; what decoding takes is estimated from the header, and rejected
+above ``MAX_PIXELS`` and ``MAX_UNPACKED_BYTES``; one image of the process is decoded at a time, in a thread; a cancelled
+caller leaves the queue at once.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
 MAX_SIDE = 2000
-"""Pixels of an image that was scaled: what the strictest API accepts in a request with many images."""
+"""Largest side of a scaled image, in pixels: the limit of the strictest API for a request with many images."""
 MAX_ENCODED_BYTES = 5 * 1024 * 1024
 """Bytes of base64 in one image, as the Anthropic API counts them."""
 MAX_UNSCALED_SIDE = 8000
 MAX_PIXELS = 40_000_000
 """Pixels that are decoded at most; of a JPEG, which may be decoded at a fraction of its size, at that size."""
 MAX_UNPACKED_BYTES = 400_000_000
-"""What decoding may take, all copies of the pixels counted."""
+"""Most memory for decoding, all copies of the pixels counted."""
 _MAX_BYTES = 4_500_000 * 3 // 4  # of a scaled image: its base64 leaves some room to MAX_ENCODED_BYTES
 _MAX_KNOWN = 4096
 _BYTES_PER_PIXEL = {"image/png": 8, "image/gif": 8, "image/webp": 16}  # as measured; libwebp keeps two canvases
@@ -53,7 +53,7 @@ class ImageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """What is known of an image's data; ``problem`` is the reason why no API would accept it."""
+    """Facts about an image's data; ``problem`` is the reason why no API would accept it."""
 
     mime_type: str | None = None
     width: int = 0
@@ -63,7 +63,7 @@ class ImageFacts:
 
 
 def image_type_of(image: ImageContent) -> str | None:
-    """The MIME type that the image's bytes have, whatever is declared; ``None`` for bytes of another kind."""
+    """Return the MIME type by the image's bytes, whatever is declared; ``None`` for an unknown one."""
     try:
         return image_type(base64.b64decode((image.data or "")[:16]))
     except ValueError:
@@ -77,7 +77,7 @@ def fit(
 
     Args:
         resize: whether it may be scaled; otherwise it stays as it is, or is rejected
-        stop: set when nobody waits for it any more
+        stop: set when its caller is cancelled
 
     Returns:
         The image, and a note on both sizes if it was scaled.
@@ -126,14 +126,14 @@ def thumbnail(image: ImageContent, side: int) -> ImageContent | None:
 
 @cache
 def _decoder() -> ThreadPoolExecutor:
-    """The one thread that decodes: with several, each would keep memory of its own."""
+    """Return the only thread that decodes: several would each keep memory of their own."""
     from concurrent.futures import ThreadPoolExecutor
 
     return ThreadPoolExecutor(1, "indus_nb images")
 
 
 def _in_turn(work: Callable[[], _ResultT], stop: threading.Event | None) -> _ResultT:
-    """Decode when all images before it are done; raises ``ImageError`` when nobody waits for it any more."""
+    """Decode after all images before it; raise ``ImageError`` when its caller has been cancelled."""
     future = _decoder().submit(work)
     while True:
         try:
@@ -145,7 +145,7 @@ def _in_turn(work: Callable[[], _ResultT], stop: threading.Event | None) -> _Res
 
 
 async def _in_thread(work: Callable[[threading.Event], _ResultT]) -> _ResultT:
-    """Run ``work`` in a thread; the event that it is given is set when nobody waits for it any more."""
+    """Run ``work`` in a thread; the event passed to it is set when the caller is cancelled."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop)
@@ -154,7 +154,7 @@ async def _in_thread(work: Callable[[threading.Event], _ResultT]) -> _ResultT:
 
 
 def _opened(data: bytes, mime_type: str) -> ImageFile:
-    """The image with its header read. Pillow's own ``open`` would try one decoder after the other."""
+    """Open the image and read its header. Pillow's own ``open`` would try one decoder after the other."""
     from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 
     decoders: Mapping[str, type[ImageFile]] = {
@@ -175,7 +175,7 @@ def _check_unpacked(opened: ImageFile, mime_type: str, size: tuple[int, int], na
 
 
 def _is_too_large(opened: ImageFile, mime_type: str, size: tuple[int, int]) -> bool:
-    """Whether decoding takes more than allowed; ``size`` is that of the header, ``opened.size`` what is decoded."""
+    """Return whether decoding exceeds a limit; ``size`` is the header's, ``opened.size`` the decoded one."""
     pixels, decoded = size[0] * size[1], opened.size[0] * opened.size[1]
     if (each := _BYTES_PER_PIXEL.get(mime_type)) is None:
         # Of a JPEG in several scans all coefficients are kept, two bytes each, however small it is decoded.
@@ -218,7 +218,7 @@ def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
 
 
 def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool:
-    """Whether an image may stay as it is; raises ``ImageError`` when it may not, and may not be scaled either."""
+    """Return whether an image may stay as it is; raise ``ImageError`` when it can neither stay nor be scaled."""
     max_side, max_bytes = (MAX_SIDE, _MAX_BYTES) if resize else (MAX_UNSCALED_SIDE, MAX_ENCODED_BYTES * 3 // 4)
     fits = max(size) <= max_side and count <= max_bytes
     if not fits and not resize:
@@ -251,7 +251,7 @@ def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitte
 
 
 def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:
-    """The image in ways that get smaller and smaller."""
+    """Yield encodings of the image, from the largest to the smallest."""
     if not prefer_jpeg:
         buffer = io.BytesIO()
         image.save(buffer, "PNG", optimize=True)
@@ -266,7 +266,7 @@ def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]
 
 
 class Admission:
-    """Lets images into one session, one call after the other, so that messages stay in the order in which they came."""
+    """Admission of images to one session, one call after the other, so that messages keep their order."""
 
     def __init__(self, *, resize: bool = True) -> None:
         self.resize = resize
@@ -315,7 +315,7 @@ def _check(image: ImageContent, name: str) -> None:
 async def admit_blocks(
     admission: Admission, blocks: Sequence[TextContent | ImageContent]
 ) -> list[TextContent | ImageContent]:
-    """The blocks with their images as an admission accepts them.
+    """Return the blocks with their images as an admission accepts them.
 
     Returns:
         The blocks in their order.
@@ -328,7 +328,7 @@ async def admit_blocks(
 
 
 async def admit_attachments(admission: Admission, attachments: Sequence[Attachment]) -> list[Attachment]:
-    """The attachments with their images as an admission accepts them.
+    """Return the attachments with their images as an admission accepts them.
 
     Returns:
         The attachments in their order.
@@ -355,7 +355,7 @@ def _with_image(attachment: Attachment, image: ImageContent) -> Attachment:
 async def fit_output(
     admission: Admission, blocks: Sequence[TextContent | ImageContent], name: str
 ) -> list[TextContent | ImageContent]:
-    """A tool's output with images that a model can be shown, and a note in place of each other one.
+    """Replace images of a tool's output by ones that a model can be shown, or by a note.
 
     Args:
         name: What the notes call the tool.
@@ -379,7 +379,7 @@ _known: OrderedDict[tuple[int, int, str], ImageFacts] = OrderedDict()
 
 
 async def inspect(images: Iterable[ImageContent]) -> dict[int, ImageFacts]:
-    """Return what is known of each image, by its ``id()``; what was never looked at is decoded in a thread."""
+    """Return the facts of each image by its ``id()``; decode in a thread what is not cached."""
     inline = [image for image in images if _is_inline(image)]
     new = [image for image in inline if _key(image) not in _known]
     if new:
@@ -431,6 +431,6 @@ def _is_inline(image: ImageContent) -> bool:
 
 
 def _key(image: ImageContent) -> tuple[int, int, str]:
-    """Stands for the data without keeping it; text remembers its own hash, so this is cheap the second time."""
+    """Build a cache key that does not keep the data; text caches its hash, so the second time is cheap."""
     data = image.data or ""
     return hash(data), len(data), data[-16:]

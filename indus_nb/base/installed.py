@@ -1,4 +1,4 @@
-"""Which modules are Python's or an installed package's: their authors wrote them, and not the user or the agent."""
+"""Modules of Python or of an installed package, told from those that the user or the agent wrote."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Importing pydantic takes as long as all else that a process needs for its first answer, and collecting the fields of a
 class half a millisecond. A ``class`` statement of this package therefore makes a class without its content, for which
 this module has ``Field`` and the decorators under pydantic's names. Objects of it are made by ``light_models`` where
-that is certain to make what pydantic would make. Anything else (a value to convert or to refuse, an attribute of
+that is certain to make what pydantic would make. Anything else (a value to convert or to reject, an attribute of
 pydantic's, a user's subclass) has pydantic fill the same class, and its objects are models like any other.
 
 This stands on how pydantic's metaclass makes a class and on what its objects hold. With a version that it was not
@@ -59,29 +59,29 @@ __all__ = [
 _TRIED = ((2, 11), (2, 14))
 """The first and the last version of pydantic with which classes were completed late."""
 _WAITING: dict[type, tuple[tuple[type, ...], dict[str, Any], dict[str, Any]]] = {}
-"""What stood in the ``class`` statements of classes that are not completed."""
+"""Arguments of the ``class`` statements of classes that are not completed."""
 _COMPLETING = threading.RLock()
 _KEPT = ("__module__", "__qualname__", "__doc__", "__classcell__", "__firstlineno__", "__setstate__")
 _USES = ("__dict__", "__annotations__", "__init__", "__signature__", "__class_vars__", "__private_attributes__")
 _ASKED_BY_NAME = (*("model_config", "__private_attributes__", "__pydantic_fields__", "__pydantic_computed_fields__"),)
 _ASKED = (*_ASKED_BY_NAME, "__pydantic_validator__", "__pydantic_serializer__", "__pydantic_setattr_handlers__")
-"""What methods of pydantic's ask objects for, instead of their class; of the former it looks into classes, too."""
+"""Attributes that pydantic's methods read from objects, not classes; it looks for the former in classes, too."""
 _METHODS = (FunctionType, property, classmethod, staticmethod)
 _CLASS = "__completed_class__"
 
 _known: set[str] = set()
 """The names of methods, which a class has before it is completed."""
 _pydantics: list[Any] = []
-"""What was made from pydantic's metaclass, see ``load``."""
+"""Classes made from pydantic's metaclass, see ``load``."""
 
 
 def is_complete(cls: type) -> bool:
-    """Whether a class is a model by now; all objects of one that is none were made by ``light_models``."""
+    """Return whether a class is a model by now; until then ``light_models`` makes all its objects."""
     return cls not in _WAITING
 
 
 def complete(cls: type) -> None:
-    """Fill a class, unless that was done; another thread that is doing so is waited for."""
+    """Complete a class once; wait for another thread that is doing so."""
     with _COMPLETING:
         if cls not in _WAITING:
             return
@@ -143,7 +143,7 @@ def preload() -> None:
 
 
 def is_loaded() -> bool:
-    """Whether pydantic is there, so that what it does best need not be done without it."""
+    """Return whether pydantic is imported, so that what it does best need not be done without it."""
     return bool(_pydantics)
 
 
@@ -155,7 +155,7 @@ def _model(name: str, bases: tuple[type, ...], namespace: dict[str, Any], option
 
 
 class _SameClass(ABCMeta):
-    """Where pydantic's metaclass would make a class, this one takes the class that is there."""
+    """A metaclass that returns the existing class where pydantic's would create one."""
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
         cls = namespace.pop(_CLASS, None)
@@ -170,7 +170,7 @@ class _SameClass(ABCMeta):
 
 
 class _Deferred(ABCMeta):
-    """What classes that are not completed do when they are used."""
+    """Behaviour of classes that are not completed yet: each use completes them."""
 
     def __call__(cls, *arguments: Any, **fields: Any) -> Any:
         if not arguments and not is_complete(cls) and (made := light_models.made(cls, fields)) is not None:
@@ -238,12 +238,12 @@ def _declared(name: str, bases: tuple[type, ...], namespace: dict[str, Any], opt
 
 
 def _is_ours(namespace: dict[str, Any]) -> bool:
-    """Whether the class stands in a module of this package, and not in a function, whose names would be gone."""
+    """Return whether the class is at the top of a module of this package: names of a function would be gone."""
     return namespace["__module__"].startswith("indus_nb.") and "<locals>" not in namespace["__qualname__"]
 
 
 class _Asked:
-    """An attribute that completes the class of the object that is asked for it."""
+    """A descriptor that completes the class of the object it is read from."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -299,7 +299,7 @@ def _late_model() -> Any:
 
 
 def _is_tried() -> bool:
-    """Whether it is known how the installed pydantic makes classes; it is not imported for that."""
+    """Return whether it is known how the installed pydantic makes classes; pydantic is not imported for that."""
     version: str | None = getattr(sys.modules.get("pydantic"), "VERSION", None)
     if version is None:  # it has none yet while another thread imports it
         found = PathFinder.find_spec("pydantic")

@@ -1,8 +1,8 @@
-"""Objects of pydantic models made without pydantic, where it is certain what it would make of the values.
+"""Objects of pydantic models made without pydantic, where its result is certain.
 
 A value that has exactly the declared type needs no check, a whole number stands for a float, and what is not given has
 its default. What is less plain than that (a number for a text, a bound to keep, a validator, a field that is missing)
-is not decided here: the answer is ``None``, and whoever asked has pydantic decide.
+is not decided here: the answer is ``None``, and the caller has pydantic decide.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 DECLARED: dict[type, dict[str, Any]] = {}
-"""What stood in the ``class`` statements of models, by class."""
+"""Arguments of the ``class`` statements of models, by class."""
 
 _MISSING: Any = object()
 _SCALARS = frozenset((str, int, float, bool, NoneType))
 _MAX_EXACT = 1 << 53
 _STATE = ("__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
 SLOTS = ("__dict__", *_STATE)
-"""What objects of models have, so that classes can change from one way of being a model to the other."""
-_SAID = frozenset(("default", "default_factory", "exclude", "repr", "description", "discriminator"))
-"""What a field may say of itself without a check of its values."""
+"""Slots of models' objects, chosen so that classes can change from one way of being a model to the other."""
+_UNCHECKED_OPTIONS = frozenset(("default", "default_factory", "exclude", "repr", "description", "discriminator"))
+"""Options of a field that do not check its values."""
 _CONFIGURED = frozenset(
     (
         *("alias_generator", "validate_by_name", "validate_by_alias", "serialize_by_alias", "extra", "frozen"),
@@ -32,7 +32,7 @@ _CONFIGURED = frozenset(
 
 
 class Declared:
-    """What stands for something of pydantic's in a ``class`` statement: its name there, and what it is called with."""
+    """A placeholder for something of pydantic's in a ``class`` statement: its name and its arguments."""
 
     def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.name = name
@@ -41,24 +41,24 @@ class Declared:
         self.function: Any = _MISSING
 
     def __call__(self, function: Any) -> Declared:
-        """Decorate a function."""
+        """Record a decorated function."""
         self.function = function
         return self
 
     def real(self) -> Any:
-        """What it stands for."""
+        """Return the pydantic object that this stands for."""
         import pydantic
 
         made = getattr(pydantic, self.name)(*self.arguments, **self.options)
         return made if self.function is _MISSING else made(self.function)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        """Be what it stands for behind a type (``Annotated``)."""
+        """Provide the schema of the real object behind a type (``Annotated``)."""
         return handler.generate_schema(Annotated[source, self.real()])
 
 
 class UncertainError(Exception):
-    """Only pydantic can tell."""
+    """A result that only pydantic can determine."""
 
 
 class LightField:
@@ -85,11 +85,11 @@ class LightField:
         self.default = options.get("default", _MISSING) if isinstance(value, Declared) else value
         self.factory: Callable[[], Any] | None = options.get("default_factory")
         self.is_hidden = bool(options.get("exclude"))
-        self.is_checked = not options.keys() <= _SAID
+        self.is_checked = not options.keys() <= _UNCHECKED_OPTIONS
         self.checks: list[Callable[[Any], Any]] = []
 
     def taken(self, value: object) -> Any:
-        """What pydantic makes of a value."""
+        """Return what pydantic makes of a value."""
         if self.is_checked:
             raise UncertainError
         if self._kind is _MISSING:
@@ -103,7 +103,7 @@ class LightField:
         return value
 
     def usual(self) -> Any:
-        """Its default."""
+        """Return the default."""
         if self.factory is not None:
             return self.factory()
         if self.default is _MISSING:
@@ -112,7 +112,7 @@ class LightField:
 
 
 class _Fields:
-    """The fields of a class, and what else there is to know to make an object of it."""
+    """Fields of a class, and what else is needed to make an object of it."""
 
     def __init__(self, fields: dict[str, LightField], config: Mapping[str, Any]) -> None:
         self.all = fields
@@ -143,7 +143,7 @@ def _collected(cls: type) -> _Fields | None:
 
 
 def _add(fields: dict[str, LightField], own: dict[str, Any], key_of: Callable[[str], str]) -> bool:
-    """Add the fields of a class; returns whether it holds nothing else that pydantic has to see."""
+    """Add the fields of a class; return whether it holds nothing else that pydantic has to see."""
     annotations: dict[str, Any] = own.get("__annotations__", {})
     if any(type(value).__module__.startswith("pydantic.") for value in own.values()):
         return False  # what a statement holds that was read after pydantic was there, such as a validator
@@ -165,7 +165,7 @@ def _add(fields: dict[str, LightField], own: dict[str, Any], key_of: Callable[[s
 
 
 def _takes_a_value(function: Any) -> bool:
-    """Whether it is called with a value and nothing else."""
+    """Return whether a validator takes a value and nothing else."""
     if not isinstance(function, FunctionType):
         return False
     code = function.__code__
@@ -173,7 +173,7 @@ def _takes_a_value(function: Any) -> bool:
 
 
 def _is_plain(annotation: object, value: object) -> bool:
-    """Whether a field is of a type that is written down, and its default can be shared."""
+    """Return whether a field's type is written down and its default can be shared."""
     return isinstance(annotation, str) and (
         value is _MISSING
         or type(value) in _SCALARS
@@ -185,7 +185,7 @@ _OWN_WAYS = ("__init__", "__new__", "model_post_init", "__annotate__", "__annota
 
 
 def fields_of(cls: type) -> dict[str, LightField] | None:
-    """The fields of a class that holds nothing but fields and methods."""
+    """Return the fields of a class that holds nothing but fields and methods."""
     fields = _fields(cls)
     return None if fields is None else fields.all
 
@@ -210,8 +210,8 @@ def made(cls: type, given: Mapping[str, Any], *, check: bool = True) -> Any:
     except UncertainError:
         return None
     keeps = fields.extra == "allow"
-    said = {*found, *extra} if keeps and check else set(found)
-    return _filled(object.__new__(cls), values, said, extra if keeps else None)
+    given_names = {*found, *extra} if keeps and check else set(found)
+    return _filled(object.__new__(cls), values, given_names, extra if keeps else None)
 
 
 def taken(value: object, kind: Any) -> Any:
@@ -282,8 +282,8 @@ def _taken(value: Any, kind: Any) -> Any:
         if type(value) is str and value in parts:
             return value
     elif origin is Annotated:
-        if all(isinstance(said, Declared) and said.options.keys() <= _SAID for said in parts[1:]):
-            name = next((said.options["discriminator"] for said in parts[1:] if "discriminator" in said.options), None)
+        if all(isinstance(mark, Declared) and mark.options.keys() <= _UNCHECKED_OPTIONS for mark in parts[1:]):
+            name = next((mark.options["discriminator"] for mark in parts[1:] if "discriminator" in mark.options), None)
             return _taken(value, parts[0] if name is None else _named(value, get_args(parts[0]), name))
     elif origin is list and type(value) is list:
         return [_taken(each, parts[0]) for each in cast("list[Any]", value)]
@@ -294,7 +294,7 @@ def _taken(value: Any, kind: Any) -> Any:
 
 
 def _named(value: Any, kinds: tuple[Any, ...], name: str) -> Any:
-    """Which of several models a value names in a field that each of them has."""
+    """Return which of several models a value selects by its discriminator."""
     if type(value) is not dict:
         return next((kind for kind in kinds if isinstance(value, kind)), None)
     named: Any = cast("dict[Any, Any]", value).get(name)

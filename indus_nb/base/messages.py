@@ -22,7 +22,7 @@ ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch: the time stamp of a message."""
+    """Return milliseconds since the epoch: the time stamp of a message."""
     return time.time_ns() // 1_000_000
 
 
@@ -35,7 +35,7 @@ class TextContent(WireModel):
 
 
 class UrlSource(WireModel):
-    """Where an image lies that is not sent along."""
+    """Address of an image that is not sent along."""
 
     type: Literal["url"] = "url"
     url: str
@@ -84,13 +84,13 @@ _SIGNATURES = {
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
-"""How the bytes of each kind of image begin."""
+"""First bytes of each kind of image."""
 IMAGE_TYPES = tuple(_SIGNATURES)
 """The MIME types of images that models accept."""
 
 
 def image_type(start: bytes) -> str | None:
-    """The MIME type of a file that begins with these (at least 12) bytes, if it is one that models accept.
+    """Return the MIME type of a file by its first 12 bytes, ``None`` if models do not accept it.
 
     >>> image_type(b"GIF89a......"), image_type(b"%PDF-1.7....")
     ('image/gif', None)
@@ -143,7 +143,7 @@ AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, 
 
 
 class Cost(WireModel):
-    """What a request cost, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
+    """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
 
     input: float = 0
     output: float = 0
@@ -176,7 +176,7 @@ class Usage(WireModel):
     cost: Cost = Field(default_factory=Cost)
 
     def __add__(self, other: Usage) -> Usage:
-        """The usage of two requests together."""
+        """Return the usage of two requests together."""
         cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
         return Usage(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
@@ -211,12 +211,12 @@ class Attachment(WireModel):
 
     @property
     def title(self) -> str:
-        """Its kind and name, on one line."""
+        """Return its kind and name, on one line."""
         kind = "Image" if self.type == "image" else "Document"
         return f"[{kind}: {' '.join(self.file_name.split())[:_MAX_NAME_CHARACTERS]}]"
 
     def block(self) -> TextContent | ImageContent:
-        """What a model is shown of it; raises ``ValueError`` when there is nothing that it could be shown."""
+        """Build the block that a model is shown; raise ``ValueError`` when there is none."""
         if self._block is None:  # every request of a conversation asks
             self._block = self._made_block()
         return self._block
@@ -264,7 +264,7 @@ class UserMessage(WireModel):
 
     @property
     def whole_content(self) -> str | list[UserBlock]:
-        """The content, and behind it what a model is shown of the attachments."""
+        """Return the content, followed by the blocks of the attachments."""
         if not self.attachments:
             return self.content
         own: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
@@ -279,7 +279,7 @@ def _attached(attachment: Attachment) -> TextContent | ImageContent:
 
 
 class AssistantMessage(WireModel):
-    """What a model answered, whole or, while it streams, so far."""
+    """A model's answer, whole or, while it streams, so far."""
 
     role: Literal["assistant"] = "assistant"
     content: list[AssistantBlock]
@@ -294,22 +294,22 @@ class AssistantMessage(WireModel):
 
     @property
     def refused(self) -> bool:
-        """Whether the model declined to answer, in the words that providers give it."""
+        """Return whether the model declined to answer, by the provider's stop reason."""
         return self.stop_reason == "error" and (self.error_message or "").startswith(REFUSED)
 
     @property
     def text(self) -> str:
-        """All text blocks, joined."""
+        """Return all text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextContent))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls, in the model's order."""
+        """Return the tool calls, in the model's order."""
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
 class ToolResultMessage(WireModel):
-    """What a tool answered. ``details`` is for front ends and never sent to a model."""
+    """A tool's result. ``details`` is for front ends and never sent to a model."""
 
     role: Literal["toolResult"] = "toolResult"
     tool_call_id: str
@@ -391,28 +391,28 @@ def _message_adapter() -> TypeAdapter[Message]:
 
 
 def parse_message(value: JsonObject) -> Message:
-    """The message in a JSON object of a session file or a peer; raises ``pydantic.ValidationError``."""
+    """Parse a message from a JSON object of a session file or a peer; raise ``pydantic.ValidationError``."""
     if not late_models.is_loaded() and (made := light_models.taken(value, Message)) is not None:
         return made
     return _message_adapter().validate_python(value)
 
 
 def parse_message_json(value: bytes) -> Message:
-    """The message in JSON that is known to be valid; raises ``pydantic.ValidationError``."""
+    """Parse a message from JSON known to be valid; raise ``pydantic.ValidationError``."""
     if not late_models.is_loaded() and (made := light_models.taken(from_json(value), Message)) is not None:
         return made
     return _message_adapter().validate_json(value)
 
 
 def text_of(content: str | Sequence[TextContent | ImageContent]) -> str:
-    """The text of a message's content, images left out."""
+    """Return the text of a message's content, images left out."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content if isinstance(block, TextContent))
 
 
 def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
-    """The messages that a provider is sent.
+    """Return the messages that a provider is sent.
 
     Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
     left out. Every tool call is followed by one result: one that never came (the process died) is replaced by a note,

@@ -26,7 +26,7 @@ _passed_over: dict[str, str] = {}
 
 
 def keep_out_working_directory() -> None:
-    """See to it from now on, if Python looks into the working directory at all."""
+    """Install the import finder, if Python looks into the working directory at all."""
     if _InstalledOnly not in sys.meta_path and working_directory_entries():
         import_module("inspect")  # see find_spec
         sys.meta_path.insert(0, _InstalledOnly)
@@ -51,7 +51,7 @@ def working_directory_entries() -> list[str]:
 
 
 class _InstalledOnly:
-    """Finds modules for our imports, before any other finder."""
+    """An import finder for our imports, ahead of any other."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -93,7 +93,7 @@ class _InstalledOnly:
 
 
 def _is_ours(frame: FrameType | None, places: Sequence[str]) -> bool | None:
-    """Whether the innermost frame that is neither a library's nor Python's own is one of this package.
+    """Return whether the innermost frame that is no library's and not Python's is one of this package.
 
     ``None`` where all are a library's, as in its own threads: there the installed module comes first.
     """
@@ -113,7 +113,7 @@ def _file_of(frame: FrameType) -> object:
 
 
 def _is_in(file: object, places: Sequence[str]) -> bool:
-    """Whether a file is found by one of these entries of the path, and by no other one that is nearer to it."""
+    """Return whether a file is found by one of these entries of the path and by none nearer to it."""
     if not isinstance(file, str):
         return False
     tops = {os.path.abspath(entry): entry for entry in (*sys.path, *places)}  # noqa: PTH100 - texts

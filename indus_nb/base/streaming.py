@@ -34,9 +34,9 @@ from indus_nb.base.messages import (
 from indus_nb.base.wire import JsonObject, WireEvent, check_json_values, clean_text, from_json, random_hex
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
-"""What one answer may hold: text, thinking, tool calls, and what is signed of them."""
+"""Most characters of one answer: text, thinking, tool calls, and what is signed of them."""
 MAX_BLOCKS = 2000
-"""How many blocks one answer may have; while it grows a snapshot of it names them all."""
+"""Most blocks of one answer; while it grows a snapshot of it names them all."""
 _MAX_LOOSE = 1024
 
 
@@ -210,7 +210,7 @@ class GrowingMessage:
         self._left = MAX_ANSWER_CHARACTERS
 
     def start(self) -> StreamStart:
-        """The first event of every stream."""
+        """Return the first event of every stream."""
         return StreamStart(growing=self)
 
     def open_text(self) -> TextStart:
@@ -242,7 +242,7 @@ class GrowingMessage:
 
     @property
     def characters(self) -> int:
-        """How many characters it holds so far."""
+        """Return how many characters it holds so far."""
         return MAX_ANSWER_CHARACTERS - self._left
 
     def reserve(self, characters: int) -> None:
@@ -314,11 +314,11 @@ class GrowingMessage:
         return ToolCallEnd(content_index=index, tool_call=call)
 
     def is_open(self, index: int) -> bool:
-        """Whether block ``index`` can still be appended to."""
+        """Return whether block ``index`` can still be appended to."""
         return isinstance(self._blocks[index], _OpenBlock)
 
     def finish(self, reason: StopReason) -> StreamDone:
-        """The last event of a good answer."""
+        """Return the last event of a successful answer."""
         return StreamDone(reason=reason, message=self.snapshot(reason))
 
     def fail(self, message: str, reason: Literal["error", "aborted"] = "error") -> StreamError:
@@ -334,7 +334,7 @@ class GrowingMessage:
         return StreamError(reason=reason, error=self.snapshot(reason, error_message=clean_text(message)))
 
     def block(self, index: int) -> AssistantBlock:
-        """Block ``index`` as it stands."""
+        """Return block ``index`` as it stands."""
         block = self._blocks[index]
         return _frozen(block) if isinstance(block, _OpenBlock) else block
 

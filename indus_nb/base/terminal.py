@@ -1,4 +1,4 @@
-"""Text from elsewhere as a terminal may be given it: without what it would obey.
+"""Untrusted text made safe for a terminal: without control sequences.
 
 Every sentence to a person passes ``plain`` where it is written: ``console.stdio.complain``, the log on standard error,
 lists of the console program, and what a cell prints in a terminal.
@@ -25,7 +25,7 @@ _CONTROLS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\
 
 
 def plain(text: str) -> str:
-    r"""``text`` without what a terminal would obey, marks that turn the direction of writing, and half characters.
+    r"""Remove control sequences, bidirectional marks and lone surrogates from ``text``.
 
     >>> plain("\x1b[31mred\x1b[0m\r\nnext\x07\u202e")
     'red\nnext'
@@ -57,7 +57,7 @@ def read_through(text: str, ask: Callable[[str], str]) -> str | None:
 
 
 def _pieces(line: str, width: int) -> list[str]:
-    """A line as rows of a terminal, those after the first marked as such."""
+    """Split a line into rows of a terminal, those after the first marked as such."""
     if not line.isascii():
         width //= 2  # some characters are two columns wide
     first, rest = line[:width], line[width:]
@@ -69,7 +69,7 @@ def _joined(lines: list[str]) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    """Writes records of the log for a terminal."""
+    """A log formatter for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record and its traceback, if it has one."""

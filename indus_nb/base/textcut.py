@@ -18,7 +18,7 @@ ELLIPSIS = "…"
 
 
 def head(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    """The beginning of a text, with a mark behind it if more follows.
+    """Return the beginning of a text, with a mark behind it if more follows.
 
     >>> head("a long text", 6), head("short", 6), head("a long text", 6, " [{left} more]")
     ('a long…', 'short', 'a long [5 more]')
@@ -33,7 +33,7 @@ def head(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    """The beginning of a text that is, with its mark, no longer than a limit.
+    """Return the beginning of a text that is, with its mark, no longer than a limit.
 
     >>> fit("a long text", 6), fit("a long text", 6, "...")
     ('a lon…', 'a l...')
@@ -49,7 +49,7 @@ def fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def tail(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    """The end of a text, with a mark before it if it is not all of it.
+    """Return the end of a text, with a mark before it if it is not all of it.
 
     >>> tail("a long text", 4), tail("text", 4)
     ('…text', 'text')
@@ -64,7 +64,7 @@ def tail(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def middle(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    """Both ends of a text, with a mark between them if something was left out.
+    """Return both ends of a text, with a mark between them if something was left out.
 
     >>> middle("a very long text", 8), middle("a very long text", 8, " [{left}] ")
     ('a ve…text', 'a ve [8] text')
@@ -83,7 +83,7 @@ def middle(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def middle_lines(text: str, lines: int, mark: str = ELLIPSIS) -> str:
-    r"""The first and the last lines of a text, with a mark on a line of its own between them.
+    r"""Return the first and the last lines of a text, with a mark on a line of its own between them.
 
     >>> middle_lines("1\n2\n3\n4\n5", 4, "[{left:,} lines left out]")
     '1\n2\n[1 line left out]\n4\n5'
@@ -105,7 +105,7 @@ def middle_lines(text: str, lines: int, mark: str = ELLIPSIS) -> str:
 
 
 def one_line(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    r"""The beginning of a text on one line: every run of blanks and line ends is one blank.
+    r"""Return the beginning of a text on one line: every run of blanks and line ends is one blank.
 
     >>> one_line("  a\n   b\t c ", 80), one_line("first\nsecond\nthird", 12)
     ('a b c', 'first second…')
@@ -121,7 +121,7 @@ def one_line(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def one_line_fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
-    r"""Like ``one_line``, but the mark counts: the line is never longer than the limit.
+    r"""Shorten like ``one_line``, but count the mark: the line is never longer than the limit.
 
     >>> one_line_fit("first\nsecond\nthird", 12)
     'first secon…'
@@ -137,7 +137,7 @@ def one_line_fit(text: str, characters: int, mark: str = ELLIPSIS) -> str:
 
 
 def head_bytes(text: str, size: int) -> str:
-    """The beginning of a text that has at most ``size`` bytes in UTF-8, without a mark.
+    """Return the beginning of a text that has at most ``size`` bytes in UTF-8, without a mark.
 
     >>> head_bytes("größe", 4)
     'grö'
@@ -152,7 +152,7 @@ def head_bytes(text: str, size: int) -> str:
 
 
 def tail_bytes(text: str, size: int) -> str:
-    """The end of a text that has at most ``size`` bytes in UTF-8, without a mark.
+    """Return the end of a text that has at most ``size`` bytes in UTF-8, without a mark.
 
     >>> tail_bytes("größe", 3)
     'ße'
@@ -169,7 +169,7 @@ def tail_bytes(text: str, size: int) -> str:
 
 
 def byte_size(text: str) -> int:
-    """The bytes of a text in UTF-8; a half character counts as the one byte that replaces it."""
+    """Count the bytes of a text in UTF-8; a lone surrogate counts as the one byte that replaces it."""
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
@@ -178,7 +178,7 @@ def _joined(text: str, characters: int) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things in words.
+    """Return a number of things in words.
 
     >>> counted(1, "message"), counted(1200, "message")
     ('1 message', '1,200 messages')

@@ -48,7 +48,7 @@ _ORDINARY = frozenset(
     "\u00a1\u00a7\u00ab\u00b6\u00b7\u00bb\u00bf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2020\u2021\u2022\u2026"
     "\u2030\u060c\u061b\u061f\u3001\u3002\u300a\u300b\u300c\u300d\u300e\u300f\u3010\u3011\u00b1\u2264\u2265"
 )
-"""Signs of ordinary text that nobody takes for one of ASCII; all other punctuation is an escape."""
+"""Signs of ordinary text that no reader takes for ASCII; all other punctuation is an escape."""
 _NAMES_OF_SIGNS = frozenset(
     (
         *("EXCLAMATION", "QUOTATION", "DOLLAR", "PERCENT", "AMPERSAND", "APOSTROPHE", "PARENTHESIS", "ASTERISK"),
@@ -87,12 +87,12 @@ def visible(text: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text is one line that is shown as it is."""
+    """Return whether a text is one line that is shown as it is."""
     return "\n" not in text and "\t" not in text and visible(text) == text
 
 
 def has_right_to_left(text: str) -> bool:
-    """Whether a display may put parts of a text in another order than that in which they count."""
+    """Return whether a display may reorder parts of a text."""
     return not text.isascii() and any(unicodedata.bidirectional(sign) in ("R", "AL", "AN") for sign in text)
 
 
@@ -135,7 +135,7 @@ def _escape(sign: str) -> str:
 
 
 def _without_lookalikes(text: str) -> str:
-    """Letters that stand where one of a-z could be meant, and signs that only look like ASCII, as escapes."""
+    """Escape letters that look like a-z, and signs that look like ASCII."""
     patterns = _patterns()
 
     def word(match: Any) -> str:
@@ -159,7 +159,7 @@ def _without_lookalikes(text: str) -> str:
 
 
 def _is_mistakable(word: str, beside: str) -> bool:
-    """Whether a word without letters a-z may be read as one of them, a number, or an option of one letter."""
+    """Return whether a word without a-z may be read as one of them, a number, or a one-letter option."""
     if not all(sign in _MISTAKABLE or sign.isascii() or sign.isdecimal() for sign in word):
         return False
     within = any(sign.isascii() for sign in word) or any(sign in "-./$=@_~\\" for sign in beside)
@@ -167,13 +167,13 @@ def _is_mistakable(word: str, beside: str) -> bool:
 
 
 def _without_pipes(line: Any) -> str:
-    """A line that is not of a table or tree, with its vertical strokes as escapes."""
+    """Escape vertical strokes of a line that is not of a table or tree."""
     return "".join(_escape(sign) if sign in _PIPES else sign for sign in line.group())
 
 
 @cache
 def _is_like_a_sign(sign: str) -> bool:
-    """Whether a character is drawn like one of the punctuation of ASCII, or could be."""
+    """Return whether a character is drawn like ASCII punctuation, or could be."""
     kind = unicodedata.category(sign)
     if sign.isascii() or sign in _ORDINARY:
         return False
@@ -187,7 +187,7 @@ def _is_like_a_sign(sign: str) -> bool:
 
 @cache
 def _is_form(sign: str) -> bool:
-    """Whether a character is another form of an ASCII character: wide, mathematical, a Roman number."""
+    """Return whether a character is another form of an ASCII one: wide, mathematical, a Roman number."""
     if sign.isascii():
         return False
     kind = unicodedata.decomposition(sign)

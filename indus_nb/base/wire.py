@@ -1,4 +1,4 @@
-"""The JSON lines that leave and enter the process, and the one base of everything that crosses that line.
+"""JSON lines in and out of the process, and the base class of all values in them.
 
 Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` and ``WireEvent``
 are the only places where one becomes the other.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 JsonObject: TypeAlias = dict[str, Any]
 MAX_JSON_VALUES = 250_000
-"""What JSON of a server or of a model may hold; to read as many takes up to 0.2 s and 30 MB."""
+"""Most values in JSON of a server or of a model; to read as many takes up to 0.2 s and 30 MB."""
 _JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 _ModelT = TypeVar("_ModelT", bound="WireModel")
 
@@ -73,7 +73,7 @@ class WireModel(LateModel):
     )
 
     def to_wire(self) -> JsonObject:
-        """The JSON object, absent values left out."""
+        """Return the JSON object, absent values left out."""
         if (light := _light_json(self)) is not None:
             return cast("JsonObject", _DECODER.decode(light))
         return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -81,7 +81,7 @@ class WireModel(LateModel):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class WireEvent:
-    """A statement of what happened, immutable, and in JSON like a ``WireModel``; its values are not checked.
+    """An immutable event, in JSON like a ``WireModel``; its values are not checked.
 
     A run makes two of them for each piece of an answer, and a process its first ones while a user waits for it. So they
     are no pydantic models: making one is filling a dictionary, and a class needs no schema.
@@ -139,17 +139,17 @@ class WireEvent:
         return [getattr(self, name) for name in self._names]
 
     def frame(self) -> JsonObject:
-        """What is on the wire, with values that may still be models; absent ones are left out."""
+        """Return the JSON object with values that may still be models; absent ones are left out."""
         named = ((key, getattr(self, name)) for name, key in self.wire_names.items())
         return {key: value for key, value in named if value is not None}
 
     def to_wire(self) -> JsonObject:
-        """The JSON object, absent values left out."""
+        """Return the JSON object, absent values left out."""
         return cast("JsonObject", _jsonable(self))
 
 
 def usual(kind: type[_ModelT]) -> _ModelT:
-    """A field's default: a ``kind`` with its own defaults, which are as they should be and checked by nobody."""
+    """Declare a field whose default is a ``kind`` with its own, unchecked defaults."""
 
     def make() -> _ModelT:
         return kind.model_construct()  # asked for here, as asking for an attribute completes the class
@@ -158,12 +158,12 @@ def usual(kind: type[_ModelT]) -> _ModelT:
 
 
 def names_of(model: type[WireModel]) -> Iterable[str]:
-    """The names of a model's fields; asking does not complete it."""
+    """Return the names of a model's fields without completing it."""
     return (fields_of(model) if not is_complete(model) else None) or model.model_fields
 
 
 def plain(model: WireModel) -> JsonObject:
-    """The same as ``to_wire`` for a model without serializers of its own; pydantic need not build one for it."""
+    """Return the same as ``to_wire``, for a model without serializers of its own; pydantic builds none for it."""
     written: JsonObject = {}
     for name, key in _shown(type(model)):
         value: object = getattr(model, name)
@@ -174,7 +174,7 @@ def plain(model: WireModel) -> JsonObject:
 
 @cache
 def _shown(model: type[WireModel]) -> list[tuple[str, str]]:
-    """The names of the fields that are on the wire, and what they are called there."""
+    """Return the names of the fields that are on the wire, with their keys there."""
     if not is_complete(model) and (fields := fields_of(model)) is not None:
         return [(field.name, field.key) for field in fields.values() if not field.is_hidden]
     shown = ((name, field) for name, field in model.model_fields.items() if not field.exclude)
@@ -183,7 +183,7 @@ def _shown(model: type[WireModel]) -> list[tuple[str, str]]:
 
 
 def _with_built_classes(serialize: Callable[[], Any]) -> Any:
-    """Call ``serialize``, and once more with every model class built if one that is not built yet makes it fail.
+    """Call ``serialize``; if a model class that is not built makes it fail, build all and call it again.
 
     Classes are built when first used (``defer_build``), which keeps the start short. But an object that a union's
     adapter made does not count as a use of its class, and pydantic before 2.14 refuses to serialize such an object.
@@ -197,7 +197,7 @@ def _with_built_classes(serialize: Callable[[], Any]) -> Any:
 
 
 def _build_classes() -> bool:
-    """Build the model classes that are not built yet; returns whether there were any."""
+    """Build the model classes that are not built yet; return whether there were any."""
     any_built = False
     waiting: list[type[WireModel]] = [WireModel]
     while waiting:
@@ -209,14 +209,14 @@ def _build_classes() -> bool:
 
 
 def random_hex(length: int) -> str:
-    """The hexadecimal digits of random bytes, as of ``secrets``, which imports what no start needs."""
+    """Return random bytes in hexadecimal like ``secrets``, which imports what no start needs."""
     return os.urandom(length).hex()
 
 
 def dump(value: object) -> bytes:
-    r"""``value`` (wire models included) as compact JSON on one line, without a line end.
+    r"""Serialize ``value`` (wire models included) as compact JSON on one line, without a line end.
 
-    Non-finite numbers become ``null``, for JSON knows none; half characters become replacement characters.
+    Non-finite numbers become ``null``, for JSON knows none; lone surrogates become replacement characters.
     Absent values of models are left out, ``None`` in plain
     dictionaries is kept:
 
@@ -238,7 +238,7 @@ def dump(value: object) -> bytes:
 
 
 def _light_json(value: object) -> str | None:
-    """The JSON of a value as long as pydantic is not there; ``None`` if it is, or is needed for the value."""
+    """Serialize a value without pydantic; ``None`` if pydantic is imported, or is needed for the value."""
     if late_models.is_loaded():
         return None
     try:
@@ -306,7 +306,7 @@ def _decoded(text: str) -> Any:
 
 
 def load_object(line: bytes) -> JsonObject:
-    r"""The JSON object on ``line``.
+    r"""Parse the JSON object on ``line``.
 
     Raises ``ValueError`` with a reason fit for a user when the line holds no JSON or JSON of another kind. Programs
     that count text in UTF-16 cut characters in half and write the halves as escapes. Those lines are read, with
@@ -327,7 +327,7 @@ def load_object(line: bytes) -> JsonObject:
 
 
 def check_json_values(text: bytes | str) -> None:
-    """Check that JSON is no larger when read than its text lets expect: a value of two bytes takes fifty.
+    """Check that JSON does not blow up when parsed: a value of two bytes takes fifty in memory.
 
     Args:
         text: JSON, or what should be some, or its beginning.
@@ -350,7 +350,7 @@ def _signs_before_values(text: bytes | str) -> int:
 
 
 def _read_tolerantly(line: bytes, defect: ValueError) -> object:
-    """The value on a line with half characters or deep nesting; raises ``defect`` when something else is wrong."""
+    """Parse a line with lone surrogates or deep nesting; raise ``defect`` when something else is wrong."""
     try:
         text = json.dumps(json.loads(line.decode(), parse_constant=_refuse), ensure_ascii=False)
         return json.loads(clean_text(text))
@@ -377,7 +377,7 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class FieldProblem:
-    """What is wrong with one field of a value that a model rejected."""
+    """A problem with one field of a value that a model rejected."""
 
     path: str
     """The keys that lead to the field, joined by dots; empty when the value as a whole is wrong."""
@@ -393,7 +393,7 @@ class FieldProblem:
 
 
 def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProblem]:
-    """Everything that is wrong with a value, in the order of its fields.
+    """List everything that is wrong with a value, in the order of its fields.
 
     Args:
         where: The path of the value itself, in front of the fields' paths.
@@ -413,7 +413,7 @@ def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProb
 
 
 def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
-    """The first thing that is wrong with a value; as text it is a sentence without an end.
+    """Return the first problem of a value; as text it is a sentence without an end.
 
     >>> from pydantic import ValidationError
     >>> class Point(WireModel):
@@ -435,7 +435,7 @@ def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
 
 @contextmanager
 def collection_paused() -> Generator[None]:
-    """Make many objects without looking for garbage among them, which would take longer than making them."""
+    """Pause garbage collection while many objects are made, which it would slow down."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -446,7 +446,7 @@ def collection_paused() -> Generator[None]:
 
 
 def clean_text(text: str) -> str:
-    r"""``text`` with half surrogate pairs replaced, so that it can be encoded.
+    r"""Replace lone surrogates in ``text``, so that it can be encoded.
 
     >>> clean_text("a\ud83d b")
     'a� b'
@@ -461,7 +461,7 @@ def clean_text(text: str) -> str:
 
 
 def encodable(value: Any) -> Any:
-    """Return ``value`` with half characters and non-finite numbers replaced.
+    """Replace lone surrogates and non-finite numbers in ``value``.
 
     Returns it unchanged if it has none.
     """

@@ -1,1 +1,1 @@
-"""What users add: extensions, rules of approval, tools of MCP servers, and what comes built in."""
+"""Additions of users: extensions, rules of approval, tools of MCP servers, and what comes built in."""

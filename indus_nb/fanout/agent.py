@@ -80,19 +80,19 @@ class Agent(Definitions):
         Args:
             template: The prompt, in which ``{column}`` stands for a value of the row; ``{{`` and ``}}`` are braces.
             data: A data frame, a list of rows, or anything to iterate over; what is no row itself is ``{item}``.
-            result: What to answer with: any type that pydantic's ``TypeAdapter`` takes, a JSON schema as a mapping, or
-                ``None`` for texts.
+            result: The type of the answers: any type that pydantic's ``TypeAdapter`` takes, a JSON schema as a mapping,
+                or ``None`` for texts.
             model: The model; by default the one of the settings.
             provider: The provider, such as ``offline``.
-            thinking: How much the model thinks.
+            thinking: The thinking level of the model.
             tools: The names of tools that rows may use; by default none, and rows then read nothing but their prompt.
             system_prompt: A text in place of the usual system prompt.
-            parallel: How many rows are asked at once.
-            rpm: How many requests may begin in a minute.
+            parallel: The number of rows that are asked at once.
+            rpm: The number of requests that may begin in a minute.
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
-            max_turns: How many answers the model may give for a row that has tools; ``None`` for no limit.
-            timeout: How many seconds a row may take, waits included.
+            max_turns: The most answers that the model may give for a row that has tools; ``None`` for no limit.
+            timeout: The seconds that a row may take, waits included.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
             batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
                 count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
@@ -129,12 +129,12 @@ class Agent(Definitions):
         return Map(*self._question(template, data, options)).here(shown)
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
-        """``map`` for programs with an event loop; cancelling it cuts off the rows that are asked.
+        """Run ``map`` on the event loop of the caller; cancelling it cuts off the rows that are asked.
 
         Args:
             template: The prompt, in which ``{column}`` stands for a value of the row.
             data: The rows.
-            **options: Those of ``map``; ``progress`` shows nothing here.
+            **options: The options of ``map``; ``progress`` shows nothing here.
 
         Returns:
             The answers, one for each row in their order.
@@ -178,4 +178,4 @@ class Agent(Definitions):
 
 
 agent = Agent(definitions)
-"""The definitions of this process, and what asks for many rows."""
+"""The definitions of this process, and ``map``."""

@@ -46,7 +46,7 @@ _MAX_WAIT_MS = 30_000
 
 
 class RowRetry(RetrySettings):
-    """Trying again in a row: the limiter makes all wait, so waits are shorter here, and attempts more."""
+    """Retry policy of a row: shorter waits, for the limiter makes all rows wait, and more attempts."""
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again; see ``RetrySettings``.
@@ -66,18 +66,18 @@ class RowRetry(RetrySettings):
 
 @dataclass(slots=True)
 class Asked:
-    """What all rows of one question have in common.
+    """State that all rows of one question share.
 
     Attributes:
-        options: What is requested of each session.
-        directory: Where their files lie.
+        options: The options of each session.
+        directory: The directory of their files.
         kind: The type of the answers; ``None`` for texts.
-        limiter: When a request may begin.
-        budget: What requests may cost.
+        limiter: The rate limiter of requests.
+        budget: The budget of requests.
         definable: Whether rows have tools that this process has defined.
-        on_failure: Called with what is wrong when a request has failed, which may be asked for again.
-        engine: What runs the functions of tools; ``None`` for this process.
-        batches: What requests are collected in; ``None`` if each is sent by itself.
+        on_failure: Called with the error of a failed request, which may be retried.
+        engine: The engine that runs the functions of tools; ``None`` for this process.
+        batches: The collector of requests; ``None`` if each is sent by itself.
     """
 
     options: SessionOptions
@@ -93,19 +93,19 @@ class Asked:
     leading: AgentSession | None = None
     """The session that the rows work for, once ``check`` has opened it."""
     shared: Shared | None = None
-    """What they have in common with it."""
+    """The setup that the rows share with it."""
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What the answers depend on besides the prompt."""
+    """The parts of a row's key besides the prompt."""
     least: float = 0.0
-    """What a request reserves at least, in US dollars."""
+    """The least that a request reserves, in US dollars."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
-    """Whether a request of each has begun."""
+    """The open sessions, each with whether a request of it has begun."""
 
     def check(self) -> Sequence[str]:
-        """Find out which model answers, before any row is asked. ``close`` is to be called whatever comes of it.
+        """Choose the model that answers, before any row is asked. Call ``close`` also if this fails.
 
         Returns:
-            What is wrong and does no harm.
+            Harmless problems, a sentence each.
 
         Raises:
             IndusError: No row could be asked: there is no model, no key, or an option cannot be used.
@@ -132,7 +132,7 @@ class Asked:
         return session.all_problems
 
     def close(self) -> None:
-        """Let go of what the rows had in common, when the last one has ended."""
+        """Release the shared state, when the last row has ended."""
         if self.engine is not None:
             self.engine.close()
         if self.leading is not None:
@@ -150,10 +150,10 @@ class Asked:
         return registry, model
 
     def key(self, prompt: str, number: int) -> str:
-        """Return what a row is found by in a journal.
+        """Return the key of a row in a journal.
 
         Args:
-            number: How many rows with the same prompt come before it.
+            number: The number of rows with the same prompt before it.
         """
         return key_of(prompt=prompt, number=number, **self.identity)
 
@@ -224,7 +224,7 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
 
 
 def _saved(store: SessionStore, directory: Path) -> str | None:
-    """Write what was said into a session file: at the end and in a thread, for a slow disk would hold up all rows."""
+    """Write the conversation to a session file: at the end and in a thread, for a slow disk would hold up all rows."""
     try:
         with store.copy(store.cwd, directory) as kept:
             return str(kept.path) if kept.path is not None and kept.path.exists() else None

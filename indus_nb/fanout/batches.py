@@ -1,4 +1,4 @@
-"""Requests of many rows, sent together: collected until nobody could add one, then waited for.
+"""Requests of many rows, sent together: collected until no row could add one, then waited for.
 
 What this module promises: with a journal no request is paid for twice, wherever the process is killed. What is going
 to be sent is on the disk before it is, with the names of its requests, and the id of the batch after it; the next
@@ -29,7 +29,7 @@ from indus_nb.models.apis.batches import (
 from indus_nb.models.http.http import HttpStatusError
 
 MAX_ROWS = 4000
-"""How many rows wait at once: each is an open session, of about 75 kB, so that they take some 300 MB."""
+"""Most rows that wait at once: each is an open session, of about 75 kB, so that they take some 300 MB."""
 _MAX_REQUESTS = 50_000  # of the API's 100,000
 _MAX_BYTES = 64 * 1024 * 1024  # of its 256 MB, for it is in memory more than once
 _LOOK_SECONDS = 0.1
@@ -70,10 +70,10 @@ class _Sent:
 
 
 class Batches:
-    """Collects requests and sends them; to be used on one event loop.
+    """Collects requests and sends them in batches; to be used on one event loop.
 
     Args:
-        blocked: How many requests wait for money, which others give back when they are answered.
+        blocked: Returns the number of requests that wait for money, which others give back when they are answered.
     """
 
     def __init__(self, blocked: Callable[[], int]) -> None:
@@ -93,7 +93,7 @@ class Batches:
         self.problems: list[str] = []
 
     def restore(self, journal: Journal) -> None:
-        """Write down what is sent, and wait for what an earlier process has sent; called before anything is asked."""
+        """Use a journal, and wait for what an earlier process has sent; called before any row is asked."""
         self._journal = journal
         for plan in journal.batches:
             sent = _Sent(plan, is_earlier=True, status="being looked for")
@@ -102,7 +102,7 @@ class Batches:
 
     @contextmanager
     def worker(self) -> Generator[None]:
-        """Count one who may ask, until the end of the context."""
+        """Count a worker that may ask, until the end of the context."""
         self._workers += 1
         try:
             yield
@@ -115,7 +115,7 @@ class Batches:
             await asyncio.sleep(0)
 
     def names(self, key: str) -> Callable[[], str]:
-        """Return what gives the requests of a row their names, the same ones in the next process.
+        """Return a function that names the requests of a row, in the same way in the next process.
 
         A row that failed is asked anew, so its requests have other names then.
         """
@@ -131,18 +131,18 @@ class Batches:
         return name
 
     def is_left(self, key: str) -> bool:
-        """Whether the next process goes on with this row where it was, with what batches have answered."""
+        """Return whether the next process resumes this row where it was, with what batches have answered."""
         return self._journal is not None and key[:_KEY_CHARACTERS] in self._left
 
     async def ask(self, name: str, body: JsonObject, opened: Opened) -> JsonObject:
         """Return the result of a request; see ``BatchProvider``.
 
         Args:
-            name: What it is called.
+            name: The name of the request.
 
         Raises:
             IndusError: It was stopped, or nothing could be sent.
-            HttpStatusError: The server refused the batch.
+            HttpStatusError: The server rejected the batch.
         """
         async with self._opening:
             if self._client is None:
@@ -174,7 +174,7 @@ class Batches:
 
     @property
     def status(self) -> str:
-        """What is waited for, in a few words."""
+        """Describe in a few words what is waited for."""
         open_ones = [sent for sent in self._sent if sent.wanted and not sent.ended]
         if not open_ones:
             return ""
@@ -194,13 +194,13 @@ class Batches:
             self._stop(sent)
 
     async def close(self, *, cancel: bool) -> None:
-        """End all that waits.
+        """End all waiting requests.
 
         Args:
             cancel: Whether batches that go on are cancelled; without a journal they are.
         """
         tasks = [task for task in (self._looking, *(sent.task for sent in self._sent)) if task is not None]
-        # Whose id is on its way can be cancelled, or found again, once it is known.
+        # A batch whose id is on its way can be cancelled, or found again, once it is known.
         if making := [sent.made for sent in self._sent if not sent.made.is_set() and sent.is_being_made]:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL_SECONDS):
@@ -224,7 +224,7 @@ class Batches:
             )
         await client.close()
 
-    # What is sent
+    # Sending
 
     async def _look(self, client: BatchClient) -> None:
         while True:
@@ -259,7 +259,7 @@ class Batches:
             sent.task = asyncio.create_task(self._carry(sent, client, None))
 
     async def _carry(self, sent: _Sent, client: BatchClient, bodies: list[tuple[str, JsonObject]] | None) -> None:
-        """Send a batch, unless that was done before, and hand its results to those who wait for them."""
+        """Send a batch, unless that was done before, and hand its results to the requests that wait for them."""
         try:
             if bodies is not None:
                 await self._create(sent, client, bodies)
@@ -280,7 +280,7 @@ class Batches:
                 await self._forget(sent)
             else:
                 _fail_all(sent.wanted.values(), error)
-        except Exception as error:  # noqa: BLE001 - it is theirs who wait
+        except Exception as error:  # noqa: BLE001 - the waiting callers get it
             _fail_all(sent.wanted.values(), error)
 
     async def _create(self, sent: _Sent, client: BatchClient, bodies: list[tuple[str, JsonObject]]) -> None:
@@ -316,7 +316,7 @@ class Batches:
             await asyncio.to_thread(self._journal.note, sent.plan)
 
     async def _forget(self, sent: _Sent, error: Exception | None = None) -> None:
-        """Let the requests of a batch that was never made, or whose results are gone, be asked again."""
+        """Release the requests of a batch that was never made, or whose results are gone: they are asked again."""
         waiting = list(sent.wanted.values())
         self._drop(sent)
         sent.plan = sent.plan.without_requests()
@@ -334,10 +334,10 @@ class Batches:
         if sent in self._sent:
             self._sent.remove(sent)
 
-    # What is waited for
+    # Waiting
 
     async def _find(self, sent: _Sent, client: BatchClient) -> bool:
-        """Look for a batch whose acceptance was not heard of; it shows its requests' names when it has ended."""
+        """Look for a batch whose acceptance did not arrive; it shows its requests' names when it has ended."""
         plan, known = sent.plan, {other.plan.id for other in self._sent}
         interval = _FIRST_POLL_SECONDS
         # It may still be on its way.
@@ -364,7 +364,7 @@ class Batches:
         return False
 
     async def _holds(self, batch: str, names: Collection[str], client: BatchClient) -> bool:
-        """Whether a batch that has ended is the one with these requests: its first result shows it."""
+        """Return whether a batch that has ended is the one with these requests: its first result shows it."""
         interval = _FIRST_POLL_SECONDS
         while True:
             try:
@@ -423,7 +423,7 @@ class Batches:
                 if not (waiting := sent.wanted.pop(name)).done():
                     waiting.set_result(None)
 
-    # How it ends
+    # Ending
 
     def _stop(self, sent: _Sent) -> None:
         if sent.ended or sent.task is None or sent.task.done():

@@ -43,12 +43,12 @@ _CHECK_SECONDS = 0.2
 
 
 class EngineError(IndusError):
-    """The engine did not carry out a call; whether the function has run is unknown."""
+    """A call that the engine did not carry out; whether the function has run is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a function gave in a worker: content, and whether it is what the function raised."""
+    """Result of a function in a worker: content, and whether it is what the function raised."""
 
     output: ToolOutput
     failed: bool = False
@@ -99,7 +99,7 @@ def call(_number: str, pickled: bytes, arguments: bytes) -> Outcome:
 
 
 class Engine:
-    """Calls functions in the workers of an executor; used on one event loop.
+    """Engine that calls functions in the workers of an executor; used on one event loop.
 
     Args:
         executor: The executor, which stays the user's: it is neither started nor shut down here.
@@ -132,7 +132,7 @@ class Engine:
         """Let a worker load the functions, before any row is asked.
 
         Args:
-            stopping: Whether the user waits for it no more.
+            stopping: Returns whether the user has stopped the call.
 
         Raises:
             UsageError: A worker cannot load them.
@@ -160,12 +160,12 @@ class Engine:
             task.cancel()
 
     def close(self) -> None:
-        """Look after it no longer."""
+        """Stop watching the engine."""
         if self._watching is not None:
             self._watching.cancel()
 
     def lend_to(self, session: AgentSession) -> RowCalls:
-        """Let a session call the functions here.
+        """Let a session call the functions in the engine.
 
         Raises:
             UsageError: A function has the name of a tool of the session's own.
@@ -198,7 +198,7 @@ class Engine:
         return given.output
 
     async def _submit(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a call gave; it ends as soon as it is known that the engine is gone."""
+        """Return the result of a call; it ends as soon as it is known that the engine is gone."""
         if self._lost is not None:
             raise EngineError(self._lost)
         try:
@@ -253,7 +253,7 @@ class RowCalls:
     """The calls of one row's session.
 
     Attributes:
-        problem: What went wrong with the engine; ``None`` if nothing did.
+        problem: The error of the engine; ``None`` without one.
     """
 
     def __init__(self, engine: Engine, session: AgentSession) -> None:
@@ -307,7 +307,7 @@ def _wakes(ended: asyncio.Future[None]) -> Callable[[object], None]:
             ended.set_result(None)
 
     def done(_future: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no caller waits
             loop.call_soon_threadsafe(wake)
 
     return done

@@ -1,4 +1,4 @@
-"""What was asked and answered, row by row, in a file that survives whatever becomes of the process.
+"""The journal of questions and answers, row by row: a file that survives whatever becomes of the process.
 
 What this module promises: a row that ``add`` returned for is read again by the next process, also after ``kill -9`` at
 any point and a power cut. Lines are only ever appended; one that is torn is cut off when the file is opened. Of several
@@ -36,7 +36,7 @@ _TAKEN = "Another process writes to the journal {}. Wait for its end, or name an
 
 
 def key_of(**parts: Any) -> str:
-    """Return what a row is found by: the same in every process for the same parts.
+    """Return the key of a row: the same in every process for the same parts.
 
     >>> key_of(prompt="a", row={"x": 1, "y": 2}) == key_of(row={"y": 2, "x": 1}, prompt="a")
     True
@@ -50,14 +50,14 @@ def key_of(**parts: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a row.
+    """Outcome of a row.
 
     Attributes:
         value: The answer, as JSON; ``None`` if it failed.
         error: Why it failed; ``None`` if it did not.
-        cost: What it has cost, in US dollars.
+        cost: Its cost, in US dollars.
         session: The file of its session, if it has one.
-        unconfirmed: What requests that broke off may have cost besides, in US dollars.
+        unconfirmed: The most that interrupted requests have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -68,7 +68,7 @@ class Done:
 
     @property
     def is_good(self) -> bool:
-        """Whether the row need not be asked again."""
+        """Return whether the row need not be asked again."""
         return self.error is None
 
 
@@ -77,9 +77,9 @@ class PlannedBatch:
     """A batch that is going to be sent, or was.
 
     Attributes:
-        planned: When, in seconds since 1970.
-        names: What its requests are called; none when it was never made, or its results are gone.
-        id: By what the server knows it; ``None`` as long as nobody has heard that.
+        planned: The time, in seconds since 1970.
+        names: The names of its requests; none when it was never made, or its results are gone.
+        id: The server's id of it; ``None`` as long as that is not known.
     """
 
     planned: float
@@ -91,11 +91,11 @@ class PlannedBatch:
         object.__setattr__(self, "token", self.token or random_hex(8))
 
     def with_id(self, batch: str) -> PlannedBatch:
-        """Return it with what the server calls it."""
+        """Return a copy with the server's id."""
         return replace(self, id=batch)
 
     def without_requests(self) -> PlannedBatch:
-        """Return it as one whose requests are asked again."""
+        """Return a copy without names, whose requests are asked again."""
         return replace(self, names=())
 
 
@@ -118,7 +118,7 @@ class Journal:
                 f"The journal {named} is a link to {self.path}, which is not there. Name that file itself."
             )
         self.problems: list[str] = []
-        """What happened to the file while it was open, a sentence each."""
+        """Problems with the file while it was open, a sentence each."""
         self._size = 0
         self._rows: dict[str, Done] = {}
         self._times: Counter[str] = Counter()
@@ -126,9 +126,9 @@ class Journal:
         self._batches: dict[str, PlannedBatch] = {}
         self._appending = threading.Lock()
         self.cost = 0.0
-        """What all rows in the file have cost together, those that were asked again included."""
+        """Cost of all rows in the file together, those that were asked again included."""
         self.unconfirmed = 0.0
-        """What they may have cost besides."""
+        """Upper bound of what they have cost besides."""
         try:
             make_private_directory(self.path.parent)
             self._lock = _locked(self.path)
@@ -150,11 +150,11 @@ class Journal:
         return len(self._rows)
 
     def get(self, key: str) -> Done | None:
-        """Return what came of a row; ``None`` if it was not asked, or not to its end."""
+        """Return the outcome of a row; ``None`` if it was not asked, or not to its end."""
         return self._rows.get(key)
 
     def add(self, key: str, done: Done) -> None:
-        """Write down what came of a row; it is on the disk when this returns.
+        """Write down the outcome of a row; it is on the disk when this returns.
 
         Raises:
             OSError: It could not be written; nothing of it is in the file then, or what is torn is cut off later.
@@ -162,10 +162,10 @@ class Journal:
         self.add_all([(key, done)])
 
     def add_all(self, rows: Sequence[tuple[str, Done]]) -> None:
-        """Write down what came of several rows, as ``add`` does, with one wait for the disk.
+        """Write down the outcomes of several rows, as ``add`` does, with one wait for the disk.
 
         Args:
-            rows: What each is found by, and what came of it.
+            rows: The key and the outcome of each.
 
         Raises:
             OSError: They could not be written; none of them counts as done.
@@ -175,11 +175,11 @@ class Journal:
             self._keep(key, done)
 
     def times(self, key: str) -> int:
-        """Return how often it was written down what came of a row."""
+        """Return how many outcomes were written down for a row."""
         return self._times[key]
 
     def note(self, batch: PlannedBatch) -> None:
-        """Write down what is known of a batch; it is on the disk when this returns.
+        """Write down the state of a batch; it is on the disk when this returns.
 
         Args:
             batch: The batch, before it is sent and once its id is known.
@@ -196,7 +196,7 @@ class Journal:
 
     @property
     def batches(self) -> list[PlannedBatch]:
-        """The batches that may hold answers, oldest first."""
+        """List the batches that may hold answers, oldest first."""
         return [batch for batch in self._batches.values() if batch.names]
 
     def close(self) -> None:
@@ -236,7 +236,7 @@ class Journal:
         self._size = end + len(content)
 
     def _restore(self) -> None:
-        """See to it that the file holds what was written, whatever others did to it."""
+        """Restore what was written if another process has changed or removed the file."""
         ours = os.fstat(self._descriptor)
         try:
             there = self.path.stat()

@@ -27,14 +27,14 @@ _AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch", "over"
 
 
 def new_directory() -> Path:
-    """Return a directory of their own for the sessions of rows, so that they are not listed among the others."""
+    """Return a new directory for the sessions of rows, so that they are not listed among the others."""
     usual = session_directory(current_directory(), agent_directory())
     return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
 
 
 @contextmanager
 def _interrupts(handle: Callable[[], None]) -> Generator[None]:
-    """Let Ctrl-C call ``handle`` where it would raise ``KeyboardInterrupt``, which could lose what is paid for."""
+    """Have Ctrl-C call ``handle`` where ``KeyboardInterrupt`` could lose what is paid for."""
     usual = threading.current_thread() is threading.main_thread()
     if not usual or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -51,7 +51,7 @@ def _interrupts(handle: Callable[[], None]) -> Generator[None]:
 
 
 class _Contained(Reporter):
-    """Shows progress as another reporter does, and nothing more once that fails: rows are paid for meanwhile."""
+    """Reporter that forwards to another one, and shows nothing more once that fails: rows are paid for meanwhile."""
 
     def __init__(self, inner: Reporter) -> None:
         self._inner = inner
@@ -77,9 +77,9 @@ class Map:
     """One question about certain data, which may be asked again for rows without an answer.
 
     Args:
-        known: What came of the rows before.
-        spent: What that has cost, in US dollars.
-        unconfirmed: What it may have cost besides.
+        known: The earlier results of the rows.
+        spent: Their cost, in US dollars.
+        unconfirmed: The most that they have cost besides.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Map:
         self._data = data
         self._question = asked
         self.work = Work(asked, known, spent, unconfirmed)
-        """What asks for the rows."""
+        """The work on the rows."""
         self._interrupted = False
 
     def here(self, reporter: Reporter) -> Answers:
@@ -128,7 +128,7 @@ class Map:
                     except KeyboardInterrupt:
                         self.interrupt()
             except BaseException:
-                work.cancel()  # nobody would get the answers, or could stop it
+                work.cancel()  # no caller would get the answers, or could stop it
                 shown.end(work.progress)
                 raise
             shown.end(None if errors else work.progress)

@@ -1,4 +1,4 @@
-"""A frame of Dask, which stays where it is: the prompts' columns are brought here, and the answers are sent there."""
+"""Frames of Dask, which stay where they are: the columns of prompts are fetched, and the answers are sent back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_REASON_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """A frame in partitions, and how many rows each had when they were asked.
+    """Frame in partitions, and the number of rows that each had when they were asked.
 
     Attributes:
         lengths: The number of rows of each partition.
@@ -69,13 +69,13 @@ def add_columns(part: Any, columns: Mapping[str, Any]) -> Any:
 
 
 def is_partitioned(data: object) -> bool:
-    """Whether that is a frame of Dask, which none is if Dask was not imported to make it."""
+    """Return whether the data is a frame of Dask, which none is if Dask was not imported to make it."""
     library = type(data).__module__.partition(".")[0]
     return library in ("dask", "dask_expr") and hasattr(data, "iterrows") and hasattr(data, "to_delayed")
 
 
 def bring(data: Any, template: Template) -> tuple[Partitions, Table]:
-    """Bring columns here, one partition after the other.
+    """Fetch columns, one partition after the other.
 
     Returns:
         The frame, and its rows: with the names of all columns, and values of those that were brought.

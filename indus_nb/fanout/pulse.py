@@ -1,7 +1,7 @@
-"""Whether an engine can still answer: some let a call wait for ever when their workers or their scheduler are gone.
+"""Liveness of an engine: some let a call wait for ever when their workers or their scheduler are gone.
 
 What this module promises: looking never blocks the event loop, and an engine whose workers are only starting, or that
-has none because nobody needs them, is not taken for lost.
+has none because none is needed, is not taken for lost.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from concurrent.futures import Executor
 from typing import Any, TypeAlias
 
 LOOK_SECONDS = 3.0
-"""How often it is looked."""
+"""Time between two probes."""
 PATIENCE_SECONDS = 60.0
-"""How long an engine that has worked may be without a worker, or not answer: workers may be on their way."""
+"""Longest time that an engine that has worked may be without a worker, or not answer: workers may be on their way."""
 
 Probe: TypeAlias = Callable[[], int]
-"""Returns how many workers there are, and raises when nobody can say it any more; may block."""
+"""Returns the number of workers, and raises when it can no longer be found out; may block."""
 
 
 def probe_of(executor: Executor) -> Probe | None:
-    """Return what finds out how many workers an engine has.
+    """Return the probe for an engine, which counts its workers.
 
     Returns:
         The probe; ``None`` for engines that let calls fail themselves, as those of the standard library do.
@@ -52,7 +52,7 @@ def _ipyparallel_workers(client: Any) -> int:
 
 
 async def lost(probe: Probe, waited_for: Callable[[], bool], has_worked: Callable[[], bool]) -> str:
-    """Return why an engine is gone, as soon as it is."""
+    """Wait until an engine is gone, and return why."""
     seen = time.monotonic()
     while True:
         if waited_for():
@@ -91,7 +91,7 @@ async def _in_daemon(probe: Probe) -> int:
             workers = probe()
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and no caller waits
             loop.call_soon_threadsafe(settle, workers, failure)
 
     threading.Thread(target=run, name="indus_nb looks after an engine", daemon=True).start()

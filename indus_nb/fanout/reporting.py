@@ -1,4 +1,4 @@
-"""How far rows are, shown where the caller looks: a bar on a terminal, a display in a notebook, or nothing."""
+"""Progress of the rows, shown where the caller looks: a bar on a terminal, a display in a notebook, or nothing."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _PLAIN_SECONDS = 10.0
 
 
 class Reporter:
-    """Shows progress on the thread that waits; by itself it shows nothing."""
+    """Base of progress displays, called on the thread that waits; by itself it shows nothing."""
 
     def begin(self, stop: Callable[[], None]) -> None:
-        """Begin, before any row is asked.
+        """Start the display, before any row is asked.
 
         Args:
             stop: Lets no more rows begin; called again it cuts off those that are asked. May be called on any thread.
         """
 
     def show(self, progress: Progress) -> None:
-        """Show how far it is; called a few times a second."""
+        """Show progress; called a few times a second."""
 
     def end(self, progress: Progress | None) -> None:
         """Show how it ended; ``None`` if nothing could be asked."""
 
 
 class Lines(Reporter):
-    """A line now and then, for what is no terminal."""
+    """Reporter that writes a line now and then, for output that is no terminal."""
 
     def __init__(self, out: TextIO, seconds: float = _PLAIN_SECONDS) -> None:
         self._out = out
@@ -59,7 +59,7 @@ class Lines(Reporter):
 
 
 class Bar(Lines):
-    """A bar of tqdm on a terminal, within its width, and a line at the end."""
+    """Reporter with a bar of tqdm on a terminal, within its width, and a line at the end."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
@@ -107,7 +107,7 @@ def _bar(out: TextIO, progress: Progress) -> Any:
 
 
 class Displayed(Reporter):
-    """A display of a notebook that is updated; the saved notebook has its last state."""
+    """Reporter with a display of a notebook that is updated; the saved notebook has its last state."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
@@ -132,7 +132,7 @@ class Displayed(Reporter):
 
 
 def bundle_of(progress: Progress) -> dict[str, str]:
-    """Return what notebooks display: a bar with what it means beside it, and the same as text."""
+    """Return a MIME bundle: a bar with a caption beside it, and the same as text."""
     total, done = max(1, progress.total), progress.done if progress.total else 1
     label = html.escape(str(progress))
     bar = f'<progress max="{total}" value="{done}" aria-label="{label}"></progress> <span>{label}</span>'
@@ -140,7 +140,7 @@ def bundle_of(progress: Progress) -> dict[str, str]:
 
 
 def usual_reporter() -> Reporter:
-    """Return what fits where this process runs: a notebook, a terminal, or neither."""
+    """Return the reporter for where this process runs: a notebook, a terminal, or neither."""
     made = agent.front_end() if agent.front_end is not None else None
     if made is not None:
         return made
@@ -154,5 +154,5 @@ def usual_reporter() -> Reporter:
 
 
 def console_reporter(out: TextIO) -> Reporter:
-    """Return what fits ``out``: a bar on a terminal, else a line now and then."""
+    """Return the reporter for ``out``: a bar on a terminal, else a line now and then."""
     return Bar(out) if out.isatty() else Lines(out)

@@ -1,4 +1,4 @@
-"""What came of many rows: values in the order of the rows, and frames and records made of them."""
+"""Results of many rows: values in the order of the rows, and frames and records made of them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _MAX_CELL_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
-    """What came of one row.
+    """Result of one row.
 
     Attributes:
         value: The answer; ``None`` without one.
         error: Why there is none; ``None`` if there is one, or if the row was not asked.
-        cost: What it has cost, in US dollars, in this process or an earlier one.
+        cost: Its cost, in US dollars, in this process or an earlier one.
         session: The file of its session, which can be opened, exported and continued.
         plain: The answer as JSON values.
         answered: Whether there is an answer.
-        unconfirmed: What requests of it that broke off may have cost besides, in US dollars.
+        unconfirmed: The most that interrupted requests of it have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -57,14 +57,14 @@ class Answers(Sequence[Any]):
     """The answers of ``agent.map``, one for each row in the order of the data; ``None`` where there is none.
 
     Args:
-        data: What the rows came from.
+        data: The source of the rows.
         table: The rows.
-        rows: What came of each.
+        rows: The results, in the same order.
         kind: The type of the answers; ``None`` for texts.
-        cost: What all of it has cost, in US dollars.
-        unconfirmed: What requests that broke off may have cost besides.
+        cost: The cost of all of it, in US dollars.
+        unconfirmed: The most that interrupted requests have cost besides.
         unpriced: Whether the price of requests is unknown.
-        problems: What was found wrong and did no harm.
+        problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
     """
@@ -89,18 +89,18 @@ class Answers(Sequence[Any]):
         self._again = again
         self._again_async = again_async
         self.rows = tuple(rows)
-        """What came of each row, with errors, costs and sessions."""
+        """The result of each row, with error, cost and session."""
         self.cost = cost
-        """What all of it has cost in US dollars, with what a journal says of earlier processes.
+        """Cost of all of it in US dollars, with what a journal says of earlier processes.
 
         Of requests that broke off it is what they had read and what had arrived of their answers.
         """
         self.cost_unconfirmed = unconfirmed
-        """What requests that broke off may have cost besides, in US dollars at most. It counts against ``max_cost``."""
+        """Upper bound of the other cost of interrupted requests, in US dollars. It counts against ``max_cost``."""
         self.cost_unknown = unpriced
-        """Whether the price of the model is unknown, so that ``cost`` says nothing."""
+        """``True`` if the price of the model is unknown, so that ``cost`` says nothing."""
         self.problems = tuple(problems)
-        """What was found wrong and did no harm, a sentence each."""
+        """Harmless problems, a sentence each."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,7 +119,7 @@ class Answers(Sequence[Any]):
         return f"<{self.summary}>"
 
     def _repr_html_(self) -> str:
-        """How it went, the first rows with their answers, and why others have none: for notebooks."""
+        """Return a summary as HTML for notebooks: the first rows with their answers, and errors."""
         added = {name: values for name, values in self._added().items() if name not in ("error", "session")}
         names = [*self._table.columns[:_MOST_COLUMNS], *added]
         shown = [
@@ -137,7 +137,7 @@ class Answers(Sequence[Any]):
 
     @property
     def summary(self) -> str:
-        """How it went, in a line."""
+        """Summarise the outcome in a line."""
         errors = sum(row.error is not None for row in self.rows)
         missing = len(self.failed) - errors
         parts = [f"{rows_of(len(self.rows))}", f"{len(self.rows) - len(self.failed):,} answered"]
@@ -147,7 +147,7 @@ class Answers(Sequence[Any]):
 
     @property
     def failed(self) -> list[int]:
-        """The numbers of the rows without an answer, counted from 0; those that were not asked are among them."""
+        """Return the numbers of the rows without an answer, from 0, also of those that were not asked."""
         return [number for number, row in enumerate(self.rows) if not row.answered]
 
     def retry(self, **changes: Any) -> Answers:
@@ -166,17 +166,17 @@ class Answers(Sequence[Any]):
         return self._again(self, changes)
 
     async def retry_async(self, **changes: Any) -> Answers:
-        """``retry`` for programs with an event loop."""
+        """Run ``retry`` on the event loop of the caller."""
         return await self._again_async(self, changes)
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns that ``records`` has besides those of the data."""
+        """Return the names of the columns that ``records`` has besides those of the data."""
         return list(self._added())
 
     @property
     def records(self) -> list[JsonObject]:
-        """The rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
+        """Return the rows as dictionaries: their columns, those of the answers, ``error`` and ``session``.
 
         A column whose name is taken by the data has ``answer_`` before it. Of a frame of Dask there are only the
         columns that the prompt names.
@@ -189,7 +189,7 @@ class Answers(Sequence[Any]):
 
     @property
     def frame(self) -> Any:
-        """The rows as a data frame, with the columns that ``records`` has besides theirs, but for ``session``.
+        """Return the rows as a data frame, with the added columns of ``records`` but for ``session``.
 
         It is one of polars or of Dask if the data was one, and of pandas otherwise; the rows of a data frame of pandas
         keep their index and types. In one of Dask the columns are added to each partition where it lives.
@@ -247,13 +247,13 @@ class Answers(Sequence[Any]):
 
 
 def _cell(value: object) -> str:
-    """A value as a cell of a page: one line, and nothing that a page obeys."""
+    """Return a value as a cell of a page: one line, and nothing that a page obeys."""
     text = "" if value is None else value if isinstance(value, str) else dump(value).decode()
     return html.escape(textcut.one_line(text, _MAX_CELL_CHARACTERS))
 
 
 def _pandas_type(values: Sequence[object]) -> Any:
-    """The type of a column of pandas; ``None`` for the one that it chooses, which makes inexact numbers of integers."""
+    """Return the type of a column of pandas; ``None`` for its default, which makes inexact numbers of integers."""
     there = [value for value in values if value is not None]
     if not there:
         return object

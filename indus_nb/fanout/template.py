@@ -53,7 +53,7 @@ class Template:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it names, each once."""
+        """Return the columns that the template names, each once."""
         return tuple(dict.fromkeys(self._names))
 
     def check(self, columns: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Asks for many rows at once: which are left, who asks for them, and what goes on while they are asked.
+"""Concurrent requests for many rows: the rows that are left, the workers that ask for them, and their progress.
 
 What this module promises: the answers come in the order of the rows. A row whose answer is in the journal is not asked;
 one that was answered is in the journal before it counts as done, several that end together with one wait for the disk.
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from indus_nb.fanout.batches import Batches
 
 PARALLEL = 8
-"""How many rows are asked at once unless another number is asked for."""
+"""Rows that are asked at once unless another number is asked for."""
 MAX_PARALLEL = 1000
 _MAX_FAILURE_CHARACTERS = 80
 _CUT_OFF = "It was cut off before its answer had come."
 MAX_TOKENS = 4096
-"""The longest answer of a row unless another is asked for, so that little money is reserved for each request."""
+"""Longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
 MAX_TURNS = 50
-"""How many answers the model may give for a row unless another number is asked for: nobody watches over it."""
+"""Most answers of the model for a row unless another number is asked for: no user watches it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of each row, and within which limits; see ``agent.map``."""
+    """A question about each row, and its limits; see ``agent.map``."""
 
     template: Template
     table: Table
@@ -98,16 +98,16 @@ def question(  # noqa: PLR0913 - each is an option of its own
 
     Args:
         template: The prompt, with ``{column}`` for values of the row.
-        result: What is answered with; see ``answer_kind``. ``None`` for texts.
-        directory: Where the files of their sessions lie.
-        session: What is requested of each session; without tools it also has no instructions of the project.
-        parallel: How many rows are asked at once.
-        rpm: How many requests may begin in a minute.
+        result: The type of the answers; see ``answer_kind``. ``None`` for texts.
+        directory: The directory of their sessions' files.
+        session: The options of each session; without tools it also has no instructions of the project.
+        parallel: The number of rows that are asked at once.
+        rpm: The number of requests that may begin in a minute.
         max_cost: US dollars for all of it, what a journal says of earlier processes included.
         max_tokens: The longest answer; ``None`` for the model's own limit.
         batch: Whether requests are collected and sent together, for half the price.
-        over: What runs the functions of tools; ``None`` for this process.
-        functions: Those that it may run.
+        over: The executor of the functions of tools; ``None`` for this process.
+        functions: The functions that it may run.
 
     Raises:
         UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
@@ -141,7 +141,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
 
 
 def _bare(options: SessionOptions) -> SessionOptions:
-    """Options of rows without tools, which read nothing but their prompt."""
+    """Return options of rows without tools, which read nothing but their prompt."""
     return replace(
         options,
         tools=(),
@@ -155,47 +155,47 @@ def _bare(options: SessionOptions) -> SessionOptions:
 
 @dataclass(slots=True)
 class Progress:
-    """How far it is; read from any thread."""
+    """Progress of the rows; read from any thread."""
 
     total: int
     done: int = 0
     failed: int = 0
     kept: int = 0
-    """How many were answered before, and are not asked."""
+    """Rows that were answered before, and are not asked."""
     cost: float = 0.0
     unconfirmed: float = 0.0
-    """What requests that broke off may have cost besides."""
+    """Upper bound of what interrupted requests have cost besides."""
     unpriced: bool = False
-    """Whether the price of requests is unknown."""
+    """``True`` if the price of requests is unknown."""
     started: float = field(default_factory=time.monotonic)
     paused_until: float = 0.0
     waiting: str = ""
-    """What is waited for, if requests wait in batches."""
+    """Description of what is waited for, if requests wait in batches."""
     stopping: bool = False
     ended: bool = False
     failure: str = ""
-    """Why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
+    """Reason why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
 
     @property
     def per_minute(self) -> float:
-        """How many rows end in a minute."""
+        """Return how many rows end in a minute."""
         return (self.done - self.kept) / max(time.monotonic() - self.started, 1e-3) * 60
 
     @property
     def seconds_left(self) -> float | None:
-        """The time that the other rows will take at this rate; ``None`` as long as no row has ended."""
+        """Return the time that the other rows will take at this rate; ``None`` as long as no row has ended."""
         rate = self.per_minute
         return (self.total - self.done) / rate * 60 if rate > 0 else None
 
     @property
     def spent(self) -> str:
-        """How many rows have failed, if any, and what all of it has cost."""
+        """Describe how many rows have failed, if any, and what all of it has cost."""
         cost = cost_in_words(self.cost, self.unconfirmed, unpriced=self.unpriced)
         return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), cost])
 
     @property
     def state(self) -> str:
-        """What is waited for, if it is not rows alone; empty else."""
+        """Describe what is waited for, if it is not rows alone; empty else."""
         if self.stopping:
             return "stopped" if self.ended else "stopping: rows that were asked come to their end"
         if self.done >= self.total:
@@ -215,19 +215,19 @@ class Progress:
 
 
 class Work:
-    """Asks one question, once; everything but ``stop``, ``cancel`` and ``progress`` belongs to its event loop.
+    """One run of a question; all but ``stop``, ``cancel`` and ``progress`` belongs to its event loop.
 
     Args:
-        known: What came of the rows before; those with an answer are not asked.
-        spent: What they have cost, in US dollars, if no journal says it.
-        unconfirmed: What they may have cost besides.
+        known: The earlier results of the rows; those with an answer are not asked.
+        spent: Their cost, in US dollars, if no journal says it.
+        unconfirmed: The most that they have cost besides.
     """
 
     def __init__(
         self, question: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0, unconfirmed: float = 0.0
     ) -> None:
         self.budget = Budget(question.max_cost, (spending(),))
-        """What all of it is charged to, within what the code spends from that asks."""
+        """The budget of all of it, within that of the code that asks."""
         self._question = question
         self._known = known
         self._spent = spent, unconfirmed
@@ -248,7 +248,7 @@ class Work:
         """Ask for all rows.
 
         Returns:
-            What came of each, in their order.
+            The results, in the order of the rows.
 
         Raises:
             IndusError: Nothing could be asked: no model, no key, or the journal cannot be used.
@@ -325,7 +325,7 @@ class Work:
         return rows
 
     async def _write_rest(self, writer: _Writer) -> None:
-        """Write down once more what could not be, and say what is lost with the process."""
+        """Retry writing the outcomes that could not be written, and report those that are lost."""
         if self._journal_problem is None:
             return
         sentence = f"The journal cannot be written ({self._journal_problem}), so the other rows are not asked."
@@ -340,18 +340,18 @@ class Work:
         self.problems.append(sentence)
 
     def stop(self) -> None:
-        """Let no row begin, and those that were asked come to their end; from any thread."""
+        """Start no more rows, and let those that were asked end; from any thread."""
         self._stopping = self.progress.stopping = True
 
     def cancel(self) -> None:
-        """Cut off the rows that are asked, too; from any thread."""
+        """Abort the rows that are asked, too; from any thread."""
         self.stop()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._cut_off)
 
     @property
     def stopped(self) -> bool:
-        """Whether it was stopped."""
+        """Return whether ``stop`` was called."""
         return self._stopping
 
     def _engine_lost(self, sentence: str) -> None:
@@ -365,9 +365,9 @@ class Work:
             worker.cancel()
 
     async def _ended(self, asked: Asked) -> None:
-        """Wait for the workers; after a stop not for rows that wait for another attempt, or for their first one."""
+        """Wait for the workers; after a stop not for rows that wait for an attempt."""
         ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
-        ended.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody asks for it
+        ended.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs it
         try:
             while not ended.done():
                 await asyncio.wait([ended], timeout=0.2)
@@ -390,7 +390,7 @@ class Work:
             await asyncio.gather(*self._workers, return_exceptions=True)
 
     def _rows(self, asked: Asked, journal: Journal | None) -> tuple[list[RowAnswer], list[tuple[str, str]]]:
-        """What is known of each row, and its prompt and key."""
+        """Return what is known of each row, and its prompt and key."""
         seen: Counter[str] = Counter()
         rows: list[RowAnswer] = []
         keys: list[tuple[str, str]] = []
@@ -469,7 +469,7 @@ class Work:
 
 
 class _Writer:
-    """Adds rows to a journal in a thread, all that have ended meanwhile together."""
+    """Writer of a journal in a thread; rows that have ended meanwhile are added together."""
 
     def __init__(self, journal: Journal | None) -> None:
         self._journal = journal
@@ -477,16 +477,16 @@ class _Writer:
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, key: str, done: Done) -> None:
-        """Write down what came of a row; it is on the disk when this returns."""
+        """Write down the outcome of a row; it is on the disk when this returns."""
         if (written := self.put(key, done)) is not None:
             await asyncio.shield(written)
 
     def put(self, key: str, done: Done) -> asyncio.Future[None] | None:
-        """Have it written down what came of a row; ``close`` waits for that."""
+        """Queue the outcome of a row for writing; ``close`` waits for it."""
         if self._journal is None:
             return None
         written = asyncio.get_running_loop().create_future()
-        written.add_done_callback(lambda done: done.exception())  # perhaps nobody asks for it
+        written.add_done_callback(lambda done: done.exception())  # else asyncio logs it
         self._waiting.append((key, done, written))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write(self._journal.add_all))
@@ -502,7 +502,7 @@ class _Writer:
             together, self._waiting = self._waiting, []
             try:
                 await asyncio.to_thread(add_all, [(key, done) for key, done, _ in together])
-            except Exception as error:  # noqa: BLE001 - it is theirs who wait
+            except Exception as error:  # noqa: BLE001 - the waiting callers get it
                 for _, _, written in together:
                     if not written.done():
                         written.set_exception(error)

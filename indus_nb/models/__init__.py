@@ -1,4 +1,4 @@
-"""How models are reached: the ``Provider`` protocol, and the models and keys that are known."""
+"""Access to models: the ``Provider`` protocol, and the models and keys that are known."""
 
 from indus_nb.models.catalog import Model
 from indus_nb.models.protocol import Cassette, Context, Provider, StreamOptions, ToolSpec

@@ -1,4 +1,4 @@
-"""Credentials that a cloud's library finds by itself: which APIs have such, and what shows that they are there.
+"""Credentials that a cloud's library finds by itself: which APIs have them, and what reveals that they exist.
 
 Nothing here reads a credential, and no library is imported: it is asked for every model of a list.
 """
@@ -51,12 +51,12 @@ _FOUND: Mapping[str, Callable[[Environment], bool]] = {
 
 
 def finds_credentials(api: str) -> bool:
-    """Whether what speaks ``api`` looks for credentials by itself, so that a model of it needs no key."""
+    """Return whether an API's client looks for credentials by itself, so that its models need no key."""
     return api in _FOUND
 
 
 def shows_credentials(api: str, environment: Environment) -> bool:
-    """Whether the environment says that there are such credentials.
+    """Return whether the environment says that there are such credentials.
 
     There may be others: those of a virtual machine are found when they are needed.
 

@@ -1,4 +1,4 @@
-"""What a model is, the built-in ones (data in ``models.json``), and how a name such as ``sonnet`` finds one."""
+"""Models: their data, the built-in ones (``models.json``), and how a name such as ``sonnet`` finds one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Prices(WireModel):
 
 
 class LongPromptPrices(Prices):
-    """What every token of a request costs when its prompt is longer than ``over_tokens``."""
+    """Prices of every token of a request whose prompt is longer than ``over_tokens``."""
 
     over_tokens: int
 
@@ -111,7 +111,7 @@ class Model(WireModel):
     ``reasoning`` is whether it can think; ``thinking_style`` how a request sets how much: by a budget of tokens or by
     an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
     thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
-    refuses thinking whose conversation has changed since, unless the request has it leave such blocks out.
+    rejects thinking whose conversation has changed since, unless the request has it leave such blocks out.
     ``thinking_level_map`` replaces what a level is called in requests, ``None`` where there is no such level. How the
     provider is reached does not appear on the wire, and neither do ``headers``, which may hold keys.
     """
@@ -138,7 +138,7 @@ class Model(WireModel):
 
     @property
     def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
-        """The levels that it has, from least to most."""
+        """Return the model's levels, from least to most."""
         if not self.reasoning:
             return ("off",)
         mapped = self.thinking_level_map or {}
@@ -146,7 +146,7 @@ class Model(WireModel):
         return tuple(level for level in _LEVELS if {**top, **mapped}.get(level, level) is not None)
 
     def nearest_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """``level`` if it has it, else the next one above, else the next one below.
+        """Return ``level`` if it has it, else the next one above, else the next one below.
 
         >>> find_model("claude-haiku-4-5").nearest_thinking_level("xhigh")
         'high'
@@ -177,7 +177,7 @@ def builtin_models() -> tuple[Model, ...]:
 
 
 def _trusted(fields: JsonObject) -> Model:
-    """A model of our own list. It needs no check, for which pydantic would first build validators of four classes."""
+    """Build a model of our own list without checks, for which pydantic would build four validators."""
     cost: JsonObject | None = fields.get("cost")
     prices = {_attribute(key): _price(key, value) for key, value in (cost or {}).items()}
     known: JsonObject = {_attribute(key): value for key, value in fields.items()}
@@ -261,7 +261,7 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
 
 
 def own_id(asked: str, provider: str, among: Sequence[Model]) -> str:
-    """Return an id as its provider knows it: without the provider in front, unless ids there begin so themselves.
+    """Return a model's id for its provider: without the provider in front, unless ids there begin so.
 
     >>> models = builtin_models()
     >>> own_id("anthropic/mine", "anthropic", models), own_id("openrouter/openai/mine", "openrouter", models)

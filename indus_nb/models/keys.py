@@ -1,4 +1,4 @@
-"""Where the keys of providers come from: the caller, ``auth.json``, the environment, and configuration.
+"""Sources of providers' keys: the caller, ``auth.json``, the environment, and configuration.
 
 What this module promises: a key is looked up when it is used, so a changed file or variable counts at once; commands
 run only when their output is needed; and no representation, problem or error shows a key.
@@ -56,7 +56,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """The content of ``auth.json``.
+    """Content of ``auth.json``.
 
     It has entries by provider, and a sentence or two for each defect.
     """
@@ -66,12 +66,12 @@ class StoredKeys:
     problems: tuple[str, ...] = ()
 
     def key_of(self, provider: str) -> str:
-        """The provider's key as it stands there; empty when there is none."""
+        """Return the provider's key as it stands there; empty when there is none."""
         key = self._entry(provider).get("key")
         return key if isinstance(key, str) else ""
 
     def secrets(self) -> Iterator[tuple[str, str]]:
-        """Yield what to call each secret in the file, and its value; commands are none."""
+        """Yield the label and value of each secret in the file; commands are skipped."""
         from indus_nb.safety.redaction import is_secret_name
 
         for name, entry in self.entries.items():
@@ -82,7 +82,7 @@ class StoredKeys:
                     yield f"{field_name} of {name} in auth.json", value
 
     def is_sign_in(self, provider: str) -> bool:
-        """Whether the provider's entry is a sign-in, which cannot be used here."""
+        """Return whether the provider's entry is a sign-in, which cannot be used here."""
         return self._entry(provider).get("type") == "oauth"
 
     def _entry(self, provider: str) -> JsonObject:
@@ -148,7 +148,7 @@ def how_to_get_key(provider: str, stored: StoredKeys, others: Sequence[str] = ()
 
 
 def check_key(key: str, where: str, provider: str) -> None:
-    """Refuse a key that no header can hold.
+    """Reject a key that no header can hold.
 
     Args:
         where: Where it comes from.
@@ -161,7 +161,7 @@ def check_key(key: str, where: str, provider: str) -> None:
 
 
 def _output(command: str, where: str, provider: str) -> str:
-    """What the shell command prints, without the blanks around it; raises ``CredentialsError``."""
+    """Return the output of the shell command, stripped; raise ``CredentialsError``."""
     problem = "printed nothing"
     with subprocess.Popen(  # noqa: S602 - the user's own file asks for a shell
         command,

@@ -1,4 +1,4 @@
-"""The models that a user's ``models.json``, or an extension, adds to the built-in ones and changes in them.
+"""Models that a user's ``models.json``, or an extension, adds to the built-in ones and changes in them.
 
 What this module promises: a provider that is described wrongly is left out and named among the problems, with file and
 field; all others count. What a configuration does not set of a model is what was known of it before. No problem shows
@@ -30,7 +30,7 @@ _FIELDS = {key: to_camel(name) for name in names_of(Model) if name != "provider"
 
 
 class ProviderConfig(WireModel):
-    """How a provider is reached and what models it has.
+    """Configuration of a provider: how it is reached and what models it has.
 
     It is an entry of ``models.json``, or what an extension registers.
 
@@ -62,7 +62,7 @@ class WrongFieldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ModelsFile:
-    """What ``models.json`` amounts to.
+    """Parsed content of ``models.json``.
 
     Attributes:
         models: The built-in models with what the file adds and changes.
@@ -225,7 +225,7 @@ def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model
 
 
 def _facts(known: object, where: str) -> JsonObject:
-    """What a model that is like a built-in one has of it unless it says otherwise."""
+    """Return what a model takes from a similar built-in one unless it says otherwise."""
     if known is None:
         return {}
     model = next((model for model in builtin_models() if model.id == known), None)
@@ -241,7 +241,7 @@ def _written(model: Model) -> JsonObject:
 
 
 def _patched(model: Model, patch: JsonObject, where: str) -> Model:
-    """``model`` with these fields changed; of objects only the keys that are named."""
+    """Return ``model`` with these fields changed; of objects only the keys that are named."""
     fields = _written(model)
     fields.update((key, _merged(fields[key], value)) for key, value in patch.items())
     fields["cost"] = _cost(fields["cost"], f"{where}.cost")
@@ -249,7 +249,7 @@ def _patched(model: Model, patch: JsonObject, where: str) -> Model:
 
 
 def _cost(given: object, where: str) -> object:
-    """The prices of a model: 0 says that it is free, and without those of input and output they are unknown."""
+    """Build the prices of a model: 0 is free, and without those of input and output they are unknown."""
     if given is None:
         return unknown_cost()
     if isinstance(given, dict):
@@ -276,12 +276,12 @@ def _check_url(url: str, where: str) -> None:
 
 
 def _fields(entry: Mapping[str, Any]) -> JsonObject:
-    """What of ``entry`` a model knows. The rest is left out: models are sent over the wire, and it may be secret."""
+    """Return the known fields of ``entry``. The rest may be secret, and models are sent over the wire."""
     return {_FIELDS[key]: value for key, value in entry.items() if key in _FIELDS}
 
 
 def is_local(url: str) -> bool:
-    """Whether the server is on this machine or in a private network, where keys are not usual.
+    """Return whether the server is on this machine or in a private network, where keys are not usual.
 
     >>> is_local("http://localhost:11434/v1"), is_local("http://192.168.1.5/v1"), is_local("https://api.x.ai/v1")
     (True, True, False)

@@ -1,4 +1,4 @@
-"""The ``Provider`` protocol, what a provider is given, and what may replace its answers."""
+"""The ``Provider`` protocol, its arguments, and the ``Cassette`` that may replace its answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indus_nb.models.catalog import Model
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as it is described to a model.
+    """Description of a tool for a model.
 
     ``parameters`` is the JSON schema of an object. A call of one that ``is_final`` is the model's answer.
     """
@@ -28,7 +28,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a model is shown in one request."""
+    """Everything that a model is shown in one request."""
 
     system_prompt: str
     messages: Sequence[ModelMessage]
@@ -37,7 +37,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """How a model is to answer.
+    """Options for a model's answer.
 
     Attributes:
         api_key: The provider's key; ``None`` when it needs none.
@@ -133,7 +133,7 @@ async def count_tokens(provider: Provider, model: Model, context: Context, optio
 
 
 class Cassette(Protocol):
-    """What records the answers of providers, or replays them in their place.
+    """A recorder of providers' answers, which can also replay them.
 
     ``ModelRegistry`` asks it anew for every request, so it may be switched on and off while a session lives.
     """

@@ -1,4 +1,4 @@
-"""Which models there are, how each of them is reached, and the keys for them.
+"""Registry of models: which there are, how each is reached, and the keys for them.
 
 Models come in three layers, each applied to the one before: the built-in ones (``catalog``), those of the user's
 ``models.json`` (``models_file``), and those that extensions register. A provider that is described wrongly is left out
@@ -58,7 +58,7 @@ class ScopedModel:
 
 
 class ModelRegistry:
-    """The models that can be chosen, with the keys of their providers.
+    """Models that can be chosen, with the keys of their providers.
 
     Args:
         models_file: The user's ``models.json``, which may be missing.
@@ -105,7 +105,7 @@ class ModelRegistry:
 
     @property
     def models(self) -> list[Model]:
-        """All models, each provider's recommended one first."""
+        """Return all models, each provider's recommended one first."""
         if self._models is None:
             self._models = self._with_registered(self._registered)
         return list(self._models)
@@ -126,11 +126,11 @@ class ModelRegistry:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong with the two files, one sentence or two for each defect."""
+        """Return what is wrong with the two files, one sentence or two for each defect."""
         return [*self._read_file().problems, *read_stored_keys(self._auth_file).problems]
 
     def available(self) -> list[Model]:
-        """The models of every provider that needs no key, has one, or finds credentials by itself."""
+        """Return the models of every provider that needs no key, has one, or finds credentials itself."""
         keyed = self._keyed()
         return [
             model
@@ -179,14 +179,14 @@ class ModelRegistry:
         return model_with_id(model_id, provider, self.models)
 
     def default(self, provider: str) -> Model:
-        """The provider's recommended model.
+        """Return the provider's recommended model.
 
         Raises ``UsageError`` for an unknown provider.
         """
         return default_model(provider, self.models)
 
     def scope(self, pattern: str) -> list[ScopedModel]:
-        """The models that ``pattern`` matches, those that can be used if there are any.
+        """Return the models that ``pattern`` matches, those that can be used if there are any.
 
         ``*``, ``?`` and ``[…]`` are wildcards in an id or ``provider/id``; anything else names one model. ``:level``
         behind it is the thinking level for all of them. Raises ``ModelNotFoundError`` when there is none.
@@ -224,7 +224,7 @@ class ModelRegistry:
         self._registered, self._models = registered, models
 
     def unregister(self, name: str) -> None:
-        """Undo ``register``; the provider is what it is without it.
+        """Undo ``register``.
 
         An unknown name does nothing.
         """
@@ -234,7 +234,7 @@ class ModelRegistry:
     # How a model is reached
 
     def provider_of(self, model: Model) -> Provider:
-        """What reaches ``model``; raises ``UsageError`` when nothing here speaks its API."""
+        """Return the provider for ``model``; raise ``UsageError`` when its API is not supported."""
         reached = self._reached(model)
         return reached if self._gate is None else self._gate(reached)
 
@@ -279,7 +279,7 @@ class ModelRegistry:
         return key
 
     def known_secrets(self) -> tuple[tuple[str, str], ...]:
-        """The keys and headers that are known so far, each with what to call it; runs no command."""
+        """Return the labels and values of keys and headers known so far; no command is run."""
         from indus_nb.safety.redaction import is_secret_name
 
         stored = read_stored_keys(self._auth_file)
@@ -299,13 +299,13 @@ class ModelRegistry:
         )
 
     def key_variables(self) -> frozenset[str]:
-        """The variables of the environment that ``models.json`` and extensions name as keys or headers."""
+        """Return the environment variables that ``models.json`` and extensions name as keys or headers."""
         configured = (*self._read_file().configs.values(), *self._registered.values())
         named = {value for config in configured for value in (config.api_key or "", *config.headers.values())}
         return frozenset(named & self._environment.keys())
 
     def has_key(self, model: Model) -> bool:
-        """Whether there is something to make a key of, or there are other credentials, or none are needed.
+        """Return whether there is a key or its source, other credentials, or no need of any.
 
         Runs no command.
         """
@@ -316,7 +316,7 @@ class ModelRegistry:
         )
 
     def is_keyless(self, model: Model) -> bool:
-        """Whether the model does without a key.
+        """Return whether the model does without a key.
 
         It is given one nevertheless if there is any.
         """
@@ -331,7 +331,7 @@ class ModelRegistry:
         return self._cassette is not None and self._cassette.is_replaying()
 
     def _config(self, name: str, what: str) -> Any:
-        """That field of what was registered, else of the file."""
+        """Return that field of the registered configuration, else of the file."""
         configs = (self._registered.get(name), self._read_file().configs.get(name))
         return next((value for config in configs if config is not None and (value := getattr(config, what))), None)
 
@@ -348,7 +348,7 @@ class ModelRegistry:
         registered: ProviderConfig | None = None,
         config: ProviderConfig | None = None,
     ) -> Iterator[Secret]:
-        """Where the provider's key may come from, best first; blank ones are none."""
+        """Return the possible sources of the provider's key, best first; blank ones are none."""
         in_file = f"`providers.{name}.apiKey` in {self._models_file}"
         secrets = (
             Secret(self.api_keys.get(name, ""), "the key that was given", is_final=True),
@@ -389,7 +389,7 @@ class _Called:
 
 @dataclass(frozen=True, slots=True)
 class _WithHeaders:
-    """A provider that is given a model's headers as they are to be sent."""
+    """A provider that passes a model's resolved headers on."""
 
     provider: Provider
     headers: Callable[[Model], dict[str, str]]

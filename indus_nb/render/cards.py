@@ -1,6 +1,6 @@
 """Tool calls as cards, for notebooks and exported pages.
 
-A card that is finished folds to a line with what came of it, and several that follow each other fold into one line.
+A card that is finished folds to a line with its outcome, and several that follow each other fold into one line.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
 _NOTABLE = 0.1
 _REMEDY = re.compile(r" \(%agent undo[^)]*\)")
-"""Of the words below a card, which its one line does without."""
+"""The part of the words below a card that its one line does without."""
 _MAX_RESULT_CHARACTERS = 100
 _MAX_SHOWN_TITLES = 3
 _MAX_REMARK_CHARACTERS = 300
 _WHERE = {"copy": "in a copy", "read-only": "read-only"}
-"""Where a call ran that could not do anything, by what the details of its result say."""
+"""Words for where a call without effects ran, by the details of its result."""
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
@@ -48,14 +48,14 @@ class Call:
 
     Attributes:
         arguments: Its arguments, once they are complete.
-        written: How many characters of arguments have arrived, while they do.
-        state: Where the call is in its life cycle.
+        written: The characters of arguments that have arrived, while they do.
+        state: The state of the call in its life cycle.
         asked: Whether the user is asked about it, after a trial of which it has reported.
-        shows: What it shows outside of its output, such as tables, in a few words each.
-        ran: Where it ran that could not do anything, in a word or three; empty if that is not so.
-        diff: What it changed in a file, shown in the place of arguments and output.
-        outcome: What became of it in words for people, shown in the place of its output.
-        interrupted: What ended it before its time, in a word or two; its output ends with a sentence about that.
+        shows: The titles of what it shows outside of its output, such as tables.
+        ran: The place of a call without effects, in a word or three; empty if it could have some.
+        diff: Its changes of a file, shown in the place of arguments and output.
+        outcome: Its outcome in words for people, shown in the place of its output.
+        interrupted: The reason why it ended early, in a word or two; its output ends with a sentence about that.
         checklist: The task list that it changed, shown in their place.
         described: The tool's description of it; without that its name and arguments describe it.
         folded: Whether it is shown as one line until the user opens it.
@@ -82,22 +82,22 @@ class Call:
     whole: bool = False
 
     def steps(self) -> Steps:
-        """What it counts for in a row of calls."""
+        """Return its counts for a row of calls."""
         return Steps(1, int(self.state == "failed"), int(self.state == "not run"), self.seconds or 0)
 
     def cut(self, text: str, *, lines: int = 120, characters: int = 12_000) -> str:
-        """A text as far as the card shows it.
+        """Shorten a text to what the card shows.
 
         Args:
-            lines: How many of its lines, unless it is shown whole.
-            characters: How many characters of these.
+            lines: The most lines, unless it is shown whole.
+            characters: The most characters of these.
         """
         return text if self.whole else markup.cut(text, lines=lines, characters=characters)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What calls that follow each other amount to."""
+    """Summary of calls that follow each other."""
 
     count: int = 0
     failed: int = 0
@@ -105,7 +105,7 @@ class Steps:
     seconds: float = 0
 
     def __add__(self, other: Steps) -> Steps:
-        """Put two rows of calls together."""
+        """Add up two rows of calls."""
         return Steps(
             self.count + other.count,
             self.failed + other.failed,
@@ -114,7 +114,7 @@ class Steps:
         )
 
     def title(self) -> str:
-        """Describe them in a few words.
+        """Describe the calls in a few words.
 
         >>> Steps(14, failed=1, seconds=9.06).title()
         '14 steps · 1 failed · 9.1 s'
@@ -129,7 +129,7 @@ class Steps:
 def call(shown: Call) -> MimeBundle:
     """Draw the card of a tool call.
 
-    It has the name, the arguments, and the output or the end of that so far; a folded one says what came of it.
+    It has the name, the arguments, and the output or the end of that so far; a folded one has its outcome.
     """
     icon, icon_style = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
@@ -212,47 +212,47 @@ def answer_html(text: str) -> str:
 
 
 def is_remark(text: str) -> bool:
-    """Whether a text of the model's may stand between two calls of a row: it is a sentence or two."""
+    """Return whether a text of the model's may stand between two calls of a row: it is a sentence or two."""
     text = text.strip()
     return len(text) <= _MAX_REMARK_CHARACTERS and "\n\n" not in text
 
 
 def arguments_of(call: ToolCall) -> JsonObject:
-    """The arguments of a call, or what came in their place."""
+    """Return the arguments of a call, or what came in their place."""
     return call.arguments if call.malformed is None else {"arguments (not JSON)": call.malformed}
 
 
 def told_by(details: object) -> JsonObject:
-    """The details of a result, which come from tools, if they are an object."""
+    """Return the details of a result, which come from tools, if they are an object."""
     return cast("JsonObject", details) if isinstance(details, dict) else {}
 
 
 def diff_of(details: object) -> str | None:
-    """What a call says that it changed in a file, if it does."""
+    """Return the diff that a call reports for a file, if any."""
     diff = told_by(details).get("diff")
     return diff if isinstance(diff, str) else None
 
 
 def outcome_of(details: object) -> str:
-    """What became of a call in words for people, in the place of what the model reads; empty if it does not say."""
+    """Describe the outcome of a call for people, in the place of what the model reads; empty if unknown."""
     outcome = told_by(details).get("outcomeInWords")
     return outcome if isinstance(outcome, str) else ""
 
 
 def interrupted(details: object) -> str:
-    """What ended a call before its time, in a word or two; empty if nothing did."""
+    """Describe in a word or two what ended a call before its time; empty if nothing did."""
     ended_by = told_by(details).get("interrupted")
     return ended_by if isinstance(ended_by, str) else ""
 
 
 def ran_in(details: object) -> str:
-    """Where a call ran that could not do anything, in words for people; empty if that is not so."""
+    """Describe for people where a call without effects ran; empty if it could have some."""
     ran = told_by(details).get("ran")
     return _WHERE.get(ran, "") if isinstance(ran, str) else ""
 
 
 def changed(details: object, *, remedy: str = "") -> str:
-    """Return what a call says that it changed, which the model is not told.
+    """Describe the changes that a call reports, which the model does not see.
 
     A difference, where there is one, says it better.
 
@@ -268,14 +268,14 @@ def changed(details: object, *, remedy: str = "") -> str:
 
 
 def goes_on(details: object) -> tuple[str, str] | None:
-    """Return the last lines of a call that goes on as a job, and its handle, if its result says so."""
+    """Return the last lines of a call that goes on as a job, and its handle, if its result has them."""
     job = told_by(told_by(details).get("job"))
     lines, handle = job.get("lastLines"), job.get("id")
     return (lines, handle) if isinstance(lines, str) and isinstance(handle, str) else None
 
 
 def unfolding(summary: str, body: str, *, opened: bool) -> str:
-    """HTML that the user can fold.
+    """Return HTML that the user can fold.
 
     Args:
         body: HTML that is shown when it is unfolded.
@@ -284,19 +284,19 @@ def unfolding(summary: str, body: str, *, opened: bool) -> str:
 
 
 def indented(text: str) -> str:
-    """The text with two spaces before each of its lines."""
+    """Return the text with two spaces before each of its lines."""
     return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
 
 
 def duration(seconds: float) -> str:
-    """A time that something took, in words."""
+    """Return a time in words."""
     if seconds >= 60:
         return f"{int(seconds) // 60} min {int(seconds) % 60} s"
     return f"{seconds:.1f} s"
 
 
 def _details(shown: Call, described: CallDescription) -> str:
-    """The arguments that nothing else shows, one below the other."""
+    """Return the arguments that nothing else shows, one below the other."""
     if shown.checklist is not None or shown.diff is not None:
         return ""  # which shows better what was done
     rows: list[str] = []
@@ -311,18 +311,18 @@ def _details(shown: Call, described: CallDescription) -> str:
 
 
 def _language(described: CallDescription) -> str:
-    """The language of the text that a call writes, by the name of its file."""
+    """Return the language of the text that a call writes, by the name of its file."""
     return PurePath(described.summary).suffix.lstrip(".") or "python"
 
 
 def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
-    """Whether it was not allowed yet, for all that is known."""
+    """Return whether the user may still be asked about the call."""
     is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
     return described.announces_start and is_open
 
 
 def _task_list(todos: TodoList) -> str:
-    """The list as Markdown: viewers draw boxes for brackets."""
+    """Return the list as Markdown: viewers draw boxes for brackets."""
     rows: list[str] = []
     for phase in todos.phases:
         rows += [f"{markdown.literal(phase.name)}", ""]
@@ -346,13 +346,13 @@ def _output(shown: Call) -> str:
 
 
 def _longer_text(described: CallDescription) -> str:
-    """The first argument of several lines, such as a command: it has no place in the title as a whole."""
+    """Return the first argument of several lines, such as a command: it has no place in the title as a whole."""
     texts = (value for value in described.details.values() if isinstance(value, str) and "\n" in value)
     return next(texts, "")
 
 
 def _result(shown: Call) -> str:
-    """What came of a finished call, in a few words."""
+    """Describe the result of a finished call in a few words."""
     if shown.outcome:
         return textcut.one_line(markup.plain(shown.outcome), _MAX_RESULT_CHARACTERS)
     if shown.state == "failed":
@@ -368,8 +368,8 @@ def _result(shown: Call) -> str:
         return " ".join(
             f"{name}{sum(row.startswith(sign) for row in rows)}" for sign, name in (("+", "+"), ("-", "\u2212"))
         )
-    told = {*(f"↓ {title}" for title in shown.shows), *(["(no output)"] if shown.changed else [])}
-    rows = [row for row in markup.plain(shown.output).split("\n") if row.strip() and row.strip() not in told]
+    titles = {*(f"↓ {title}" for title in shown.shows), *(["(no output)"] if shown.changed else [])}
+    rows = [row for row in markup.plain(shown.output).split("\n") if row.strip() and row.strip() not in titles]
     parts = [rows[0] if len(rows) == 1 else f"{len(rows):,} lines"] if rows else []
     if len(shown.shows) > _MAX_SHOWN_TITLES:
         parts.append(f"{len(shown.shows)} outputs")

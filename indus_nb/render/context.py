@@ -1,4 +1,4 @@
-"""What the model was told besides a prompt, of cells and variables, as a line that unfolds to the very text."""
+"""The context that goes to the model besides a prompt, cells and variables, as a line that unfolds to its text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_CHARACTERS = 20_000
 
 
 def is_context(message: Message | None) -> TypeGuard[CustomMessage]:
-    """Whether a message tells the model of cells and variables."""
+    """Return whether a message carries cells and variables to the model."""
     return isinstance(message, CustomMessage) and message.custom_type == CONTEXT_TYPE
 
 
 def context(message: CustomMessage) -> cards.MimeBundle:
-    """Draw a message that tells the model of cells and variables.
+    """Draw a message that carries cells and variables to the model.
 
     Viewers that cannot fold show the line alone: what it stands for is in the notebook already.
     """
@@ -36,13 +36,13 @@ def context(message: CustomMessage) -> cards.MimeBundle:
 
 
 def _title(message: CustomMessage, tokens: int) -> str:
-    told = cards.told_by(message.details)
-    parts = [_counted(told.get("toldCells"), "cell"), _counted(told.get("toldVariables"), "variable")]
+    details = cards.told_by(message.details)
+    parts = [_counted(details.get("toldCells"), "cell"), _counted(details.get("toldVariables"), "variable")]
     return " · ".join(["Context", ", ".join([*filter(None, parts), f"about {tokens:,} tokens"])])
 
 
 def _counted(count: object, what: str) -> str:
-    """So many of them in words, of what a session file holds; empty for none."""
+    """Return a count from a session file in words; empty for none."""
     if not isinstance(count, int) or count < 1:
         return ""
     return f"{count:,} {what}{'s' if count > 1 else ''}"

@@ -1,4 +1,4 @@
-r"""What models write that CommonMark does not have: formulas between ``\(…\)`` and ``\[…\]``, and boxes of task lists.
+r"""Markdown of models beyond CommonMark: formulas between ``\(…\)`` and ``\[…\]``, and boxes of task lists.
 
 CommonMark reads those backslashes as escapes of the brackets, and of the signs in the formula.
 """
@@ -19,14 +19,14 @@ _MAX_FORMULA_LINES = 100
 _CLOSED_BY = {"(": r"\)", "[": r"\]"}
 _KINDS = {"(": "math_inline", "[": "math_inline_double"}
 _OF_FORMULAS = re.compile(r"[\\^_=<>]")
-r"""What ``\[…\]`` within a paragraph holds if it is no text in brackets, such as ``\[1\]``."""
+r"""Signs of a formula in ``\[…\]`` within a paragraph, which may be text in brackets, such as ``\[1\]``."""
 _REACHES_OUT = re.compile(r"\\(?:href|url|require|html|include|class|cssId|style)")
 """Commands of some viewers that lead elsewhere."""
 _BOX = re.compile(r"\[([ xX])\](?=\s)")
 
 
 def dialect(parser: MarkdownIt) -> None:
-    r"""A plugin of markdown-it.
+    r"""Install the dialect as a plugin of markdown-it.
 
     Formulas become the tokens of ``dollarmath``, boxes the characters ☐ and ☑.
 
@@ -79,7 +79,7 @@ def _formula_block(state: StateBlock, first: int, behind: int, silent: bool) -> 
 
 
 def _last_row(state: StateBlock, first: int, behind: int) -> int | None:
-    """The row that closes what the first one opens, if it does."""
+    """Return the row that closes what the first one opens, if any does."""
 
     def row(number: int) -> str:
         return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
@@ -98,7 +98,7 @@ def _last_row(state: StateBlock, first: int, behind: int) -> int | None:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether it can stand between dollar signs."""
+    """Return whether the text can stand between dollar signs."""
     closed = "$" not in text and r"\]" not in text and r"\)" not in text
     return bool(text.strip()) and closed and not _REACHES_OUT.search(text)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MAX_CHARACTERS = 3_000
 _MAX_CHARACTERS_OF_ALL = 200_000
-"""Of the formulas of a page: a character takes up to twenty microseconds, and is up to fifteen in the page."""
+"""Longest formulas of a page: a character takes up to twenty microseconds, and is up to fifteen in the page."""
 
 _TAG_NAMES = (
     "math menclose mfrac mi mn mo mover mpadded mphantom mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd "
@@ -35,7 +35,7 @@ ATTRIBUTES = {
     "mtd": {"style"},
     "munder": {"accentunder"},
 }
-"""What browsers draw (MathML Core)."""
+"""Attributes that browsers draw, by element (MathML Core)."""
 
 _PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "mover": 2, "munder": 2, "msubsup": 3, "munderover": 3}
 _VALUE = re.compile(r"-?[0-9a-z.%]{1,20}")
@@ -46,10 +46,9 @@ _NOT_UNDERSTOOD = re.compile(r"\\[A-Za-z]|&")
 
 
 class Formulas:
-    """Draws the formulas of one page, as many as do not take long together."""
+    """Renderer of the formulas of one page, as many as do not take long together."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._left = _MAX_CHARACTERS_OF_ALL
 
     def drawn(self, latex: str, *, display: bool) -> str | None:

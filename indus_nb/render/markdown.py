@@ -32,10 +32,10 @@ _LINKED = re.compile(
     re.IGNORECASE,
 )
 _DOT = re.compile(r"(?<=\w)\.(?=[^\W\d_]{2}|\d{1,3}\.\d{1,3}\.\d)")
-"""Of what may be the name of a host, or its number."""
+"""A dot of what may be the name of a host, or its number."""
 _LINE_BEGINNING = re.compile(r"(?P<blanks>[ \t]*)(?:(?P<sign>[#+=:-])|(?P<number>\d{1,9})(?P<mark>[.)]))?")
 _APART = re.compile(r"[$`|]|\\(?=[\\()\[\]]|begin|end|$)")
-"""What code within a line does not hold."""
+"""Signs that code within a line does not hold."""
 _BACKTICKS = re.compile("`+")
 _ADDRESS = re.compile(r"[^\w:/?#@=+,;%.-]|_", re.ASCII)
 _ENVIRONMENT = re.compile(r"\\(begin|end)(?:\{([a-z]*\*?)\})?")
@@ -48,7 +48,7 @@ _LIST_MARKS = frozenset("-+*")
 
 
 def rendition(text: str, *, quoted: bool = False) -> str:
-    r"""Markdown of models, tools or users as Markdown that looks the same in every viewer and does nothing.
+    r"""Return Markdown of models, tools or users as inert Markdown that looks the same in every viewer.
 
     >>> print(rendition("# A *title*\n![x](http://a.example/b) <b> [y](javascript:z)"))
     # A *title*
@@ -66,18 +66,18 @@ def rendition(text: str, *, quoted: bool = False) -> str:
 
 
 def literal(text: str) -> str:
-    """A part of a line as Markdown that looks like it, whatever stands before and behind it."""
+    """Return a part of a line as Markdown that looks like it, whatever stands before and behind it."""
     return _referenced(plain(text)).replace("\n", " ")
 
 
 def literal_lines(text: str) -> list[str]:
-    """Lines of Markdown that look like those of ``text``, each shown as a line of its own."""
+    """Return lines of Markdown that look like those of ``text``, each shown as a line of its own."""
     rows = [_beginning(_indented(row)) for row in plain(text).split("\n")]
     return [f"{row}  " if row and number < len(rows) - 1 else row for number, row in enumerate(rows)]
 
 
 def fenced(text: str, info: str = "text") -> str:
-    """A text as a Markdown block of code that it cannot break out of.
+    """Return a text as a Markdown block of code that it cannot break out of.
 
     Args:
         text: The text, which may be hostile.
@@ -92,7 +92,7 @@ def fenced(text: str, info: str = "text") -> str:
 
 
 def code_span(text: str) -> str:
-    """``text`` as Markdown code within a line; what code cannot hold in every viewer stands beside it."""
+    """Return ``text`` as Markdown code within a line; what code cannot hold in every viewer stands beside it."""
     text = " ".join(plain(text).split())
     pieces: list[str] = []
     at = 0
@@ -107,7 +107,7 @@ def _span(text: str) -> str:
 
 
 def _referenced(text: str) -> str:
-    """Prose with a character reference for each sign, and a joiner in what would be linked without any."""
+    """Escape each sign of prose, and put a joiner in what would be linked without any."""
     text = _SIGNS.sub(_reference, text)
     text = _LINKED.sub(_parted, text)
     return _DOT.sub("&#46;", text)
@@ -124,7 +124,7 @@ def _parted(found: re.Match[str]) -> str:
 
 
 def _beginning(row: str) -> str:
-    """A line of prose that begins no block."""
+    """Escape a line of prose so that it begins no block."""
     found = _LINE_BEGINNING.match(row)
     if found is None or not (found["sign"] or found["number"]):
         return row
@@ -133,7 +133,7 @@ def _beginning(row: str) -> str:
 
 
 def _indented(row: str) -> str:
-    """A line of prose that keeps its indentation."""
+    """Return a line of prose that keeps its indentation."""
     row = row.replace("\t", "    ")
     text = row.lstrip(" ")
     blanks = min(len(row) - len(text), _MAX_INDENTATION) if text else 0
@@ -159,7 +159,7 @@ class _List:
 
 @dataclass
 class _Writer:
-    """Writes the lines of blocks, each with what the quotes and lists around it put before it."""
+    """Writer of the lines of blocks, each with what the quotes and lists around it put before it."""
 
     rows: list[str] = field(default_factory=list[str])
     _around: list[_Container] = field(default_factory=list[_Container])
@@ -267,7 +267,7 @@ class _Writer:
 
 
 class _Line:
-    """What stands within a paragraph, a heading or a cell of a table."""
+    """Inline content of a paragraph, a heading or a cell of a table."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._pieces: list[str] = []
@@ -314,12 +314,12 @@ class _Line:
 
 
 def _address(url: str) -> str:
-    """The target of a link, in which only what means nothing to any parser stands as it is."""
+    """Return the target of a link, in which only what means nothing to any parser stands as it is."""
     return _ADDRESS.sub(lambda sign: "&amp;" if sign[0] == "&" else f"&#{ord(sign[0])};", plain(url))
 
 
 def _formula(content: str, sign: str) -> str:
-    """A formula for viewers that show them; as prose where they would not agree on its end."""
+    """Return a formula for viewers that show them; as prose where they would not agree on its end."""
     shown = " ".join(plain(content).split())
     if not shown or re.search(r"[$`|%]|@@|\\$", shown) or not _is_balanced(shown):
         return literal(f"{sign}{content}{sign}")
@@ -329,7 +329,7 @@ def _formula(content: str, sign: str) -> str:
 
 
 def _is_balanced(formula: str) -> bool:
-    """Whether each environment ends in it that begins there, and the other way round."""
+    """Return whether each environment ends in it that begins there, and the other way round."""
     opened: list[str] = []
     for which, name in _ENVIRONMENT.findall(formula):
         if not name:
@@ -342,7 +342,7 @@ def _is_balanced(formula: str) -> bool:
 
 
 def _is_tight(tokens: Sequence[Token], at: int) -> bool:
-    """Whether no empty lines stand between the items of the list that begins there."""
+    """Return whether no empty lines stand between the items of the list that begins there."""
     level = tokens[at].level
     for token in tokens[at + 1 :]:
         if token.level == level:

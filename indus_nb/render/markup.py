@@ -52,7 +52,7 @@ STYLES = {
     "result": f"color:{_MUTED};",
     "arguments": f"{_PRE}{_RULE}color:{_MUTED};",
     "output": f"{_PRE}{_RULE}",
-    # Its end says what went wrong: it is in sight before anybody scrolls.
+    # Its end says what went wrong: it is in sight without scrolling.
     "failed-output": f"{_PRE}{_RULE}display:flex;flex-direction:column-reverse;color:var(--jp-error-color1,#d9534f);",
     "changed": f"{_RULE}padding:6px 12px;color:{_MUTED};font-size:12px;",
     "listing": _PRE,
@@ -79,7 +79,7 @@ CLASSES = tuple(_CLASS_NAMES.split())
 
 
 def _ink(colour: str) -> str:
-    """A colour nearer to that of the text around it: by itself it is too pale to be read by all, on either ground."""
+    """Return a colour nearer to that of the text: by itself it is too pale to be read on either ground."""
     return f"color:color-mix(in srgb,{colour} 75%,currentcolor);"
 
 
@@ -92,13 +92,13 @@ _TOKEN_STYLES = {
     "Generic.Inserted": "background:#2ea04333;",
     "Generic.Deleted": "background:#f8514933;",
 }
-"""Few, for each coloured word is as much text again in the saved notebook."""
+"""Colours of few tokens, for each coloured word is as much text again in the saved notebook."""
 _DIFF_ROW = re.compile(r"(?P<place>(?P<sign>[-+ ])(?: *\d+ )?)")
 _MAX_FENCE_CHARACTERS = 200
 _MAX_SWELLING = 4
 _MAX_SWOLLEN = 10_000
 _DELIMITERS = re.compile(r"[\s>|:0-9.)*+-]+")
-"""A row that may stand below the head of a table, in a list or a quote too."""
+"""A row that may be the delimiter row of a table, in a list or a quote too."""
 # Of a lexer that is not named here a single step may take minutes on text that is made for it, and nothing else runs in
 # the process meanwhile. These were tried with such text, of that many characters.
 _COLOURED = {
@@ -146,8 +146,8 @@ def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
     7
 
     Args:
-        lines: How many lines are kept.
-        characters: How many characters of these are kept.
+        lines: The most lines that are kept.
+        characters: The most characters of these that are kept.
 
     Returns:
         The text itself, or its ends and the note.
@@ -157,7 +157,7 @@ def cut(text: str, *, lines: int = 120, characters: int = 12_000) -> str:
 
 
 def page(*pieces: str) -> str:
-    """The pieces of HTML as one, with nothing left in it that could act, load or hide."""
+    """Join pieces of HTML, and remove what could act, load or hide."""
     import nh3
 
     def allowed(_tag: str, attribute: str, value: str) -> str | None:
@@ -179,12 +179,12 @@ def page(*pieces: str) -> str:
 
 
 def is_base64(text: str) -> bool:
-    """Whether it is bytes in base64: pages and other viewers write those into their text as they stand."""
+    """Return whether it is bytes in base64: pages and other viewers write those as they stand."""
     return len(text) % 4 == 0 and _BASE64.fullmatch(text) is not None
 
 
 def picture(kind: str, data: str) -> str:
-    """An image within the page; empty if it is of no known kind, or its data is no base64.
+    """Return an image within the page; empty if it is of no known kind, or its data is no base64.
 
     Args:
         data: The image in base64.
@@ -195,7 +195,7 @@ def picture(kind: str, data: str) -> str:
 
 
 def element(tag: str, inner: str, style: str | None = None, kind: str | None = None) -> str:
-    """An element around HTML.
+    """Return an element around HTML.
 
     Args:
         inner: HTML; it is not escaped.
@@ -207,7 +207,7 @@ def element(tag: str, inner: str, style: str | None = None, kind: str | None = N
 
 
 def escape(text: str) -> str:
-    """``text`` as HTML that looks like it.
+    """Return ``text`` as HTML that looks like it.
 
     A dollar sign stands in an element of its own, for notebooks render text between two of them as a formula.
     """
@@ -215,7 +215,7 @@ def escape(text: str) -> str:
 
 
 def preformatted(text: str, style: str) -> str:
-    """A text as a block of code, escaped.
+    """Return a text as a block of code, escaped.
 
     Args:
         text: The text, which may be hostile.
@@ -225,11 +225,11 @@ def preformatted(text: str, style: str) -> str:
 
 
 def highlighted(code: str, info: str, style: str = "code") -> str:
-    """A block of code, coloured if its language is known and colouring does not take long.
+    """Return a block of code, coloured if its language is known and colouring does not take long.
 
     Args:
         code: The code, which may be hostile.
-        info: What stands behind a fence; its first word is the language.
+        info: The info string of a fence; its first word is the language.
         style: One of ``STYLES``.
     """
     marked = _marked(code, info)
@@ -238,7 +238,7 @@ def highlighted(code: str, info: str, style: str = "code") -> str:
 
 
 def _marked(code: str, info: str, *, strips: bool = True) -> list[tuple[tuple[str, str], str]] | None:
-    """Code in pieces, each with the tags around it; ``None`` if it is not to be coloured.
+    """Return code in pieces, each with the tags around it; ``None`` if it is not to be coloured.
 
     Empty lines around it are left out if the lexer ``strips``.
     """
@@ -266,7 +266,7 @@ def _marked(code: str, info: str, *, strips: bool = True) -> list[tuple[tuple[st
 
 
 def coloured_diff(diff: str, language: str = "") -> str:
-    """A diff as a block of code, its added and removed lines on coloured ground, its headings in bold.
+    """Return a diff as a block of code, changed lines on coloured ground, headings in bold.
 
     Args:
         diff: Lines that begin with a sign and, if it is numbered, their number; any other line is a heading.
@@ -288,13 +288,13 @@ def coloured_diff(diff: str, language: str = "") -> str:
 
 
 def _diff_row(row: str) -> tuple[str, str, str]:
-    """A row's place, the sign that this begins with, and its code; a heading has neither of the first two."""
+    """Return a row's place, its first sign, and its code; a heading has neither of the first two."""
     found = _DIFF_ROW.match(row)
     return (found["place"], found["sign"], row[found.end() :]) if found else ("", "", row)
 
 
 def _coloured_rows(rows: list[str], language: str) -> Iterator[str]:
-    """Rows of code as HTML, coloured as a whole."""
+    """Yield rows of code as HTML, coloured as a whole."""
     marked = _marked("\n".join(rows), language, strips=False)
     escaped = [html.escape(row) for row in rows]
     if marked is None or "".join(text for _, text in marked).removesuffix("\n") != "\n".join(escaped).removesuffix(
@@ -319,13 +319,13 @@ def drawn_formulas() -> Generator[None]:
 
 
 def markdown_html(text: str) -> str:
-    """The HTML of Markdown in which tags are text, images are links, and links lead to the web or to mail."""
+    """Render Markdown as HTML in which tags are text, images are links, and links lead to the web or to mail."""
     parser = _parser()
     return parser.renderer.render(markdown_tokens(text), parser.options, {})
 
 
 def markdown_tokens(text: str) -> list[Token]:
-    """What ``markdown_html`` finds in Markdown.
+    """Parse Markdown into the tokens of ``markdown_html``.
 
     A few signs can stand for many: cells that are left out in rows of a wide table, and the address of a reference that
     is used over and over. Where they would stand for far more than there is, they are text.
@@ -344,7 +344,7 @@ def markdown_tokens(text: str) -> list[Token]:
 
 
 def _without_tables(text: str) -> tuple[str, ...]:
-    """The rule for tables, if those in the text would have far more cells than it has characters."""
+    """Return the rule for tables, if those in the text would have far more cells than it has characters."""
     cells = columns = 0
     for row in text.split("\n"):
         if "|" in row and "-" in row and _DELIMITERS.fullmatch(row):
@@ -356,12 +356,12 @@ def _without_tables(text: str) -> tuple[str, ...]:
 
 
 def known_language(name: str) -> bool:
-    """Whether code of that language is coloured; of others a viewer might make a picture."""
+    """Return whether code of that language is coloured; of others a viewer might make a picture."""
     return name in _LANGUAGES
 
 
 def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[str, str]:
-    """Split growing Markdown into a part that will not change and the rest, so that only a short end is drawn again.
+    """Split growing Markdown into a part that will not change and the rest, so that little is drawn again.
 
     The cut lies between two blocks. A single block that is too long is cut after a line; there a fence is closed and
     opened again, and a table begins with its head again. Call again with the rest, until nothing is split off.
@@ -393,7 +393,7 @@ def split_answer(text: str, *, soft: int = 3_000, hard: int = 12_000) -> tuple[s
 
 
 def _cut_block(block: Token | None, rows: list[str], head: str, rest: str) -> tuple[str, str]:
-    """The parts of a block, which begins with these rows, such that each is one of its kind."""
+    """Return the parts of a block, which begins with these rows, such that each is one of its kind."""
     if block is not None and block.type == "fence" and len(rows[0]) < _MAX_FENCE_CHARACTERS:
         if not rest.strip().strip(block.markup[0]):
             return head + rest, ""
@@ -406,7 +406,7 @@ def _cut_block(block: Token | None, rows: list[str], head: str, rest: str) -> tu
 
 
 def _end_of_line(text: str, low: int, high: int) -> int:
-    """Where to cut ``text`` between the two positions: after a line, a sentence or a word, else anywhere."""
+    """Return where to cut ``text`` between two positions: after a line, a sentence or a word, else anywhere."""
     sentence = max((end.end() for end in _SENTENCE_END.finditer(text, low, high)), default=0)
     cuts = (text.rfind("\n", low, high) + 1, sentence, text.rfind(" ", low, high) + 1)
     return next(filter(None, cuts), high)
@@ -414,7 +414,7 @@ def _end_of_line(text: str, low: int, high: int) -> int:
 
 @cache
 def _block_parser(without: tuple[str, ...] = ()) -> MarkdownIt:
-    """``_parser`` for where blocks begin and end: what stands within a paragraph takes most of the time."""
+    """Return ``_parser`` for the ends of blocks alone: what stands within a paragraph takes most of the time."""
     return _made_parser(without).disable("inline")
 
 
@@ -472,7 +472,7 @@ def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
 
 
 def _formula(latex: str, sign: str) -> str:
-    """A formula as what notebooks draw, or drawn."""
+    """Return a formula as what notebooks draw, or drawn."""
     formulas_of_page = _drawn_formulas.get()
     drawn = formulas_of_page.drawn(latex, display=sign == "$$") if formulas_of_page else None
     return drawn or f"{sign}{html.escape(latex)}{sign}"
@@ -480,7 +480,7 @@ def _formula(latex: str, sign: str) -> str:
 
 @cache
 def _token_marks(kind: str) -> tuple[str, str]:
-    """What stands before and behind such a token."""
+    """Return what stands before and behind such a token."""
     while kind:
         if tag := _TOKEN_TAGS.get(kind):
             return f"<{tag}>", f"</{tag}>"

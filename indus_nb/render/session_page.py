@@ -44,11 +44,11 @@ from indus_nb.tools.todo import list_of_result
 
 _MAX_TITLE_CHARACTERS = 100
 _MAX_SECONDS = 1e9
-"""A session file may hold any number, infinity among them."""
+"""Longest duration that is shown: a session file may hold any number, infinity among them."""
 _MAX_BRANCHES = 1000
 _MAX_DEPTH = 8
 _MAX_LOOKED_AT = 1000
-"""Entries from the beginning of a branch to what the user first said in it."""
+"""Entries that are searched for the first message of the user in a branch."""
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#fff;--ink:#1f2328;--quiet:#656d76;--line:#d0d7de;--raised:#f6f8fa;
@@ -86,11 +86,11 @@ _HEAD = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
     "style-src 'unsafe-inline';img-src data:\">"
 )
-"""How every page begins; a file that does not is never replaced by one."""
+"""Beginning of every page; a file without it is never replaced by one."""
 
 
 def page_name(store: SessionStore) -> str:
-    """What the file of a session's page is called; the id comes from a file, and could lead to another directory."""
+    """Return a file name for the page; the id comes from a file, and could lead to another directory."""
     return f"indusagi-session-{re.sub(r'[^A-Za-z0-9._-]', '_', store.session_id)[:100]}.html"
 
 
@@ -119,7 +119,7 @@ def export_html(store: SessionStore, path: Path) -> Path:
 
 
 def session_page(store: SessionStore) -> str:
-    """The page's HTML; raises ``UsageError`` for a session without messages."""
+    """Return the page's HTML; raises ``UsageError`` for a session without messages."""
     if not any(entry.type == "message" for entry in store.entries):
         raise UsageError("Nothing to export yet: start a conversation first.")
     title = store.name or next((text for text in map(_user_text, store.tree()) if text), "") or "Session"
@@ -160,7 +160,7 @@ class _Entry:
         return f'<span class="label">{_escaped(self.node.label)}</span>' if self.node.label else ""
 
     def article(self, kind: str, who: str, body: str, paid: str = "") -> str:
-        """An article that begins with this entry."""
+        """Return an article that begins with this entry."""
         stamp = self.node.entry.timestamp
         when = f" · {stamp[:16].replace('T', ' ')} UTC" if milliseconds(stamp) else ""
         label = f" {self.label}" if self.label else ""
@@ -168,7 +168,7 @@ class _Entry:
 
 
 def _tree(store: SessionStore) -> Iterator[str]:
-    """The conversation up to the leaf, every branch that was left folded away where it begins.
+    """Yield the conversation up to the leaf, every branch that was left folded away where it begins.
 
     Of very many, or of those that begin in each other, the newest are there.
     """
@@ -209,7 +209,7 @@ def _tree(store: SessionStore) -> Iterator[str]:
 
 
 def _message(node: TreeNode) -> Message | None:
-    """The message of an entry, if it is one that is shown."""
+    """Return the message of an entry, if it is one that is shown."""
     try:
         message = node.entry.message
     except ValueError:
@@ -218,15 +218,15 @@ def _message(node: TreeNode) -> Message | None:
 
 
 def _single(entry: _Entry) -> str:
-    """An entry that is no part of an answer."""
+    """Return the HTML of an entry that is no part of an answer."""
     match entry.message:
         case UserMessage(content=content, attachments=attachments):
             return entry.article("user", "User", _content(content) + "".join(map(_attachment, attachments or ())))
         case BashExecutionMessage():
             return entry.article("tool", "Shell", _shell(entry.message))
         case CustomMessage() as message:
-            told = context(message)["text/html"] if is_context(message) else None
-            return told or entry.article("user", message.custom_type, _content(message.content))
+            drawn = context(message)["text/html"] if is_context(message) else None
+            return drawn or entry.article("user", message.custom_type, _content(message.content))
         case BranchSummaryMessage(summary=summary):
             return entry.article("summary", "Summary of a branch", cards.answer_html(summary))
         case CompactionSummaryMessage(summary=summary):
@@ -236,7 +236,7 @@ def _single(entry: _Entry) -> str:
 
 
 def _turn(entries: Sequence[_Entry]) -> str:
-    """The answers that follow a message of the user's, and the results of their calls, as one article."""
+    """Return the answers to a message of the user's, and the results of their calls, as one article."""
     answers = [entry.message for entry in entries if isinstance(entry.message, AssistantMessage)]
     body = _Body([entry.message for entry in entries if isinstance(entry.message, ToolResultMessage)])
     for entry in entries:
@@ -252,7 +252,7 @@ def _turn(entries: Sequence[_Entry]) -> str:
 
 
 class _Body:
-    """What stands in an article, calls that follow each other as one line."""
+    """Content of an article, calls that follow each other as one line."""
 
     def __init__(self, results: Sequence[ToolResultMessage]) -> None:
         """Begin empty; ``results`` are those of the calls that will come."""
@@ -261,9 +261,9 @@ class _Body:
             self._results.setdefault(result.tool_call_id, deque()).append(result)
         self._pieces: list[str] = []
         self._row: list[cards.MimeBundle] = []
-        """From the first card to the last one, with what was said between them."""
+        """Bundles from the first card to the last one, with the remarks between them."""
         self._remarks: list[cards.MimeBundle] = []
-        """What was said since."""
+        """Remarks since the last card."""
         self._amount = Steps()
 
     def html(self) -> str:
@@ -317,7 +317,7 @@ class _Body:
 
 
 def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
-    """A call as a notebook shows it when it is over."""
+    """Return a call as a notebook shows it when it is over."""
     shown = Call(call.name, cards.arguments_of(call), state="not run", folded=True, whole=True)
     shown.described = by_arguments(shown.name, shown.arguments)
     if result is None:
@@ -329,8 +329,8 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
     shown.diff, shown.outcome = cards.diff_of(result.details), cards.outcome_of(result.details)
     shown.interrupted, shown.ran = cards.interrupted(result.details), cards.ran_in(result.details)
     shown.checklist = list_of_result(result.tool_name, result.details)
-    told = cards.told_by(result.details)
-    code, seconds = told.get("code"), told.get("executionSeconds")
+    details = cards.told_by(result.details)
+    code, seconds = details.get("code"), details.get("executionSeconds")
     if isinstance(code, str):  # what ran in a kernel, which the tool knows and its arguments do not say
         others = {name: value for name, value in shown.arguments.items() if value != code}
         shown.described = replace(shown.described, summary="", text="", code=code, details=others)
@@ -340,7 +340,7 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
 
 
 def _shell(message: BashExecutionMessage) -> str:
-    """A command of the user's."""
+    """Return the HTML of a command of the user's."""
     state = "failed" if message.exit_code or message.cancelled else "done"
     ended = "cancelled" if message.cancelled else f"exit code {message.exit_code}"
     call = Call("!", {"command": message.command}, state=state, output=message.output, changed=ended, whole=True)
@@ -389,7 +389,7 @@ def _paid(usage: Usage) -> str:
 
 
 def _user_text(node: TreeNode) -> str:
-    """The text of the first user's message from ``node`` on."""
+    """Return the text of the first user's message from ``node`` on."""
     for _ in range(_MAX_LOOKED_AT):
         if (text := user_text(node.entry)) or not node.children:
             return text

@@ -13,11 +13,11 @@ _MAX_TEXT_CHARACTERS = 120
 
 
 def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
-    """The messages of all branches, a row each, parents before children. The current branch comes last.
+    """Return the messages of all branches, a row each, parents before children, the current branch last.
 
     Args:
-        limit: How many rows are returned; of more the last ones are, below a row without an id that counts how many are
-            missing.
+        limit: The most rows that are returned; of more the last ones are, below a row without an id that counts the
+            missing ones.
 
     Returns:
         Rows with ``id``, ``depth`` (only branchings indent), ``role``, ``text``, ``label``, ``leaf`` (whether a branch
@@ -69,12 +69,12 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
 
 
 def cut(text: str) -> str:
-    """The beginning of a text on one line of at most 120 characters."""
+    """Return the beginning of a text on one line of at most 120 characters."""
     return textcut.one_line_fit(plain(text[: 10 * _MAX_TEXT_CHARACTERS]), _MAX_TEXT_CHARACTERS)
 
 
 def _role(entry: Entry) -> str:
-    """What an entry counts as in the list; empty for those that are not in it."""
+    """Return the role of an entry in the list; empty for those that are not in it."""
     match entry.type:
         case "message":
             role = as_text(stored_message(entry).get("role"))

@@ -1,1 +1,1 @@
-"""What protects the user: secrets and where they are kept, the sandbox, and what becomes of each effect."""
+"""Protection of the user: secrets and where they are kept, the sandbox, and the policy for each effect."""

@@ -1,4 +1,4 @@
-"""What a tool call may do beside giving its result: a closed vocabulary that tools, gate, rules and settings share.
+"""Effects of a tool call beside its result: a closed vocabulary that tools, gate, rules and settings share.
 
 A tool that can try a call where nothing can happen (Python in a confined copy of the kernel, commands in a sandbox that
 writes nothing) finds out which effects it has. A call without any is done with that; the others are decided by kind and
@@ -37,7 +37,7 @@ changes cannot be seen, or could not be tried at all.
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One thing that a call does.
+    """One effect of a call.
 
     Attributes:
         what: The object, as a rule names it: a variable, the absolute path of a file, ``host:port``, a program, a

@@ -1,4 +1,4 @@
-"""Where keys and passwords are kept: the one list for what a sandbox hides and what reading asks about.
+"""Places of keys and passwords: the one list for what a sandbox hides and what reading asks about.
 
 What this module promises: the names of ``holds_keys`` count wherever they stand, the paths of ``AT_HOME`` below a home
 directory alone.
@@ -71,7 +71,7 @@ _NAMES_OF_FILES = frozenset((*_FILES, *_FILES_ASKED_ABOUT))
 
 
 def holds_keys(path: PurePath) -> bool:
-    """Whether a file or a directory on the way to it is one that is there to keep secrets, by its name.
+    """Return whether a path lies at or below one that by its name is there to keep secrets.
 
     >>> from pathlib import Path
     >>> [name for name in (".env", ".env.example", "id_rsa.pub", "a/.SSH/x", "a.txt") if holds_keys(Path(name))]
@@ -84,7 +84,7 @@ def holds_keys(path: PurePath) -> bool:
 
 
 def _folded(name: str) -> str:
-    """A name as file systems compare it that tell neither case nor forms of a letter apart."""
+    """Fold a name as file systems compare it that ignore case and Unicode forms."""
     if name.isascii():
         return name.lower()
     kept = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")

@@ -1,4 +1,4 @@
-"""Which environment variables hold keys of models' providers, and the environment without them for other programs."""
+"""Environment variables with keys of models' providers, and the environment without them for other programs."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ _MORE_KEY_VARIABLES = frozenset(
 
 
 def key_variables() -> frozenset[str]:
-    """The names of all variables that hold keys of models' providers."""
+    """Return the names of all variables that hold keys of models' providers."""
     return _MORE_KEY_VARIABLES.union(*KEY_VARIABLES.values())
 
 
 def child_environment(wanted: Sequence[str] = (), also_keys: Iterable[str] = ()) -> dict[str, str]:
-    """The variables for a program that the agent starts: those of this process without keys of models' providers.
+    """Return the environment for a child process: this process' own without keys of models' providers.
 
     Args:
         wanted: Names, with ``*`` and ``?``, of keys that are kept all the same; with ``!`` before it what is left out.

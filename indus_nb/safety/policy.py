@@ -1,4 +1,4 @@
-"""What becomes of a tool call's effects: allowed unasked, asked about, or denied; by mode and setting.
+"""Policy for a tool call's effects: allowed unasked, asked about, or denied; by mode and setting.
 
 This is the one table of modes and defaults. Settings, options, front ends and docs are made from it.
 """
@@ -11,13 +11,13 @@ from typing import Literal, TypeAlias, get_args
 from indus_nb.safety.effects import Effect, EffectKind
 
 ApproveMode: TypeAlias = Literal["never", "effects", "writes", "always"]
-"""Which tool calls the user is asked about, least first.
+"""Modes of asking about tool calls, least first.
 
 ``never`` none; ``effects`` those with effects, but for what is the agent's own; ``writes`` all with effects; ``always``
 every one, before it is tried.
 """
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
-"""What becomes of an effect, laxest first."""
+"""Outcomes for an effect, laxest first."""
 
 MODES: tuple[ApproveMode, ...] = get_args(ApproveMode)
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
@@ -40,7 +40,7 @@ def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, De
 
 
 def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> str | None:
-    """Find out why a call with these effects must not run.
+    """Return why a call with these effects must not run.
 
     Args:
         chosen: The setting ``effects``.

@@ -1,4 +1,4 @@
-"""From the options of a user to a session that is ready: settings, model, tools, system prompt and file."""
+"""Start of a session from the options of a user: settings, model, tools, system prompt and file."""
 
 from indus_nb.start.models import DEFAULT_THINKING_LEVEL, THINKING_LEVELS
 from indus_nb.start.opening import open_session

@@ -1,4 +1,4 @@
-"""What a session is made of, and what is wrong with that, for a person to read."""
+"""Diagnosis of a session: what it is made of, and what is wrong with that, for a person to read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from indus_nb.version import __version__
 
 
 def diagnosis(session: AgentSession) -> Iterator[str]:
-    """Yield lines for a person: what a session is made of, what this machine can confine, and every known problem."""
-    from indus_nb.safety.sandbox import machine  # which tries programs: only who asks waits for that
+    """Yield lines about the parts of a session, the sandboxes of this machine, and every known problem."""
+    from indus_nb.safety.sandbox import machine  # which tries programs: only a caller that needs it waits
 
     yield f"indus_nb {__version__} in {session.store.cwd}"
     yield f"session: {_place(session)}"

@@ -1,4 +1,4 @@
-"""Which model a session starts with, and which ones it cycles through."""
+"""Choice of the model that a session starts with, and of those that it cycles through."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def choose_model(
     cycled: Sequence[ScopedModel],
     problems: list[str],
 ) -> tuple[Model | None, str | None]:
-    """The model, and the level that was named with it.
+    """Choose the model, and return it with the level that was named with it.
 
     It is the requested one, the session's own, the first to cycle through, the one of the settings, or one with a key.
 
@@ -46,7 +46,7 @@ def choose_model(
         try:
             return registry.find(name, provider), level
         except ModelNotFoundError as error:
-            # A gateway or a new model may know more than the catalogue: who names the provider is believed.
+            # A gateway or a new model may know more than the catalogue: a user that names the provider is believed.
             named, slash, rest = name.partition("/")
             known = provider or (named if slash and named in {model.provider for model in registry.models} else None)
             if known is None or known == "offline":
@@ -91,7 +91,7 @@ def _default_model(
 
 
 def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | None:
-    """The model that is used where nobody has chosen one.
+    """Return the model that is used where none is chosen.
 
     Args:
         options: Whether a key is given, which is Claude's then.
@@ -103,7 +103,7 @@ def usual_model(options: SessionOptions, registry: ModelRegistry) -> Model | Non
 
 
 def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) -> bool:
-    """Whether options or settings name a model or a provider.
+    """Return whether options or settings name a model or a provider.
 
     Args:
         others: Models that were chosen elsewhere, if any were.
@@ -119,10 +119,10 @@ def is_chosen(options: SessionOptions, loaded: LoadedSettings, *others: object) 
 def choose_cycled(
     patterns: Sequence[str] | None, loaded: LoadedSettings, registry: ModelRegistry, problems: list[str]
 ) -> list[ScopedModel] | None:
-    """The models to cycle through.
+    """Resolve the models to cycle through.
 
     Args:
-        patterns: Those requested; ``None`` for those of the settings.
+        patterns: The requested patterns; ``None`` for those of the settings.
 
     Returns:
         The models in order, or ``None`` for all.
@@ -144,7 +144,7 @@ def choose_cycled(
 
 
 def thinking_level(level: str) -> ThinkingLevel:
-    """The level with this name; raises ``UsageError`` for another."""
+    """Return the level with this name; raises ``UsageError`` for another."""
     if level not in THINKING_LEVELS:
         raise UsageError(f"Unknown thinking level: {level}. Choose one of {', '.join(THINKING_LEVELS)}.")
     return level

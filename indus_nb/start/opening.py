@@ -1,4 +1,4 @@
-"""Opens a session: what options and settings amount to, and what the session gets of it."""
+"""Opening of a session: options and settings resolved, and the session made from them."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ if TYPE_CHECKING:
 
 
 class _Plan:
-    """What options and settings amount to; read anew once the user trusts the project."""
+    """Outcome of options and settings; read anew once the user trusts the project."""
 
     def __init__(self, options: SessionOptions, cwd: Path, agent_dir: Path, caller: _Plan | None = None) -> None:
         self.options = options
         self.caller = caller
-        """That of the session that this one works for, whose settings, sandbox and secrets are decided about."""
+        """The plan of the session that this one works for, whose settings, sandbox and secrets are decided about."""
         self.cwd = cwd
         self.agent_dir = agent_dir
         self.trust = Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
         self.subagents: Subagents | None = None
         self.queue: FileQueue | None = None
-        """What sub-agents share that change files; the session itself waits while they work."""
+        """The queue of sub-agents that change files; the session itself waits while they work."""
         self.session: AgentSession | None = None
         """The session, once it is open."""
         self.sandboxes: Sandboxes | None = None
         self.vault = Vault(redact=False)
         self.shell = Shell()
         self.looks_again = False
-        """Whether loading extensions looks at the project anew; else it is used as it was decided about."""
+        """``True`` if loading extensions looks at the project anew; else it is used as it was decided about."""
         if caller is None:
             self.load()
         else:
@@ -109,7 +109,7 @@ class _Plan:
         return made
 
     def confine(self, directory: Path, problems: list[str]) -> None:
-        """Determine what confines programs, if anything does; ``directory`` holds sessions, which they cannot read."""
+        """Choose the sandbox of programs, if any; ``directory`` holds sessions, which they cannot read."""
         if self.caller is not None:
             return
         if self.options.sandbox is None:
@@ -126,7 +126,7 @@ class _Plan:
             problems.append(self.sandboxes.problem)
 
     def attach(self, session: AgentSession) -> None:
-        """Let the session have its tools, what follows it, and what belongs to sandboxes removed when it ends."""
+        """Set the session's tools and watchers, and have sandboxes cleaned up when it ends."""
         self.session = session
         if self.options.tools is not None:
             session.set_active_tools(self.options.tools)
@@ -138,11 +138,11 @@ class _Plan:
             session.subscribe(lambda _: None, on_close=self.sandboxes.close)
 
     def confined_shell(self, cwd: Path) -> Shell:
-        """What runs the model's commands; the user's own run in ``SessionSettings.shell``, which is not confined."""
+        """Return the shell of the model's commands; the user's own run unconfined."""
         return self.shell if self.sandboxes is None else replace(self.shell, sandbox=self.sandboxes.of(cwd))
 
     def session_settings(self, cycled: Sequence[ScopedModel] | None) -> SessionSettings:
-        """How the session behaves."""
+        """Return the settings of the session."""
         settings = self.settings
         return SessionSettings(
             thinking_budgets=settings.thinking_budgets,
@@ -165,7 +165,7 @@ class _Plan:
         )
 
     def keep_secrets(self, registry: ModelRegistry, directory: Callable[[], Path]) -> None:
-        """Make what knows the secrets, and the shell that tells its commands none of the keys."""
+        """Make the vault of secrets, and the shell whose commands get none of the keys."""
         if self.caller is not None:
             return
 
@@ -196,19 +196,19 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What many short sessions have in common, so that it is not looked up for each of them.
+    """Setup that many short sessions share, so that it is not looked up for each of them.
 
-    What is said in them does not wait for the disk, and may be lost in a power cut.
+    Their messages do not wait for the disk, and may be lost in a power cut.
 
     Attributes:
         registry: the models, and how they are reached.
         model: the one that answers.
-        thinking: how much it thinks.
+        thinking: its thinking level.
         bare: whether no extension looks at them, for they have no tools.
         parent: the file of the session that they work for.
-        hooks: what looks at them in the place of extensions.
-        queue: keeps what they change in a file in order.
-        caller: what options and settings amount to in the session that they work for, which holds for them too.
+        hooks: the hooks that they have in the place of extensions.
+        queue: the queue of changes of files.
+        caller: the plan of the session that they work for, which holds for them too.
     """
 
     registry: ModelRegistry
@@ -230,10 +230,10 @@ def open_session(
     """Open a session, new or resumed.
 
     Args:
-        options: what is requested of it; without them everything is as the settings have it.
+        options: its options; without them everything is as the settings have it.
         definable: whether this process may come to define tools and handlers (``indus_nb.agent``) while the session is
             open. If not, what extensions need is imported for those that there are.
-        shared: what it has in common with many others that are opened the same way.
+        shared: the setup that it shares with many others that are opened the same way.
 
     Returns:
         The session; what is wrong and does no harm is in its ``problems``. A missing key is reported by the first
@@ -246,7 +246,7 @@ def open_session(
 
 
 def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSession, Shared]:
-    """Open a session for which many short ones work that have the same options; it is to be ended after all of them.
+    """Open a session for which many short ones with the same options work; end it after all of them.
 
     Args:
         options: as for ``open_session``.
@@ -379,7 +379,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
 
 
 async def _adopt(session: AgentSession, plan: _Plan, equip: Callable[[Path], Equipment], *, has_model: bool) -> None:
-    """Use the settings and resources of a project that the user trusts by now."""
+    """Apply the settings and resources of a project that the user trusts by now."""
     options, problems = plan.options, session.problems
     before, keeper = plan.session_settings(session.settings.cycled_models), plan.keeper
     plan.load()
@@ -407,7 +407,7 @@ async def _adopt(session: AgentSession, plan: _Plan, equip: Callable[[Path], Equ
 
 
 def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
-    """What fills the hooks of a session; the extensions come in the order in which they are asked."""
+    """Return the hooks of a session; the extensions come in the order in which they are asked."""
     from indus_nb.extend.approval.permission_gate import permission_gate
     from indus_nb.extend.built_in.rule_keeper import RuleKeeper
     from indus_nb.extend.extensions.host import Extensions
@@ -446,13 +446,13 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
 
 
 def _open_to(session: AgentSession) -> list[Path]:
-    """What the model is told to read though it is outside the working directory: skills and context files."""
+    """List paths outside the working directory that the model may read: skills and context files."""
     resources = session.equipment.resources
     return [*(skill.path.parent for skill in resources.skills), *(file.path for file in resources.context_files)]
 
 
 def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Iterator[Source]:
-    """The extensions of this program, of files and of packages; the project's if it is trusted."""
+    """Yield the extensions of this program, of files and of packages; the project's if it is trusted."""
     from indus_nb.extend.extensions.definitions import agent
     from indus_nb.extend.extensions.loader import Scope, Source, discover, installed
 
@@ -481,7 +481,7 @@ def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Itera
 
 
 def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definable: bool) -> SessionHooks:
-    """The extensions of a session, unless there are none and none can be defined."""
+    """Return the extensions of a session, unless there are none and none can be defined."""
     if shared is not None and (shared.bare or shared.hooks is not None):
         return shared.hooks or SessionHooks()
     make = partial(_extensions, session, plan)

@@ -1,4 +1,4 @@
-"""The options of a session, and what single ones of them mean."""
+"""The options of a session, and the checks of single ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SessionOptions:
 
     ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its
     extensions, settings and instructions are used. Without it the user's decision of before counts, or else the user is
-    asked; where nobody can be asked the project is ignored, which ``problems`` says.
+    asked; where no user can be asked the project is ignored, which ``problems`` says.
 
     ``max_cost`` is what the session may spend from its start on, in US dollars, all that its code and its agents ask
     included; ``max_turns`` how many answers the model may give to a prompt, and ``timeout`` the seconds that a prompt
@@ -127,8 +127,8 @@ def check_tools(names: Sequence[str], known: Sequence[str]) -> None:
     """Check the names of tools.
 
     Args:
-        names: What was chosen.
-        known: What there is to choose from.
+        names: The chosen names.
+        known: The names to choose from.
 
     Raises:
         UsageError: One of the names is not known, or ``names`` is one text.
@@ -141,7 +141,7 @@ def check_tools(names: Sequence[str], known: Sequence[str]) -> None:
 
 
 def text_or_file(text: str) -> str:
-    """Return what the file of that path holds, or the text itself if there is none."""
+    """Return the text of the file of that path, or the text itself if there is none."""
     try:
         path = Path(text).expanduser()
         return path.read_text(encoding="utf-8") if path.is_file() else text

@@ -1,4 +1,4 @@
-"""Which session file is opened, where new ones lie, and what a file of somebody else may not decide.
+"""Session files: which one is opened, where new ones lie, and what another user's file may not decide.
 
 What this module promises: the directory that a session works in is the one that its file names only if that file is the
 user's own, by the place where it lies; any other file is data, and its session works where it was asked for.
@@ -17,7 +17,7 @@ from indus_nb.start.options import SessionOptions
 
 
 def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None:
-    """Return where the user wants all sessions to lie, if anywhere.
+    """Return the directory that the user chose for all sessions, if any.
 
     Returns:
         The directory; ``None`` if each working directory has one of its own.
@@ -27,14 +27,14 @@ def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None
 
 
 class Stores:
-    """Opens and makes the session files of one process.
+    """Opener of the session files of one process.
 
     Attributes:
-        directory: Where new ones lie.
+        directory: The directory of new ones.
     """
 
     def __init__(self, options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> None:
-        """Determine where files lie."""
+        """Determine the directory of session files."""
         self.directory = chosen_directory(options, settings) or session_directory(cwd, agent_dir)
         self._options = options
         self._cwd = cwd
@@ -76,7 +76,7 @@ class Stores:
         """Open the session in a file.
 
         Args:
-            cwd: Where it works if the file is not the user's own.
+            cwd: The directory that it works in if the file is not the user's own.
 
         Returns:
             Its entries; in its ``warnings`` stands whether it works elsewhere than the file says.
@@ -87,11 +87,11 @@ class Stores:
         return store
 
     def _is_own(self, path: Path) -> bool:
-        """Whether a file lies where the user alone keeps sessions: nobody else has put it there."""
+        """Return whether a file lies where the user alone keeps sessions: no other user has put it there."""
         real = Path(os.path.realpath(path))
         chosen = Path(os.path.realpath(self.directory))
         places = [Path(os.path.realpath(self._agent_dir / "sessions"))]
-        if not chosen.is_relative_to(os.path.realpath(self._cwd)):  # else whoever made the project may have filled it
+        if not chosen.is_relative_to(os.path.realpath(self._cwd)):  # else the project's author may have filled it
             places.append(chosen)
         with suppress(OSError):
             alone = not any(others_can_write(place.stat()) for place in (real, real.parent))
@@ -99,7 +99,7 @@ class Stores:
         return False
 
     def keep_private(self, store: SessionStore) -> list[str]:
-        """Let nobody else look into what is ours; a directory that the user chose for sessions stays as it is."""
+        """Make our files private to the user; a directory that the user chose for sessions stays as it is."""
         agent_dir = self._agent_dir
         sessions = agent_dir / "sessions"
         was_open = keep_private(agent_dir)

@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
-"""The tools that ``builtin_tools`` makes, in the order in which the model sees them."""
+"""Tools that ``builtin_tools`` makes, in the order in which the model sees them."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
-"""The tools that are active unless others are chosen."""
+"""Tools that are active unless others are chosen."""
 RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, AGENTS, JOB, "python", "variables", "notebook", "propose_cell")
-"""Names that no server's tool is given: those above, and those of the notebook's own tools."""
+"""Reserved names that no server's tool is given: the above, and the notebook's own tools."""
 
 
 def builtin_tools(
@@ -54,13 +54,13 @@ def builtin_tools(
     queue: FileQueue | None = None,
     looks: Looks | None = None,
 ) -> dict[str, Tool]:
-    """All built-in tools by name, for a session that works in ``cwd``.
+    """Return all built-in tools by name, for a session that works in ``cwd``.
 
     Args:
-        shell: Where ``bash`` runs its commands; its sandbox counts for the tools that read and change files too.
+        shell: Shell that runs the commands of ``bash``; its sandbox counts for the tools on files too.
         auto_resize_images: Scale large images down; otherwise the model gets them as they are, whatever their size.
-        jobs: Where commands go on that take long; with it there is the tool ``job``.
-        client: What runs commands and reads and writes files in place of this process.
+        jobs: Jobs that long commands become; with it there is the tool ``job``.
+        client: Client that runs commands and reads and writes files in place of this process.
         queue: Keeps changes of a file in order; shared by sessions that work at the same time.
 
     Returns:

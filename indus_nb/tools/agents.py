@@ -1,6 +1,6 @@
 """The ``agents`` tool: what a call of it looks like, to the model and to the user who is asked about it.
 
-Whoever offers the tool opens the sub-agents and lets them work (``indus_nb.extend.built_in.subagents``).
+The host of the tool opens the sub-agents and runs them (``indus_nb.extend.built_in.subagents``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDes
 from indus_nb.tools.tool import AGENTS, Arguments, FunctionTool, ToolContext
 
 LOOKING_TOOLS = ("read", "grep", "find", "ls")
-"""The tools that every sub-agent has; none of them changes anything."""
+"""Tools that every sub-agent has; none of them changes anything."""
 MAX_TITLE_CHARACTERS = 80
 
 
@@ -64,7 +64,7 @@ def agents_tool(
 
 
 def short_title(task: AgentTask, number: int) -> str:
-    """Return what a task is called, on one line.
+    """Return a task's name, on one line.
 
     Args:
         number: Its place among the others, counted from 1.

@@ -1,4 +1,4 @@
-"""What a program that shows a session may do in place of the built-in tools."""
+"""Tools that a client of a session may offer in place of the built-in tools."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 
 class ClientTools(Protocol):
-    """Where commands run and files are read and written, if not in this process."""
+    """Client that runs commands and reads and writes files, in place of this process."""
 
     def shell(self, shell: Shell) -> Shell:
-        """What runs the commands of ``bash``."""
+        """Return the shell that runs the commands of ``bash``."""
         ...
 
     def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path) -> dict[str, FunctionTool[Any]]:
-        """The tools that the session has.
+        """Return the tools that the session has.
 
         Args:
-            cwd: Where relative paths start.
+            cwd: Directory that relative paths start from.
         """
         ...

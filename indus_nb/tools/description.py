@@ -1,4 +1,4 @@
-"""What a tool call shows, and what the user is asked before it runs. Decided here and by each tool, nowhere else.
+"""Descriptions of tool calls, and questions to the user before they run. Decided here and by each tool only.
 
 Front ends, views and the permission gate match no names of tools: they ask ``describe_call``. A tool declares what is
 special about its calls in a method ``describe_call(arguments)``. A tool without that method, and a call of which only
@@ -32,7 +32,7 @@ _PREPARES = re.compile(r"(?:import|from)\s+\w|[%@]")
 class Target:
     """A file or directory by its real path, and what was there when it was resolved.
 
-    ``hides_keys`` is whether a search in it leaves out files that are there to keep secrets, because nobody was asked.
+    ``hides_keys`` is whether a search in it leaves out files that keep secrets, because the user was not asked.
     """
 
     path: Path
@@ -41,28 +41,28 @@ class Target:
 
     @property
     def exists(self) -> bool:
-        """Whether something was there."""
+        """Return whether something was there."""
         return self.state is not None
 
     @property
     def is_directory(self) -> bool:
-        """Whether a directory was there."""
+        """Return whether a directory was there."""
         return self.state is not None and stat.S_ISDIR(self.state.st_mode)
 
     @property
     def other_names(self) -> int:
-        """How many more names (hard links) the file has."""
+        """Return how many more names (hard links) the file has."""
         return 0 if self.state is None or self.is_directory else self.state.st_nlink - 1
 
     @property
     def is_executable(self) -> bool:
-        """Whether it is a file that can be run."""
+        """Return whether it is a file that can be run."""
         return self.state is not None and not self.is_directory and bool(self.state.st_mode & 0o111)
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What the user is asked before a call runs.
+    """Question to the user before a call runs.
 
     ``preview`` shows all that will be done: a command, a difference, arguments. ``warning`` is what the user should
     know.
@@ -94,7 +94,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class CallDescription:
-    """One tool call for people.
+    """Description of one tool call for users.
 
     ``summary`` is what the call is about, in one line, and may be empty. ``code`` is Python code that it runs, ``text``
     what it writes into a file or a cell. ``details`` are the arguments that none of them shows. ``has_effects`` is
@@ -109,12 +109,12 @@ class CallDescription:
     reads all that is below it too.
 
     ``tries`` is whether the tool tries the call where nothing can happen and asks by the gate of its context, so that
-    nobody need be asked before it runs.
+    the user need not be asked before it runs.
 
     ``approval`` makes the question. It may read files, so call it off the event loop.
 
     ``rejection`` is the ``ToolError`` with which the tool is going to reject the arguments, so that nothing would be
-    done and nobody need be asked: ``approval`` of what ``describe_call`` returns raises it. Nothing else does.
+    done and the user need not be asked: ``approval`` of what ``describe_call`` returns raises it. Nothing else does.
     """
 
     name: str
@@ -166,7 +166,7 @@ def describe_call(name: str, arguments: JsonObject, tools: Mapping[str, object] 
 
 
 def _approval(described: CallDescription, name: str, arguments: JsonObject) -> Approval:
-    """The question of a tool; where it fails at it, one that shows the arguments, lest the call run unasked."""
+    """Return the question of a tool, or one that shows the arguments where the tool fails to ask."""
     if described.rejection is not None:
         raise described.rejection
     try:
@@ -179,10 +179,10 @@ def _approval(described: CallDescription, name: str, arguments: JsonObject) -> A
 def by_arguments(
     name: str, arguments: JsonObject, *, has_effects: bool = True, origin: str | None = None
 ) -> CallDescription:
-    """Describe a call of which nothing but name and arguments is known.
+    """Describe a call by its name and arguments alone.
 
     Args:
-        has_effects: Whether the call may change anything.
+        has_effects: True if the call may change anything.
     """
     summary, details = summarised(arguments)
     texts = [key for key in _TEXT_ARGUMENTS if isinstance(details.get(key), str) and details[key].strip()]
@@ -197,7 +197,7 @@ def by_arguments(
 
 
 def approval_by_arguments(name: str, arguments: JsonObject, origin: str | None = None) -> Approval:
-    """Ask about a call by its arguments.
+    """Build a question about a call from its arguments.
 
     Args:
         origin: Whose tool it is, if it is none of the session's own.
@@ -212,7 +212,7 @@ def approval_by_arguments(name: str, arguments: JsonObject, origin: str | None =
 
 
 def summarised(arguments: JsonObject) -> tuple[str, JsonObject]:
-    r"""Choose the argument that best describes a call in one line, and return it and the others.
+    r"""Return the argument that best describes a call in one line, and the other arguments.
 
     >>> summarised({"limit": 3, "path": "notes.txt"})
     ('notes.txt', {'limit': 3})
@@ -227,7 +227,7 @@ def summarised(arguments: JsonObject) -> tuple[str, JsonObject]:
 
 
 def title_of(work: str) -> str:
-    r"""Return a short title of a command or of code: the comment that it begins with, or its first telling line.
+    r"""Return a short title of a command or of code: its leading comment, or its first telling line.
 
     >>> title_of("import time\n\nfor epoch in range(60):\n    train()")
     'for epoch in range(60): …'
@@ -235,9 +235,9 @@ def title_of(work: str) -> str:
     ('Train the model', 'make -j4')
     """
     lines = [line.strip() for line in work.splitlines() if line.strip()]
-    said = lines[0].lstrip("#").strip() if lines and lines[0].startswith("#") and lines[0][1:2] != "!" else ""
-    if said:
-        return textcut.one_line(said, _MAX_TITLE_CHARACTERS)
+    comment = lines[0].lstrip("#").strip() if lines and lines[0].startswith("#") and lines[0][1:2] != "!" else ""
+    if comment:
+        return textcut.one_line(comment, _MAX_TITLE_CHARACTERS)
     does = [at for at, line in enumerate(lines) if not line.startswith("#") and _PREPARES.match(line) is None]
     at = does[0] if does else 0
     begins = textcut.one_line(lines[at] if lines else "", _MAX_TITLE_CHARACTERS)

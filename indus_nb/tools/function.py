@@ -59,8 +59,8 @@ def function_tool(
     Args:
         function: The function, plain or a coroutine function.
         name: The tool's name; by default the function's.
-        description: What the model reads of it; by default the docstring without its sections.
-        read_only: Whether it has no effects, so that the user need not be asked before a call.
+        description: Description for the model; by default the docstring without its sections.
+        read_only: True if it has no effects, so that the user need not be asked before a call.
         snippet: A line about the tool for the system prompt.
         describe: Given what the arguments make of a call for people, and the arguments as attributes; returns a better
             description.
@@ -122,7 +122,7 @@ def function_tool(
 
 
 def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters by name; what it returns need not be understood."""
+    """Return the types of a function's parameters by name, without resolving its return type."""
     if not inspect.isfunction(function):
         return get_type_hints(function, include_extras=True)
     bare = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
@@ -135,7 +135,7 @@ def parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def as_output(value: Any) -> ToolOutput:
-    """What a function gave, as content: texts, images, and everything else in words.
+    """Convert a function's result to content: texts, images, and everything else in words.
 
     A ``ToolOutput`` and content blocks stay as they are. Frames become a table with their types, figures and images
     become images, models and plain data JSON; of anything else its text.
@@ -163,7 +163,7 @@ def _text(text: str) -> ToolOutput:
 
 
 def _image(value: Any) -> bytes | None:
-    """The value as PNG, if it is a picture."""
+    """Return the value as PNG, if it is a picture."""
     module = type(value).__module__.partition(".")[0]
     if module == "matplotlib":
         figure = value if hasattr(value, "savefig") else getattr(value, "figure", None)
@@ -182,7 +182,7 @@ def _image(value: Any) -> bytes | None:
 
 
 def _repr(value: object, method: str) -> object:
-    """The MIME bundle of IPython's display protocol, as far as the class of ``value`` implements it."""
+    """Return the MIME bundle of IPython's display protocol, as far as the class of ``value`` implements it."""
     kind: Any = type(value)
     return getattr(kind, method)(value) if hasattr(kind, method) else None
 
@@ -216,7 +216,7 @@ def _table(frame: Any) -> str:
 
 
 def _documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """The docstring's description of the function and of its parameters."""
+    """Return the docstring's description of the function and of its parameters."""
     text = inspect.getdoc(function)
     if not text:
         return "", {}

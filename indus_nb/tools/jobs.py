@@ -1,4 +1,4 @@
-"""Tool calls that go on after their result: the jobs of a session, and the tool ``job`` that looks after them.
+"""Background jobs: tool calls that go on after their result, and the tool ``job`` that controls them.
 
 What this module promises:
 
@@ -6,7 +6,7 @@ What this module promises:
   work goes on. Its tool (`indus_nb.tools.commands.bash`, the notebook's Python) reports and ends as in any other call.
 - **Every job ends once**: by itself, or because it was stopped, which cancels its work and waits for the end of that.
   The jobs of a session end with it.
-- **The model is told once** how a job ended: by the tool ``job``, or by whoever takes it from `Jobs.untold`.
+- **The model is told once** how a job ended: by the tool ``job``, or by the caller of `Jobs.untold`.
 - **Bounded.** A job keeps its newest report, which is within the limits of a tool's output, and the table keeps the
   newest jobs.
 """
@@ -29,7 +29,7 @@ from indus_nb.tools.description import CallDescription, title_of
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
 _FIRST_SECONDS = 1.0
-"""A call that is a job from the beginning is waited for so long: what fails at once is said at once."""
+"""Time that a call waits for a job from the beginning, so that an early failure is its result."""
 _MAX_KEPT = 50
 _MAX_LAST_LINES = 20
 _MAX_LAST_CHARACTERS = 2000
@@ -41,14 +41,14 @@ _END_SECONDS = 10.0
 
 @dataclass(eq=False)
 class Job:
-    """Work that a tool call began.
+    """Background job that a tool call began.
 
     Attributes:
         id: Its handle, such as ``job-1``.
         tool: The tool that was called.
-        state: Where it is in its life.
-        output: What it reported last; in the end its result.
-        told: Whether the model was told how it ended, or need not be.
+        state: State in its life cycle.
+        output: Its newest report; in the end its result.
+        told: True once the model was told how it ended, or need not be.
         ended: Set when it has ended.
     """
 
@@ -65,33 +65,33 @@ class Job:
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """Return whether the job is still running."""
         return self.state == "running"
 
     @property
     def seconds(self) -> float:
-        """How long it has run, or ran."""
+        """Return how long it has run, or ran."""
         return time.monotonic() - self._began if self._took is None else self._took
 
     @property
     def text(self) -> str:
-        """What it printed, as far as its newest report holds it."""
+        """Return its output, as far as its newest report holds it."""
         return text_of([block for block in self.output.content if isinstance(block, TextContent)])
 
     @property
     def images(self) -> list[ImageContent]:
-        """The images of its newest report."""
+        """Return the images of its newest report."""
         return [block for block in self.output.content if isinstance(block, ImageContent)]
 
     def last_lines(self) -> str:
-        """Return the end of what it printed; of a progress bar that is its newest state."""
+        """Return the end of its output; of a progress bar that is its newest state."""
         lines = self.text.rstrip("\n").rsplit("\n", _MAX_LAST_LINES)
         left_out = len(lines) > _MAX_LAST_LINES
         shown = textcut.tail("\n".join(lines[1:] if left_out else lines), _MAX_LAST_CHARACTERS)
         return f"…\n{shown}" if left_out and not shown.startswith("…") else shown
 
     def describe(self) -> str:
-        """Return a sentence on what it is and how it is."""
+        """Return a sentence on the job and its state."""
         ran = duration(self.seconds)
         how = {
             "running": f"has run for {ran}",
@@ -102,15 +102,15 @@ class Job:
         return f"{self.id} ({self.tool}: {self.what}) {how}."
 
     def details(self) -> JsonObject:
-        """Return what front ends are given."""
+        """Return the fields for front ends."""
         return {"id": self.id, "tool": self.tool, "state": self.state, "seconds": round(self.seconds, 3)}
 
     def info(self) -> JobInfo:
-        """Return what an event says of it."""
+        """Return the fields for events."""
         return JobInfo(id=self.id, tool=self.tool, title=self.what, state=self.state, seconds=round(self.seconds, 3))
 
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
-        """End it.
+        """Mark the job as ended.
 
         Args:
             output: Its result, if it has one.
@@ -123,13 +123,13 @@ class Job:
 
 @dataclass(eq=False)
 class Jobs:
-    """The jobs of one session, used on its event loop.
+    """Background jobs of one session, used on its event loop.
 
     Attributes:
         after: Seconds after which a call goes on as a job.
         on_change: Awaited with a job that begins, and when it has ended.
         on_end: Awaited with a job that has ended, unless the model knows of it.
-        starts_turn: Whether the model may be told of a job's end by a turn of its own.
+        starts_turn: Whether a job's end may begin a turn that reports it to the model.
     """
 
     after: float
@@ -143,21 +143,21 @@ class Jobs:
 
     @property
     def all(self) -> list[Job]:
-        """The jobs that are known, oldest first."""
+        """Return the jobs that are known, oldest first."""
         return [*self._table.values()]
 
     @property
     def running(self) -> list[Job]:
-        """Those that go on."""
+        """Return the running jobs."""
         return [job for job in self._table.values() if job.running]
 
     @property
     def unsettled(self) -> list[Job]:
-        """Those that go on, and those whose end is being told."""
+        """Return the running jobs, and those whose end is being reported."""
         return [*self._tasks]
 
     def find(self, job_id: str) -> Job | None:
-        """Return a job by its handle, or the number in it."""
+        """Return a job by its id, or the number in it."""
         return self._table.get(job_id if job_id.startswith("job-") else f"job-{job_id}")
 
     async def run(
@@ -171,13 +171,13 @@ class Jobs:
         waits: bool = False,
         on_job: Callable[[Job], None] = lambda _: None,
     ) -> ToolOutput:
-        """Do the work of a call, which goes on as a job if it takes long.
+        """Run the work of a call, which goes on as a job if it takes long.
 
         Args:
             work: Does it; what it reports is what it has printed so far. Cancelling it ends what it has begun.
             tool: The tool that was called.
-            background: Whether it is to be a job from the beginning.
-            waits: Whether it is waited for, however long it takes.
+            background: Start it as a job from the beginning.
+            waits: Wait for it, however long it takes.
             on_job: Called when it goes on as a job.
         """
         job = Job("", tool, title_of(str(context.hide(what))))
@@ -209,7 +209,7 @@ class Jobs:
         return _goes_on(job)
 
     async def _follow(self, job: Job, task: asyncio.Task[ToolOutput]) -> None:
-        """Wait for the end of a job, and for what follows it."""
+        """Wait for the end of a job, and report it."""
         output: ToolOutput | None = None
         state: JobState = "ended"
         try:
@@ -239,7 +239,7 @@ class Jobs:
             del self._table[job.id]
 
     def untold(self) -> list[Job]:
-        """Return the jobs whose end the model was not told of, which it now is."""
+        """Return the ended jobs that the model was not told of, and mark them as told."""
         found = [job for job in self._table.values() if not job.running and not job.told]
         for job in found:
             job.told = True
@@ -252,7 +252,7 @@ class Jobs:
             await asyncio.wait([task])
 
     async def stop(self, job: Job, *, by_user: bool = False) -> None:
-        """End a job; returns when it has ended, or does not within some seconds."""
+        """Stop a job; returns when it has ended, or does not within some seconds."""
         work = self._work.pop(job, None)
         if work is None:
             return
@@ -263,7 +263,7 @@ class Jobs:
                 await job.ended.wait()
 
     def cancel(self) -> None:
-        """Have all jobs ended, without waiting for that; nobody is told."""
+        """Cancel all jobs without waiting for their end, and without reports."""
         for job in self.running:
             job.told = True
             if (work := self._work.pop(job, None)) is not None:
@@ -271,7 +271,7 @@ class Jobs:
                     work.cancel()
 
     async def close(self) -> None:
-        """End all jobs, and return when they have ended; nobody is told."""
+        """Stop all jobs, and return when they have ended; none is reported."""
         open_jobs = [*self._tasks]
         self.cancel()
         for job in open_jobs:
@@ -283,7 +283,7 @@ class Jobs:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for a reader.
+    """Format a time for a reader.
 
     >>> duration(5.4), duration(130), duration(7300)
     ('5 s', '2 min 10 s', '2 h 1 min')
@@ -297,7 +297,7 @@ def duration(seconds: float) -> str:
 
 
 def end_of(job: Job) -> str:
-    """Return what the model is told of a job that has ended."""
+    """Return the report on an ended job for the model."""
     return f"{job.describe()}\n\n{job.text or '(no output)'}"
 
 
@@ -341,7 +341,7 @@ def job_tool(jobs: Jobs) -> FunctionTool[JobArguments]:
         elif arguments.action == "stop" and job.running:
             job.told = True
             await jobs.stop(job)
-        return _said(job)
+        return _output_of(job)
 
     return FunctionTool(
         name=JOB,
@@ -386,7 +386,7 @@ async def _wait(job: Job, seconds: float, context: ToolContext) -> None:
                 await job.ended.wait()
 
 
-def _said(job: Job) -> ToolOutput:
+def _output_of(job: Job) -> ToolOutput:
     if job.running:
         lines = job.last_lines()
         last = f"Its last lines:\n{lines}" if lines else "It has printed nothing yet."

@@ -1,4 +1,4 @@
-r"""Lines that are written over, as progress bars do, folded to what a terminal shows of them.
+r"""Folding of overwritten lines, as of progress bars, to what a terminal shows of them.
 
 ``PlainText(keeps_cursor=True)`` leaves three characters in a text that act on the current line: ``\r`` goes back to
 its beginning, ``\b`` one character back, and ``\x1b`` erases the rest of it.
@@ -10,7 +10,7 @@ import re
 
 _ACTING = re.compile("([\r\b\x1b])")
 _MAX_OPEN_CHARACTERS = 8192
-"""A longer line is given out as it is: nobody writes over so much, and it must not be copied with every piece."""
+"""Longest line that is held back: nothing is written over a longer one, and it would be copied with every piece."""
 
 
 class FoldedLines:
@@ -74,7 +74,7 @@ class FoldedLines:
 
 
 class FoldedStream:
-    r"""The same for a reader to whom nothing can be said twice.
+    r"""A text in pieces, folded for a reader to whom nothing can be sent twice.
 
     A line that is written over is given out once it has ended; if a part of it was given out before, on a new line.
 
@@ -88,7 +88,7 @@ class FoldedStream:
         self._given: str = ""
 
     def feed(self, text: str, *, final: bool = False) -> str:
-        """Add a piece.
+        """Add a piece, and return the text to show.
 
         Returns:
             What can be shown by now.

@@ -1,7 +1,7 @@
 """The ``todo`` tool: an ordered list of phases and tasks that the model keeps while it works, and the user sees.
 
 A ``TodoList`` is a value; an operation makes a new one. Every result holds the whole list in its ``details``, so the
-list is saved with the session, and each branch has its own. Whoever offers the tool keeps the list between calls.
+list is saved with the session, and each branch has its own. The host of the tool keeps the list between calls.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Task(WireModel):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to be done."""
+        """Return whether the task is still to be done."""
         return self.status in _OPEN
 
 
@@ -58,26 +58,26 @@ class TodoList(WireModel):
 
     @property
     def tasks(self) -> Iterator[Task]:
-        """The tasks of all phases."""
+        """Return the tasks of all phases."""
         return (task for phase in self.phases for task in phase.tasks)
 
     @property
     def open_tasks(self) -> list[Task]:
-        """What is still to be done."""
+        """Return the tasks that are still to be done."""
         return [task for task in self.tasks if task.is_open]
 
     @property
     def summary(self) -> str:
-        """How many tasks there are and how many of them are closed."""
+        """Return how many tasks there are and how many of them are closed."""
         total = sum(1 for _ in self.tasks)
         return f"{total - len(self.open_tasks)} of {total} tasks are closed" if total else "There are no tasks"
 
     def text(self) -> str:
-        """The list as the model reads it."""
+        """Return the list as the model reads it."""
         return self._lines(_BRACKETS)
 
     def checklist(self) -> str:
-        """The list as a user reads it."""
+        """Return the list as a user reads it."""
         return self._lines(_SIGNS)
 
     def _lines(self, signs: Mapping[TaskStatus, str]) -> str:
@@ -109,7 +109,7 @@ class TodoArguments(Arguments):
 
 
 def read_list(details: object) -> TodoList | None:
-    """Return the list in a result's ``details``; ``None`` when there is none that can be read."""
+    """Return the list in a result's ``details``; ``None`` when there is no valid one."""
     if not isinstance(details, dict) or "phases" not in details:
         return None
     try:
@@ -119,7 +119,7 @@ def read_list(details: object) -> TodoList | None:
 
 
 def list_of_result(tool_name: str, details: object) -> TodoList | None:
-    """Return the list that a tool's result shows.
+    """Return the list in a tool's result.
 
     Args:
         details: The result's ``details``.
@@ -131,7 +131,7 @@ def list_of_result(tool_name: str, details: object) -> TodoList | None:
 
 
 def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
-    """Return the list after an operation.
+    """Return the list after an operation on it.
 
     Args:
         todos: The list before it, which stays as it is.

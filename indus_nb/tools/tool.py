@@ -1,4 +1,4 @@
-"""What a tool is: a name and schema for the model, a check of its arguments, and a way to run it."""
+"""Base of all tools: a name and schema for the model, a check of the arguments, and a way to run the tool."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ToolError(Exception):
 
 
 def text_output(text: str, details: Any = None) -> ToolOutput:
-    """A tool's output that is one text.
+    """Build a tool's output from one text.
 
     Args:
-        text: What the model reads.
-        details: What front ends may show besides, as JSON.
+        text: Text for the model.
+        details: Further data for front ends, as JSON.
 
     Returns:
         The output.
@@ -51,11 +51,11 @@ async def in_thread(work: Callable[[threading.Event], ResultT], *, patience: flo
     """Run blocking ``work`` off the event loop and return its result.
 
     When the caller is cancelled, the event that ``work`` was given is set, and the cancellation goes on once it has
-    come to an end, so that nothing is written behind the back of whoever comes next.
+    come to an end, so that nothing is written after the caller went on.
 
     Args:
-        work: What to run.
-        patience: How many seconds it is waited for then: it may be stuck in a system call.
+        work: Function to run.
+        patience: Seconds to wait for it after a cancellation: it may be stuck in a system call.
 
     Returns:
         What ``work`` returned.
@@ -73,11 +73,11 @@ async def in_thread(work: Callable[[threading.Event], ResultT], *, patience: flo
 
 
 class CallGate(Protocol):
-    """Decides about the effects of one call, for a tool that finds out which these are before it runs the call."""
+    """Gate for the effects of one call, for a tool that finds out which these are before it runs the call."""
 
     @property
     def readable(self) -> Sequence[Path]:
-        """Files and directories outside the working directory that a trial may read all the same."""
+        """Return files and directories outside the working directory that a trial may read all the same."""
         ...
 
     async def covers(self, effects: Sequence[Effect]) -> bool:
@@ -86,7 +86,7 @@ class CallGate(Protocol):
         A tool acts on it only where it can hold the call to these effects; else it asks.
 
         Args:
-            effects: What a trial found; without any it is whether a call without effects may go unasked.
+            effects: Effects that a trial found; without any, a call without effects is meant.
         """
         ...
 
@@ -98,12 +98,12 @@ class CallGate(Protocol):
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
-        """Ask the user.
+        """Ask the user whether the call may run.
 
         Args:
-            effects: What a trial found so far.
+            effects: Effects that a trial found so far.
             outcome: The preview: what it printed and changed, in a few lines.
-            holds: Whether the tool can hold a call to these effects, so that they can be allowed for good.
+            holds: True if the tool can hold a call to these effects, so that they can be allowed for good.
             trial: A trial that goes on. The question is withdrawn when it ends.
 
         Returns:
@@ -117,7 +117,7 @@ class CallGate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """One call: its id, and where to report output so far (accumulated, each report replaces the one before).
+    """Context of one call: its id, and a callback for output so far (each report replaces the one before).
 
     ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
     allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
@@ -132,7 +132,7 @@ class ToolContext:
 
 
 class Tool(Protocol):
-    """Something that a model can call.
+    """A tool that a model can call.
 
     A tool may besides have a method ``describe_call(arguments)``, which returns a ``CallDescription``: what views show
     of a call, and what the user is asked before it. Without it the arguments describe the call.
@@ -140,33 +140,33 @@ class Tool(Protocol):
 
     @property
     def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
+        """Return name, description and parameters, as the model sees them."""
         ...
 
     @property
     def read_only(self) -> bool:
-        """Whether neighbouring calls of it may run side by side."""
+        """Return whether neighbouring calls of it may run side by side."""
         ...
 
     @property
     def snippet(self) -> str | None:
-        """One line for the system prompt's list of tools; without it the tool is not listed there."""
+        """Return the line in the system prompt's list of tools; without it the tool is not listed there."""
         ...
 
     @property
     def guidelines(self) -> tuple[str, ...]:
-        """Advice for the system prompt while the tool is active."""
+        """Return advice for the system prompt while the tool is active."""
         ...
 
     def check(self, arguments: JsonObject) -> Any:
-        """The arguments as ``execute`` wants them; raises ``ToolError`` naming what is wrong with them."""
+        """Return the arguments as ``execute`` wants them; raises ``ToolError`` naming what is wrong with them."""
         ...
 
     async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Run the tool. On cancellation nothing may be left running.
+        """Run the tool; on cancellation nothing may be left running.
 
         Args:
-            arguments: What ``check`` returned.
+            arguments: Result of ``check``.
             context: The call, and where to report progress.
 
         Returns:
@@ -179,7 +179,7 @@ class Tool(Protocol):
 
 
 def secret_arguments(tool: Tool | None) -> tuple[tuple[str, ...] | None, bool]:
-    """Return the arguments of a tool in which secrets are filled in (``None``: only when the user was asked).
+    """Return the arguments in which secrets are filled in (``None``: only when the user was asked).
 
     Returns:
         Their names as the model gives them, and whether they are run or passed on.
@@ -190,11 +190,11 @@ def secret_arguments(tool: Tool | None) -> tuple[tuple[str, ...] | None, bool]:
 
 
 TODO = "todo"
-"""The name of the to-do list's tool, which is offered on request only."""
+"""Name of the to-do list's tool, which is offered on request only."""
 AGENTS = "agents"
-"""The name of the tool that lets sub-agents work, which is offered on request only."""
+"""Name of the tool that runs sub-agents, which is offered on request only."""
 JOB = "job"
-"""The name of the tool that looks after jobs, which is offered with the tools that start some."""
+"""Name of the tool that controls jobs, which is offered with the tools that start some."""
 
 
 class Arguments(LateModel):
@@ -208,7 +208,7 @@ ArgumentsT = TypeVar("ArgumentsT", bound="BaseModel")
 
 @dataclass(frozen=True)
 class FunctionTool(Generic[ArgumentsT]):
-    """A tool made of a pydantic model for its arguments and an async function.
+    """Tool from a pydantic model for its arguments and an async function.
 
     ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
     ``secret_arguments`` are those in which placeholders of secrets are filled in before it runs, ``secrets_in_code``
@@ -233,11 +233,11 @@ class FunctionTool(Generic[ArgumentsT]):
 
     @property
     def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
+        """Return name, description and parameters, as the model sees them."""
         return ToolSpec(self.name, self.description, _schema(self.arguments))
 
     def check(self, arguments: JsonObject) -> ArgumentsT:
-        """Validated arguments; raises ``ToolError`` that names each wrong field."""
+        """Return the validated arguments; raises ``ToolError`` that names each wrong field."""
         try:
             return self.arguments.model_validate(arguments)
         except late_models.ValidationError as error:
@@ -265,10 +265,10 @@ class FunctionTool(Generic[ArgumentsT]):
         return replace(described, approval=approval)
 
     async def execute(self, arguments: ArgumentsT, context: ToolContext) -> ToolOutput:
-        """Run the function.
+        """Run the function with the arguments.
 
         Args:
-            arguments: What ``check`` returned.
+            arguments: Result of ``check``.
             context: The call, and where to report progress.
 
         Returns:
@@ -293,7 +293,7 @@ def _kept_schemas() -> dict[str, JsonObject]:
 
 
 def made_schema(arguments: type[BaseModel]) -> JsonObject:
-    """Make the schema of a tool's arguments from their class."""
+    """Build the schema of a tool's arguments from their class."""
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)
     schema.pop("description", None)

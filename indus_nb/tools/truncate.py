@@ -1,4 +1,4 @@
-"""The part of a long text that a model is shown: its head, or its tail while it still grows."""
+"""Truncation of a long text for a model: to its head, or to its tail while it still grows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_BYTES = 50 * 1024
 
 
 class Truncation(WireModel):
-    r"""What is shown of a text (``content``) and how much there was.
+    r"""The shown part of a text (``content``), and how much there was.
 
     Bytes are counted in UTF-8. A line end closes a line and does not begin another, so ``"a\nb\n"`` has two lines.
     """
@@ -41,19 +41,19 @@ class Truncation(WireModel):
     max_bytes: int = MAX_BYTES
 
     def details(self) -> JsonObject | None:
-        """The entry for a tool's details; empty while all is shown."""
+        """Return the entry for a tool's details; empty while all is shown."""
         return {"truncation": self.to_wire()} if self.truncated else None
 
 
 def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_BYTES) -> Truncation:
-    r"""The first whole lines of a text that keep both limits, none if the first one is too long.
+    r"""Return the first whole lines of a text within both limits, none if the first one is too long.
 
     >>> head("ä\nb\nc\n", max_bytes=6).content
     'ä\nb\n'
 
     Args:
-        max_lines: How many lines are kept; ``None`` for any number.
-        max_bytes: How many bytes they have in UTF-8, line ends included.
+        max_lines: Limit of lines; ``None`` for any number.
+        max_bytes: Limit of bytes in UTF-8, line ends included.
     """
     shown: list[str] = []
     size = 0
@@ -86,7 +86,7 @@ def head(text: str, *, max_lines: int | None = MAX_LINES, max_bytes: int = MAX_B
 
 
 def size_text(count: int) -> str:
-    """``count`` bytes for a reader.
+    """Format ``count`` bytes for a reader.
 
     >>> size_text(900), size_text(51200), size_text(3 << 20)
     ('900 bytes', '50.0 KB', '3.0 MB')
@@ -97,14 +97,14 @@ def size_text(count: int) -> str:
 
 
 kept_outputs: set[Path] = set()
-"""The files with whole outputs that this process has made: the model, which is told of them, may read them unasked."""
+"""Files with whole outputs of this process: the model gets their names and may read them unasked."""
 
 _KEPT_SECONDS = 24 * 60 * 60
-"""Saved sessions name such files, so these outlive the process; nobody else removes what a killed one has left."""
+"""Age at which kept outputs are removed: saved sessions name them, so they outlive the process."""
 
 
 def remove_kept_outputs(wanted: Callable[[str], bool]) -> None:
-    """Remove files with whole outputs that this process has made, those whose name is wanted."""
+    """Remove this process' files of whole outputs, those whose names are ``wanted``."""
     for path in [path for path in kept_outputs if wanted(path.name)]:
         with contextlib.suppress(OSError):
             path.unlink()
@@ -112,7 +112,7 @@ def remove_kept_outputs(wanted: Callable[[str], bool]) -> None:
 
 
 def _remove_old(directory: Path) -> None:
-    """Remove the user's own files with whole outputs to which nothing was added for a day."""
+    """Remove the user's files with whole outputs to which nothing was added for a day."""
     with contextlib.suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if not re.fullmatch(r"indusagi-[\w-]+-[0-9a-f]{16}\.log", entry.name):
@@ -125,7 +125,7 @@ def _remove_old(directory: Path) -> None:
 
 
 def _remove_unless_written(path: Path) -> None:
-    """Remove a file with a whole output, unless what writes it still runs: that holds a lock on it."""
+    """Remove a file with a whole output, unless its writer still runs and holds a lock on it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -165,12 +165,12 @@ class GrowingTail:
         self._append(text if self._lines_folded is None else self._lines_folded.feed(text))
 
     def end_line(self) -> None:
-        """Let what follows begin on a line of its own."""
+        """Begin a new line for what follows."""
         if self._open_line or self._changing:
             self.append("\n")
 
     def clear(self) -> None:
-        """Let nothing be shown of what was added; the file, if there is one, keeps it."""
+        """Show nothing of what was added; the file, if there is one, keeps it."""
         self._end_line()
         self._pieces, self._held, self._bytes, self._line_ends, self._open_line = [], 0, 0, 0, False
 
@@ -193,7 +193,7 @@ class GrowingTail:
 
     @property
     def _changing(self) -> str:
-        """The last line, if it may still be written over."""
+        """Return the last line, if it may still be written over."""
         return "" if self._lines_folded is None else self._lines_folded.line
 
     def _end_line(self) -> None:
@@ -244,7 +244,7 @@ class GrowingTail:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        """Keep no more; a file in which there is nothing is not worth a name."""
+        """Stop writing the file; an empty one is not worth a name."""
         self.file_problem = str(error)
         self.close()
         with contextlib.suppress(OSError):
@@ -253,7 +253,7 @@ class GrowingTail:
                 self.path = None
 
     def close(self) -> None:
-        """Finish the file."""
+        """Close the file."""
         self._end_line()
         file, self._file = self._file, None
         if file is not None:
@@ -263,7 +263,7 @@ class GrowingTail:
                 self._give_up(error)
 
     def shown(self) -> Truncation:
-        """The last lines that keep the limits; the file holds everything by then, but for a line that may change."""
+        """Return the last lines within the limits; the file then holds all but a line that may change."""
         self._keep_if_long()
         if self._file is not None:
             try:

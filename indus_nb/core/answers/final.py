@@ -1,8 +1,8 @@
 """The tool that a model gives its answer by: offered besides the others, it ends the run when the answer is valid.
 
-What this module promises: at most ``repairs`` times the model is told what is wrong, or that an answer is missing; then
+What this module promises: at most ``repairs`` times the model reads what is wrong, or that an answer is missing; then
 the run ends all the same. Every attempt is kept. The last valid answer counts, so that one that the model corrects
-after the results of other calls, or after what the user said meanwhile, replaces the one before.
+after the results of other calls, or after a message of the user meanwhile, replaces the one before.
 """
 
 from __future__ import annotations
@@ -142,19 +142,19 @@ class FinalAnswer(RunWatcher):
             return self.kind.read(parsed)
 
     def is_all_of(self, calls: Sequence[ToolCall]) -> bool:
-        """Whether these calls give the answer and do nothing else, so that no request need follow."""
+        """Return whether these calls give the answer and do nothing else, so that no request need follow."""
         return bool(calls) and all(call.name == self._name for call in calls)
 
     # Its outcome
 
     @property
     def is_given(self) -> bool:
-        """Whether there is a valid answer."""
+        """Return whether there is a valid answer."""
         return self._value is not _MISSING
 
     @property
     def attempts(self) -> tuple[AnswerAttempt, ...]:
-        """What the model gave that was not valid, in order, without secrets."""
+        """Return the attempts that were not valid, in order, without secrets."""
         return tuple(self._attempts)
 
     def value(self) -> Any:
@@ -209,7 +209,7 @@ class AnswerTool:
         return self._take(cast("JsonObject", arguments), context)
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
-        """Describe a call: it changes nothing, and nobody need be asked."""
+        """Describe a call: it changes nothing, so it needs no approval."""
         given = arguments[WRAPPED] if [*arguments] == [WRAPPED] else arguments
         whole = dump(given).decode() if arguments else ""
         summary = textcut.one_line(whole, MAX_SUMMARY_CHARACTERS)

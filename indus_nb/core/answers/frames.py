@@ -1,4 +1,4 @@
-"""Data frames as answers: records with the types of their columns, both said by the model."""
+"""Data frames as answers: records with the types of their columns, both given by the model."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _date(value: Any) -> Any:
 
 
 def _integers(pandas: Any, column: Any) -> Any:
-    """Whole numbers, exact; with missing values as pandas' own integers, which can be missing."""
+    """Convert to whole numbers, exact; with missing values to pandas' own integers, which can be missing."""
     values = [None if each is None else _whole(each) for each in column]
     return pandas.Series(values, dtype="Int64" if None in values else "int64")
 

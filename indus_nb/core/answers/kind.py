@@ -31,12 +31,12 @@ class AnswerKind(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in sentences."""
+        """Return the name used in sentences."""
         ...
 
     @property
     def schema(self) -> JsonObject:
-        """The JSON schema that the model is shown."""
+        """Return the JSON schema that the model is shown."""
         ...
 
     def read(self, value: Any) -> Any:

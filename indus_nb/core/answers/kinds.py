@@ -1,7 +1,7 @@
-"""What an answer may be: any type that pydantic takes, a JSON schema, or a data frame.
+"""Kinds of answers: any type that pydantic takes, a JSON schema, or a data frame.
 
 What this module promises: a schema is made of the user's types, and a value is checked against them; neither runs what
-a model wrote. Everything that is wrong with a value is said in words that the model can act on, with the place.
+a model wrote. Every problem of a value is described in words that the model can act on, with the place.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _given(value: object) -> str:
 
 
 def _why(error: Exception) -> str:
-    """The reason of pydantic's that a schema cannot be made, without its advice for programmers of validators."""
+    """Return pydantic's reason that a schema cannot be made, without its advice for programmers of validators."""
     first = str(error).strip().partition("\n")[0]
     first = re.sub(
         r"Unable to generate pydantic-core schema for (.*?)\. Set .*", r"pydantic knows no fields of \1", first
@@ -111,7 +111,7 @@ def _why(error: Exception) -> str:
 
 
 def _generator() -> Any:
-    """A generator of schemas that asks for decimal numbers as texts, so that none of their digits is lost."""
+    """Return a generator of schemas that asks for decimal numbers as texts, so that none of their digits is lost."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Generator(GenerateJsonSchema):
@@ -120,8 +120,8 @@ def _generator() -> Any:
 
         def decimal_schema(self, schema: Any) -> dict[str, Any]:
             bounds = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-            said = [f"{word} {schema[key]}" for key, word in bounds.items() if schema.get(key) is not None]
-            return {"type": "string", "description": ", ".join(["a decimal number such as 12.34", *said])}
+            limits = [f"{word} {schema[key]}" for key, word in bounds.items() if schema.get(key) is not None]
+            return {"type": "string", "description": ", ".join(["a decimal number such as 12.34", *limits])}
 
     return Generator
 

@@ -32,7 +32,7 @@ _HOMES = {
 }
 _BUILTINS = ("bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple")
 PLAIN = (FRAME, *_BUILTINS, *(name for names in _HOMES.values() for name in names))
-"""The names that need no import."""
+"""Names that need no import."""
 _MAX_CHARACTERS = 1000
 _MAX_SCHEMA_FILE_BYTES = 10_000_000
 _MODULE = re.compile(r"(?P<module>[^\W\d][\w.]*|.+\.py):(?P<name>[^\W\d][\w.]*)")
@@ -69,7 +69,7 @@ def kind_in(text: str, namespace: Mapping[str, Any], option: str) -> AnswerKind:
         found = _looked_up(tree.body, namespace)
     except UsageError as error:
         raise UsageError(f"{shown}: {error}") from error
-    except Exception as error:  # what a class says to a subscript of it, or to `|`
+    except Exception as error:  # what a class raises for a subscript of it, or for `|`
         raise UsageError(f"{shown}: that is no type ({type(error).__name__}: {error}).") from error
     if isinstance(found, str | bytes | int | float) or found is None:
         raise UsageError(f"{shown}: that is a value and no type. Its type is written {type(found).__name__}.")
@@ -180,7 +180,7 @@ def _imported(module: str, name: str, option: str) -> Any:
 
 @contextmanager
 def _imports_from(directory: Path) -> Generator[None]:
-    """Have modules of a directory found behind all that is installed."""
+    """Let modules of a directory be found, behind all that is installed."""
     sys.path.append(str(directory))
     try:
         yield
@@ -189,7 +189,7 @@ def _imports_from(directory: Path) -> Generator[None]:
 
 
 def _module(name: str) -> Any:
-    """A module that is installed, or else the one of the working directory, which the user has named."""
+    """Import a module that is installed, or else the one of the working directory, which the user has named."""
     here = Path.cwd()
     top, _, rest = name.partition(".")
     file, package = here / f"{top}.py", here / top / "__init__.py"

@@ -1,8 +1,8 @@
 """JSON schemas of answers, in the words that every API takes.
 
-What this module promises: a schema that comes back allows whatever the given one allows, and its bounds are kept by who
-validates, not by the API. References to parts of it are replaced by these parts where none refers to itself; formats
-and patterns that some APIs refuse become words of the description.
+What this module promises: a schema that comes back allows whatever the given one allows, and its bounds are kept by the
+validation, not by the API. References to parts of it are replaced by these parts where none refers to itself; formats
+and patterns that some APIs reject become words of the description.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from indus_nb.models.apis.tool_schemas import SchemaError, check_tool, sound_sch
 from indus_nb.models.protocol import ToolSpec
 
 MAX_SCHEMA_BYTES = 100_000
-"""A larger schema would be most of what the model reads, with every request."""
+"""Largest schema accepted, in bytes: a larger one would be most of what the model reads, with every request."""
 _MAX_INLINED_BYTES = 20_000
 _DEFINITIONS = ("$defs", "definitions")
 _KNOWN_FORMATS = ("date-time",)
 _NAMED = ("properties", "patternProperties", *_DEFINITIONS)
 _VALUES = ("const", "default", "enum", "examples", "required")
 WRAPPED = "answer"
-"""The argument that holds an answer which is no object with known fields."""
+"""Name of the argument that holds an answer which is no object with known fields."""
 
 
 def tool_schema(schema: JsonObject, name: str) -> tuple[JsonObject, bool]:
@@ -65,7 +65,7 @@ def tool_schema(schema: JsonObject, name: str) -> tuple[JsonObject, bool]:
 
 
 def _has_fields(schema: JsonObject) -> bool:
-    """Whether the schema is that of an object with fields and nothing else, so that it can be a tool's as it is."""
+    """Return whether the schema is an object with fields and nothing else, so that it can be a tool's as it is."""
     if isinstance(reference := schema.get("$ref"), str):  # of a type that holds itself
         name = reference.rpartition("/")[2]
         targets = [cast("JsonObject", schema[key][name]) for key in _DEFINITIONS if name in schema.get(key, {})]
@@ -89,7 +89,7 @@ def _wrapped(schema: JsonObject) -> JsonObject:
 
 
 def _inlined(schema: JsonObject) -> JsonObject:
-    """The schema without references, if none leads back to itself and the result is not much larger."""
+    """Inline the references of a schema, if none leads back to itself and the result is not much larger."""
     definitions = {f"#/{key}/{name}": part for key in _DEFINITIONS for name, part in schema.get(key, {}).items()}
     if not definitions:
         return schema
@@ -102,7 +102,7 @@ def _inlined(schema: JsonObject) -> JsonObject:
 
 
 class _RefersToItselfError(Exception):
-    """A reference leads back to itself, or the schema grows too large without them."""
+    """Raised for a reference that leads back to itself, or a schema that grows too large without them."""
 
 
 def _resolved(part: Any, definitions: Mapping[str, Any], within: tuple[str, ...], room: list[int]) -> Any:
@@ -126,23 +126,23 @@ def _resolved(part: Any, definitions: Mapping[str, Any], within: tuple[str, ...]
     }
 
 
-# --- words that some APIs refuse -------------------------------------------------------------------------------------
+# --- words that some APIs reject -------------------------------------------------------------------------------------
 
 
 def _plain(schema: Any) -> JsonObject:
-    """The schema without titles, and with formats and patterns as words where they are not known everywhere."""
+    """Return the schema without titles; formats and patterns become words where they are not known everywhere."""
     if not isinstance(schema, dict):
         return schema
     fields = cast("JsonObject", schema)
     plain: JsonObject = {}
-    said: list[str] = []
+    notes: list[str] = []
     for key, value in fields.items():
         if key in _NAMED and isinstance(value, dict):
             plain[key] = {name: _plain(part) for name, part in cast("JsonObject", value).items()}
         elif key == "format" and isinstance(value, str) and value not in _KNOWN_FORMATS:
-            said.append(f"format: {value}")
+            notes.append(f"format: {value}")
         elif key == "pattern" and isinstance(value, str) and "(?" in value:
-            said.append(f"pattern: {value}")
+            notes.append(f"pattern: {value}")
         elif key in ("title", "discriminator", "$schema", "$id", "writeOnly", "readOnly"):
             continue
         elif key in _VALUES:
@@ -151,6 +151,6 @@ def _plain(schema: Any) -> JsonObject:
             plain[key] = [_plain(part) for part in cast("list[Any]", value)]
         else:
             plain[key] = _plain(value)
-    if said:
-        plain["description"] = " ".join(filter(None, (plain.get("description"), f"({'; '.join(said)})")))
+    if notes:
+        plain["description"] = " ".join(filter(None, (plain.get("description"), f"({'; '.join(notes)})")))
     return plain

@@ -1,4 +1,4 @@
-"""What workers that ask models side by side share, so that no budget, no rate and no server's limit is passed."""
+"""Limits shared by workers that ask models side by side: budget, rate and number of requests."""
 
 from indus_nb.core.limits.budget import Budget, BudgetExhaustedError, Reservation
 from indus_nb.core.limits.gate import Gate

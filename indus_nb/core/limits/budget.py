@@ -27,14 +27,14 @@ from indus_nb.base.messages import Usage
 
 _UNIT = 1_000_000_000
 _MOST = 1e12
-"""US dollars: what a server makes of a count is bounded, so that it can be added."""
+"""Upper bound of a server's cost, in US dollars, so that it can be added."""
 _RAISE = "Raise the budget to go on; what is done is kept."
 _lock = threading.Lock()
 _numbers = itertools.count()
 
 
 class BudgetExhaustedError(IndusError):
-    """A request would pass the limit; nothing was asked."""
+    """Raised when a request would pass the limit; nothing was asked."""
 
 
 class Reservation:
@@ -50,11 +50,11 @@ class Reservation:
 
     @property
     def dollars(self) -> float:
-        """What is reserved, in US dollars."""
+        """Return the reserved amount, in US dollars."""
         return self.amount / _UNIT
 
     def spend(self, dollars: float, unconfirmed: float = 0.0) -> None:
-        """Set what the request has cost.
+        """Set the cost of the request.
 
         Args:
             dollars: What it has cost at least.
@@ -63,7 +63,7 @@ class Reservation:
         self.cost, self.unconfirmed = _billionths(dollars), _billionths(unconfirmed)
 
     def release(self) -> None:
-        """Give back what the request has not cost; does nothing the second time."""
+        """Release the part of the reservation that was not spent; does nothing the second time."""
         if not self._is_settled:
             self._is_settled = True
             self._settle(self)
@@ -71,7 +71,7 @@ class Reservation:
 
 @dataclass(eq=False, slots=True)
 class _Account:
-    """What one budget keeps account of, in billionths of a dollar; changed under the lock alone."""
+    """Account of one budget, in billionths of a dollar; changed under the lock alone."""
 
     limit: int | None
     of_session: bool
@@ -83,18 +83,18 @@ class _Account:
     nested: Usage = field(default_factory=Usage)
     waiting: int = 0
     queue: list[tuple[int, _Request]] = field(default_factory=list["tuple[int, _Request]"])
-    """A heap of those that wait for money of this account; whenever the lock is free, the first one has to."""
+    """Heap of the requests waiting for money of this account; whenever the lock is free, the first one has to."""
 
     def has_room(self, amount: int) -> bool:
-        """Whether so much could be spent once others have given back all that is reserved."""
+        """Return whether so much could be spent once others have given back all that is reserved."""
         return self.limit is None or self.spent + self.unconfirmed + amount <= self.limit
 
     def free(self) -> int:
-        """What could be reserved now."""
+        """Return the amount that could be reserved now."""
         return (self.limit or 0) - self.spent - self.unconfirmed - self.reserved
 
     def refusal(self, amount: int) -> str:
-        """Why there is no room."""
+        """Return the reason that there is no room."""
         limit, spent = (self.limit or 0) / _UNIT, f"${self.spent / _UNIT:.4f}"
         if not amount:
             return f"The budget of ${limit:g} is spent: {spent}. {_RAISE}"
@@ -124,11 +124,11 @@ class _Request:
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing waits for it any more."""
+        """Return whether nothing waits for it any more."""
         return self.given_up or self.decided.get_loop().is_closed()
 
     def decide(self, *, is_new: bool = False) -> _Account | None:
-        """Reserve or refuse; returns the account for whose money it has to wait instead, a new one behind others."""
+        """Reserve or reject; returns the account for whose money it has to wait instead, a new one behind others."""
         self.refusal = _refusal(self.accounts, self.least)
         limited = [account for account in self.accounts if account.limit is not None]
         for account in limited if self.refusal is None else ():
@@ -141,7 +141,7 @@ class _Request:
         return None
 
     def give_up(self) -> None:
-        """Wait no more, and give back what was reserved meanwhile."""
+        """Stop waiting, and give back what was reserved meanwhile."""
         with _lock:
             self.given_up = True
             for account in self.accounts:
@@ -156,7 +156,7 @@ def _refusal(accounts: Iterable[_Account], amount: int) -> str | None:
 
 
 def _decide(accounts: Iterable[_Account]) -> list[_Request]:
-    """Give what is free to those that wait for it, in their order, up to the first one that has to go on waiting."""
+    """Reserve free money for the waiting requests in their order, up to the first that has to go on waiting."""
     decided: list[_Request] = []
     for account in accounts:
         while account.queue:
@@ -215,36 +215,36 @@ class Budget:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for money that others hold."""
+        """Return the number of requests that wait for money that others hold."""
         return self._own.waiting
 
     @property
     def is_limited(self) -> bool:
-        """Whether it, or one that it stands in, has a limit."""
+        """Return whether it, or a budget that it is nested in, has a limit."""
         return any(account.limit is not None for account in self.accounts)
 
     @property
     def spent(self) -> float:
-        """What requests that have ended did cost at least, in US dollars."""
+        """Return the least that finished requests cost, in US dollars."""
         return self._own.spent / _UNIT
 
     @property
     def unconfirmed(self) -> float:
-        """What requests that broke off may have cost besides, in US dollars; it counts against the limit."""
+        """Return the cost that broken-off requests may have besides, in US dollars; it counts against the limit."""
         return self._own.unconfirmed / _UNIT
 
     @property
     def unpriced(self) -> bool:
-        """Whether requests were made whose price is unknown."""
+        """Return whether requests were made whose price is unknown."""
         return self._own.unpriced
 
     @property
     def left(self) -> float:
-        """What could still be reserved of its own limit; without one infinite."""
+        """Return the rest of its own limit that could be reserved; without a limit infinite."""
         return math.inf if self._own.limit is None else max(0, self._own.free()) / _UNIT
 
     def for_code(self) -> Budget:
-        """Return what code is to spend from that works for this budget's session, and for whoever spends at hand."""
+        """Return the budget for code of this session, which is also charged to the budget in force here."""
         outer = spending()
         return outer if outer is not None and self._own in outer.accounts else Budget(None, (self, outer))
 
@@ -259,7 +259,7 @@ class Budget:
             self._own.unconfirmed += _billionths(unconfirmed)
 
     def take_nested(self) -> Usage:
-        """Return what other sessions have used within this one since the last time, and no entry of its file says."""
+        """Return the usage of nested sessions since the last call, which no entry of its file records."""
         with _lock:
             nested, self._own.nested = self._own.nested, Usage()
         return nested
@@ -336,7 +336,7 @@ class Budget:
         _wake(decided)
 
     def _unrecorded(self) -> Iterator[_Account]:
-        """The accounts of sessions that have no message or entry of a request: not its own, nor behind one that has."""
+        """Yield the accounts of sessions without a message or entry of a request: not its own, nor those behind."""
         sessions = 0
         for account in self.accounts:
             if account.recorded:
@@ -366,7 +366,7 @@ def spending() -> Budget | None:
 
 
 def _of_thread(thread: threading.Thread) -> Budget | None:
-    """What a thread spends from that code has started, or a thread of that code's."""
+    """Return the budget of a thread that code, or a thread of that code's, has started."""
     for _ in range(2):  # for code that ends in between: its threads are noted before it goes
         if (adopted := _threads.get(thread)) is not None:
             return adopted
@@ -406,7 +406,7 @@ def code_spends_from(budget: Budget | None) -> Generator[None]:
 
 @cache
 def _hand_on_to_threads() -> None:
-    """Have threads of code spend from its budget that its other threads start, which may be long after its end."""
+    """Let threads of code spend from its budget that its other threads start, which may be long after its end."""
     start = threading.Thread.start
 
     @wraps(start)

@@ -1,4 +1,4 @@
-"""Where every request of every row passes: retries, repairs and the turns after tools included.
+"""Gate that every request of every row passes: retries, repairs and the turns after tools included.
 
 What this module promises: no request begins before the limiter lets it. What a server asks to wait holds for all rows.
 """

@@ -1,7 +1,7 @@
-"""How many requests go on at once, and how quickly one begins after another: for all workers together.
+"""Limits of concurrent requests and of the rate at which they begin: for all workers together.
 
 What this module promises: requests begin in the order in which they were asked for, ``60 / rpm`` seconds apart at
-least, so that no server that counts in seconds is passed either. A pause that one of them is told to make (status 429)
+least, so that no server that counts in seconds is passed either. A pause that a server asks for (status 429)
 holds for all that have not begun.
 """
 
@@ -62,5 +62,5 @@ class Limiter:
 
     @property
     def paused_for(self) -> float:
-        """For how many seconds nothing begins."""
+        """Return the seconds for which nothing begins."""
         return max(0.0, self._resumes - self._clock())

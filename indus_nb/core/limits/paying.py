@@ -1,9 +1,9 @@
-"""Where every request of every session is paid for: the most that it can cost is reserved before it is sent.
+"""Payment for every request of every session: the most that it can cost is reserved before it is sent.
 
-What this module promises: a request that was answered has cost what its usage says, one that a server refused or never
+What this module promises: a request that was answered has cost what its usage says, one that a server rejected or never
 got nothing. One that broke off has cost what it is known to have read and what arrived of its answer; what it may have
 cost besides, up to the longest answer, is unconfirmed and counts against the limit. So it is with an answer whose usage
-no server says, but for its length, which is known. With a limit no model is asked whose price is unknown.
+no server reports, but for its length, which is known. With a limit no model is asked whose price is unknown.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _CHARACTERS_A_TOKEN = 4
 _HIDDEN_TOKENS = 500
-"""Of what servers put before tools."""
+"""Tokens that servers put before tools."""
 _MAX_BYTES_A_TOKEN = 8
-"""Of text as people write it: what does not fit into a budget even so need not be counted."""
+"""Most bytes a token has in text as people write it: what exceeds a budget even so need not be counted."""
 _SHORTEST_ANSWER = 1024
-"""Tokens of an answer that is worth asking for: rather than a shorter one, nothing is asked."""
+"""Tokens of the shortest answer worth asking for: rather than a shorter one, nothing is asked."""
 
 
 def price_problem(model: Model, budget: Budget | None) -> str | None:
@@ -65,14 +65,14 @@ class Payer:
     budget: Budget
     max_tokens: int | None = None
     _asked: tuple[object, Sequence[ModelMessage], int] | None = field(default=None, repr=False)
-    """What was sent last besides the messages, the messages, and the tokens of both."""
+    """Parts of the last request besides the messages, the messages, and the tokens of both."""
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` where each request is paid for, from this budget and from that of the code that asks."""
         return _Paid(inner, self)
 
     def read_tokens(self, model: Model, context: Context) -> int:
-        """Find how many tokens a model reads of a context at most: a token is a byte at least.
+        """Return the most tokens that a model reads of a context: a token is a byte at least.
 
         What went before unchanged was counted by the server, if it was read by the same model.
         """
@@ -83,7 +83,7 @@ class Payer:
         return known + sum(len(dump(message)) for message in new)
 
     def note(self, model: Model, context: Context, usage: Usage) -> None:
-        """Remember what a server has counted."""
+        """Remember the token count of a server."""
         if read := usage.input + usage.cache_read + usage.cache_write:
             self._asked = _head(model, context), list(context.messages), read
 
@@ -143,7 +143,7 @@ class _Paid:
                 async with aclosing(self.inner.stream(model, context, request.options)) as events:
                     async for event in events:
                         if request.follow(event):
-                            request.settle(reservation)  # now, for nobody may ask for what comes behind the last event
+                            request.settle(reservation)  # now, for the caller may stop at the last event
                         yield event
             finally:
                 request.settle(reservation)
@@ -151,7 +151,7 @@ class _Paid:
     async def _read_cost(
         self, budget: Budget, model: Model, context: Context, options: StreamOptions, shortest: int
     ) -> float:
-        """What it costs at most that a model reads a context; counted by the server where that decides."""
+        """Return the most that reading a context costs; counted by the server where that decides."""
         tokens = self.payer.read_tokens(model, context)
         answer = answer_cost(model, shortest)
 
@@ -166,7 +166,7 @@ class _Paid:
 
 
 class _Request:
-    """One request, and what is known of its cost."""
+    """One request, and the known part of its cost."""
 
     def __init__(self, payer: Payer, model: Model, context: Context, options: StreamOptions) -> None:
         self._payer, self._model, self._context = payer, model, context
@@ -182,7 +182,7 @@ class _Request:
         return sent
 
     def follow(self, event: AssistantMessageEvent) -> bool:
-        """Note what an event says of the cost; returns whether it is the last one."""
+        """Note the cost in an event; returns whether it is the last one."""
         if isinstance(event, StreamStart):
             self._growing = event.growing
         elif isinstance(event, StreamDone):
@@ -192,7 +192,7 @@ class _Request:
         return self._end is not None
 
     def settle(self, reservation: Reservation) -> None:
-        """Set what the request has cost, however it ended; only the first call counts."""
+        """Set the cost of the request, however it ended; only the first call counts."""
         usage = self._usage()
         if self._is_done and usage.total_tokens:
             self._payer.note(self._model, self._context, usage)
@@ -206,7 +206,7 @@ class _Request:
         reservation.release()
 
     def _most(self, usage: Usage, reservation: Reservation) -> float:
-        """What it may have cost, as far as no server has said it."""
+        """Return the most that it may have cost, as far as no server has reported it."""
         if usage.input or usage.cache_read or usage.cache_write:
             return self._with_output(usage, self._model.max_tokens).cost.total
         if not self._is_done and reservation.dollars:
@@ -231,7 +231,7 @@ class _Request:
         return self._with_output(usage, max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN)))
 
     def _with_output(self, usage: Usage, tokens: int) -> Usage:
-        """The usage with a longer answer; what a server has said of its cost stays in it, searches for example."""
+        """Return the usage with a longer answer; a cost that a server reported stays in it, searches for example."""
         counts = {"input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write}
         now, then = (self._model.cost.usage(output=output, **counts) for output in (usage.output, tokens))
         cost = usage.cost.model_copy(
@@ -254,12 +254,12 @@ def _limited(model: Model, options: StreamOptions, most: int | None) -> tuple[Mo
 
 
 def own_sentence(text: str) -> str:
-    """Return an error without the status that it has for retries only, if no server has said it."""
+    """Return an error without the status that it has for retries only, if no server has sent it."""
     return text[4:] if text.startswith("410 The batch ") else text
 
 
 def longest_answer_cost(model: Model, most: int | None) -> float:
-    """Return what the longest answer costs: no request reserves less.
+    """Return the cost of the longest answer: no request reserves less.
 
     Args:
         most: The longest answer that is allowed, in tokens; ``None`` for the model's own limit.
@@ -268,7 +268,7 @@ def longest_answer_cost(model: Model, most: int | None) -> float:
 
 
 def answer_cost(model: Model, tokens: int) -> float:
-    """Return what an answer costs at most."""
+    """Return the most that an answer costs."""
     return tokens * max(prices.output for prices in (model.cost, model.cost.long_prompt) if prices is not None) / 1e6
 
 

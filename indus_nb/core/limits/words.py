@@ -17,6 +17,6 @@ def cost_in_words(dollars: float, unconfirmed: float = 0.0, *, unpriced: bool = 
         unpriced: Whether a price is unknown, so that some of it is not in ``dollars``.
     """
     if unpriced:
-        # Of requests of other models, or what servers have said themselves.
+        # Of requests of other models, or what servers have reported themselves.
         return f"${dollars:.4f} and an unknown cost" if dollars else "cost unknown"
     return f"${dollars:.4f}" + (f", perhaps up to ${unconfirmed:.4f} more" if unconfirmed else "")

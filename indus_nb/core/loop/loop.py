@@ -71,12 +71,12 @@ def _never(_run: Run, _answer: AssistantMessage) -> bool:
 
 
 Outcome: TypeAlias = tuple[ToolOutput, bool]
-"""What a call gave, and whether that is a failure."""
+"""Outcome of a call, and whether it is a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What hooks decide on a tool call: why it must not run, or the file that it may be about and no other.
+    """Decision of hooks on a tool call: why it must not run, or the file that it may be about and no other.
 
     ``gate`` decides about what the call does, for a tool that finds that out itself.
     """
@@ -87,7 +87,7 @@ class Verdict:
 
 
 class RunHooks:
-    """Where extensions may look at a run and change what it does.
+    """Hooks of a run, by which extensions look at it and change what it does.
 
     Here everything stays as it is. None may raise.
     """
@@ -97,7 +97,7 @@ class RunHooks:
         return messages
 
     async def message_end(self, message: Message) -> Message:
-        """Return what is final in the place of ``message``; of the same role."""
+        """Return the final message in the place of ``message``; of the same role."""
         return message
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
@@ -112,14 +112,14 @@ class RunHooks:
         return Verdict()
 
     async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
-        """Handle that a tool call was allowed, right before the tool runs.
+        """Handle the start of an allowed tool call, right before the tool runs.
 
         Args:
             target: The file that it was allowed for, if it was asked about one.
         """
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
-        """Decide what counts as the outcome of a tool call.
+        """Decide the outcome of a tool call.
 
         Args:
             output: What the tool returned, or the message of its failure.
@@ -132,7 +132,7 @@ class RunHooks:
 
 @dataclass(slots=True, kw_only=True)
 class Calling:
-    """What tool calls need."""
+    """Dependencies of tool calls."""
 
     tools: Mapping[str, Tool]
     emit: Callable[[AgentEvent], Awaitable[None]]
@@ -145,7 +145,7 @@ class Calling:
 
 @dataclass(slots=True)
 class Run(Calling):
-    """All that a run needs.
+    """Dependencies and state of a run.
 
     ``messages`` is the conversation so far, to which the run appends.
 
@@ -221,7 +221,7 @@ async def _added_by_watchers(run: Run, answer: AssistantMessage) -> list[CustomM
 
 
 async def _deliver(run: Run, queue: MessageQueue) -> bool:
-    """Deliver what waits in the queue, as its mode has it; nothing once an abort is requested."""
+    """Deliver messages of the queue, as its mode has it; none once an abort is requested."""
     count = len(queue.waiting) if queue.mode == "all" else 1
     delivered = 0
     while delivered < count and queue.waiting and not run.abort.requested:
@@ -270,7 +270,7 @@ async def _answer(run: Run) -> AssistantMessage:
 
 
 async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
-    """The provider's events, made sure to begin with ``start`` and to end with ``done`` or ``error``."""
+    """Yield the provider's events, made sure to begin with ``start`` and to end with ``done`` or ``error``."""
     growing = GrowingMessage(api=run.model.api, provider=run.model.provider, model=run.model.id)
     started = False
     context = Context(
@@ -315,7 +315,7 @@ def _objection(run: Run, event: AssistantMessageEvent) -> str | None:
 
 
 async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[ToolResultMessage], bool]:
-    """The results in the model's order, and whether they are enough: for every tool, or for a watcher."""
+    """Run tool calls; returns results in the model's order, and whether they are enough for every tool or a watcher."""
     outcomes: dict[int, Outcome] = {}
     ended = False
     results: list[ToolResultMessage] = []
@@ -359,7 +359,7 @@ def _why_not(run: Run) -> str | None:
 
 
 def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
-    """The calls in order, those together that may run side by side."""
+    """Return the calls in order, grouped by those that may run side by side."""
     if run.tool_execution == "parallel":
         return [list(calls)] if calls else []
     batches: list[list[ToolCall]] = []
@@ -412,7 +412,7 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
 
 
 async def _fitted(run: Calling, output: ToolOutput, tool: str) -> list[TextContent | ImageContent]:
-    """What a tool returned, with images that a model can be shown; none that an abort did not wait for."""
+    """Return a tool's output with images that a model can be shown; none that an abort did not wait for."""
     try:
         with run.abort.interruptible():
             return await fit_output(run.images, output.content, tool)
@@ -436,7 +436,7 @@ async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], 
     if verdict.refusal is not None:
         raise ToolError(verdict.refusal)
     try:
-        # Only now: whoever was asked, and every view, has seen the placeholders.
+        # Only now: the user, extensions and every view have seen the placeholders.
         declared, is_code = secret_arguments(tool)
         wanted = run.vault.put_back(wanted, declared, call_id=call.id, is_code=is_code)
     except PutBackError as error:

@@ -22,5 +22,5 @@ class MessageQueue:
 
     @property
     def texts(self) -> list[str]:
-        """What waits, as text."""
+        """Return the texts of the waiting messages."""
         return [text_of(message.content) for message in self.waiting]

@@ -1,4 +1,4 @@
-"""When a failed answer is worth another try, and how long to wait for it."""
+"""Retries of failed answers: which are worth another try, and how long to wait for it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _ASKED_DELAY = r"\(retry after (\d+(?:\.\d+)?) s\)"
 
 
 class ProviderRetrySettings(WireModel):
-    """How long a server is waited for, and what it may ask for; times in ms."""
+    """Limits of waiting for a server; times in ms."""
 
     timeout_ms: int | None = Field(default=None, gt=0)
-    """How long a server may be silent; without it five minutes."""
+    """Longest silence of a server; without it five minutes."""
 
     max_retry_delay_ms: int = Field(default=60_000, ge=0)
-    """The longest wait that a server may ask for; an answer that asks for more is not tried again."""
+    """Longest wait that a server may ask for; an answer that asks for more is not tried again."""
 
     @property
     def idle_timeout(self) -> float | None:
-        """``timeout_ms`` in seconds."""
+        """Return ``timeout_ms`` in seconds."""
         return None if self.timeout_ms is None else self.timeout_ms / 1000
 
 
@@ -75,24 +75,24 @@ class RetrySettings(WireModel):
 
 
 def asked_delay(answer: AssistantMessage) -> float | None:
-    """The seconds for which the server that failed asked not to be asked again."""
+    """Return the seconds for which the server that failed asked not to be asked again."""
     asked = re.search(_ASKED_DELAY, _reason(answer))
     return float(asked[1]) if asked else None
 
 
 def failed_status(answer: AssistantMessage) -> int | None:
-    """The HTTP status that a request was refused with; ``None`` if it was answered or broke off."""
+    """Return the HTTP status that a request was rejected with; ``None`` if it was answered or broke off."""
     status = re.match(r"([45]\d\d) ", _reason(answer))
     return int(status[1]) if status and answer.stop_reason == "error" else None
 
 
 def was_not_reached(answer: AssistantMessage) -> bool:
-    """Whether ``answer`` failed because no server took the request."""
+    """Return whether ``answer`` failed because no server took the request."""
     return re.match(r"Connection error: .* cannot be reached", _reason(answer)) is not None
 
 
 def is_passing(answer: AssistantMessage) -> bool:
-    """Whether ``answer`` failed for a reason that may be gone soon."""
+    """Return whether ``answer`` failed for a reason that may be gone soon."""
     text = _reason(answer)
     if answer.stop_reason != "error" or re.match(_FINAL, text) or _says_too_long(text):
         return False
@@ -105,7 +105,7 @@ def _says_too_long(reason: str) -> bool:
 
 
 def _reason(answer: AssistantMessage) -> str:
-    """The first line of its error message: what follows may quote anything."""
+    """Return the first line of its error message: what follows may quote anything."""
     return (answer.error_message or "").partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""What users keep in files: settings, skills, prompt templates, context files and stream rules.
+"""Files of users: settings, skills, prompt templates, context files and stream rules.
 
 The names below are imported when they are first asked for, so that reading the settings loads nothing else.
 """

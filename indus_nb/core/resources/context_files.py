@@ -14,7 +14,7 @@ from indus_nb.core.resources.search import Search
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """What a user wants the model to know in every session within a directory."""
+    """Instructions for the model in every session within a directory."""
 
     path: Path
     content: str
@@ -26,8 +26,8 @@ def find_context_files(search: Search, directories: Iterable[Path], own: Iterabl
     Args:
         search: Reads the files, and reports those that cannot be used.
         directories: Where to look, in the order in which the model is shown their files.
-        own: Those of them that the user decided about, whoever can write to them. Of the others only files are read
-            that nobody else can put there.
+        own: Those of them that the user decided about, even if others can write to them. Of the rest only files are
+            read that no other user can put there.
 
     Returns:
         One file for each directory that has one with text in it; each file once, whatever leads to it.

@@ -1,4 +1,4 @@
-"""Which files are extensions: those in a directory, and those that a path stands for."""
+"""Files of extensions: those in a directory, and those that a path stands for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_PROJECT_BYTES = 1 << 20
 
 ExtensionScope = Literal["project", "user", "temporary", "package"]
 Check: TypeAlias = Callable[[Path, bytes], None]
-"""Raises ``ImportError`` unless a file with this content may be imported."""
+"""Callback that raises ``ImportError`` unless a file with this content may be imported."""
 
 
 def extension_files(
@@ -60,7 +60,7 @@ def _at_paths(paths: Iterable[tuple[Path, ExtensionScope]]) -> Iterator[tuple[Pa
 
 
 def _entries(path: Path) -> Sequence[Path]:
-    """The modules that an item of a directory of extensions stands for."""
+    """Return the modules that an item of a directory of extensions stands for."""
     if is_file(path):
         return [path] if path.suffix == ".py" else []
     if is_file(path / "__init__.py"):
@@ -71,7 +71,7 @@ def _entries(path: Path) -> Sequence[Path]:
 
 
 def _listed(project: Path) -> list[str]:
-    """What ``[tool.indus_nb] extensions = [...]`` names."""
+    """Return the names in ``[tool.indus_nb] extensions = [...]``."""
     import tomllib
 
     try:
@@ -85,5 +85,5 @@ def _listed(project: Path) -> list[str]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a regular file is there; not if there can be none of that name."""
+    """Return whether a regular file is there; not if there can be none of that name."""
     return os.path.isfile(path)  # noqa: PTH113 - pathlib's fails for names that are too long

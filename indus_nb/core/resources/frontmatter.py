@@ -19,11 +19,11 @@ _PLAIN_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63}):[ ]+([^\W\d_].*)")
 
 
 class UnusableFileError(ValueError):
-    """A file that cannot be used; the text follows its path in a sentence."""
+    """Raised for a file that cannot be used; the text follows its path in a sentence."""
 
 
 def read_text(path: Path) -> str:
-    """The file's text with plain line ends; raises ``OSError`` or ``UnusableFileError``."""
+    """Return the file's text with plain line ends; raises ``OSError`` or ``UnusableFileError``."""
     with open(path, "rb", opener=_open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UnusableFileError("is no ordinary file")
@@ -75,7 +75,7 @@ def read_fields(front: str, *, admit: Callable[[int], bool] = lambda _: True) ->
 
 
 def _plain_fields(front: str) -> dict[str, object] | None:
-    """The fields if all lines are plain, as YAML would read them; else ``None``."""
+    """Parse the fields if all lines are plain, as YAML would read them; else return ``None``."""
     fields: dict[str, object] = {}
     for line in front.split("\n"):
         found = _PLAIN_LINE.fullmatch(line)

@@ -1,4 +1,4 @@
-"""What a project brings to sessions: where it lies, found by calls of ``stat`` alone."""
+"""Inputs that a project brings to sessions: where they are, found by calls of ``stat`` alone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, TypeAlias
 from indus_nb.base.files import others_can_write
 
 Decision: TypeAlias = Literal["directory", "parent", "session", "no", "ignore"]
-"""What a user decides: to trust the directory, its parent, it for this session; not to, or not in this session."""
+"""Decision of a user: to trust the directory, its parent, it for this session; not to, or not in this session."""
 DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
 
 PROJECT_DIRECTORY = ".indusagi"
 RULES_DIRECTORY = "rules"
-"""Where stream rules are: in this directory of the project's and of the user's."""
+"""Directory of stream rules, in the project's directory and in the user's."""
 CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 _OWN_NAMES = ("settings.json", "extensions", RULES_DIRECTORY, "SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts")
 
@@ -71,7 +71,7 @@ def _is_same(path: str, other: Path) -> bool:
 
 
 def may_be_trusted_whole(directory: Path) -> bool:
-    """Whether everything below a directory may be trusted: it is the user's own, and not all that the user has."""
+    """Return whether everything below a directory may be trusted: it is the user's own, and not all the user has."""
     home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - there may be no home
     if directory == directory.parent or Path(home).is_relative_to(directory):
         return False

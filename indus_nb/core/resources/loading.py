@@ -1,4 +1,4 @@
-"""What holds for sessions in a directory: skills, prompt templates, context files, texts for the system prompt."""
+"""Resources of sessions in a directory: skills, prompt templates, context files, texts for the system prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CALL = r"(?s)/(\S+)(?:\s(.*))?"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What was found, each name once, and what was wrong with it.
+    """Resources found, each name once, and the problems of those that cannot be used.
 
     ``base`` replaces the built-in system prompt, ``appended`` follows it, ``context_files`` have the nearest last.
     """

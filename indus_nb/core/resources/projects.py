@@ -1,4 +1,4 @@
-"""What a project brings, looked at in full: what could run, by digest, and what the user is asked about it.
+"""Projects, looked at in full: what could run, by digest, and what the user is asked about it.
 
 What this module promises: what may be imported later is what was looked at here (``Project.check``), and the settings
 that are merged later are the bytes that were read here. The work is bounded: what is too large is never trusted for
@@ -41,7 +41,7 @@ _NOT_HASHED = ("__pycache__",)
 """Compiled files are never imported from a project: see ``indus_nb.extend.extensions.checked_imports``."""
 _PARENT = "Trust everything in "
 _LISTED_AT_AN_END = 100
-"""More than are loaded of a project, however many it names."""
+"""Most entries listed of a project: more than are loaded, however many it names."""
 _OPTIONS: Mapping[Decision, str] = {
     "directory": "Trust this directory",
     "parent": _PARENT,
@@ -52,7 +52,7 @@ _OPTIONS: Mapping[Decision, str] = {
 
 @dataclass(slots=True)
 class Project:
-    """What is in a directory and above it that sessions would use, and whether the user trusts it.
+    """Files and settings of a project that sessions would use, and whether the user trusts it.
 
     ``settings`` is the content of its settings file; ``runs`` and ``tells`` are what it brings, for the user to read;
     ``parts`` are digests of what can run or weaken protection, by name, and ``files`` those of single files.
@@ -83,7 +83,7 @@ class Project:
         """Raise ``ImportError`` unless a file is what it was when the project was looked at."""
         known = self.files.get(str(path)) or self.files.get(os.path.realpath(path))
         if self.too_large and not known:
-            return  # nobody could look at all of it, and the user trusts it for this session all the same
+            return  # it was too large to be looked at in full, and the user trusts it for this session all the same
         if known != sha256(content).hexdigest():
             raise ImportError(
                 f"{path} was added or changed since the project was looked at, and is not run. Start a new session to "
@@ -91,19 +91,19 @@ class Project:
             )
 
     def ignored_sentence(self) -> str:
-        """Say that it is ignored, and how to use it."""
+        """Return the sentence that it is ignored, and how to use it."""
         return (
             f"{_shown(self.directory)} is not trusted, and what it brings is ignored "
             f"({self.summary()}). `--trust` uses it (in a notebook `%agent trust`, in Python `trust=True`)."
         )
 
     def summary(self) -> str:
-        """Name what it brings, in a line."""
+        """Return a summary of what it brings, in a line."""
         names = dict.fromkeys(_shown(_name(each, self.directory)) for each in self.inputs)
         return textcut.one_line(", ".join(names), 300)
 
     def question(self, session: str = "") -> str:
-        """Return what the user is asked.
+        """Return the question for the user.
 
         Args:
             session: The session file that chose the directory, if the user did not.
@@ -124,7 +124,7 @@ class Project:
         return "\n".join(lines)
 
     def options(self) -> dict[str, Decision]:
-        """What the user may answer, and what it means."""
+        """Return the user's options, and the decision that each stands for."""
         lasting = not self.open_to_others and not self.too_large
         parent = self.directory.parent
         texts: dict[str, Decision] = {}
@@ -158,7 +158,7 @@ def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
 
 
 def digests_of_texts(directory: str, inputs: Sequence[Input]) -> dict[str, str]:
-    """Look at the texts that a project brings: what is told to the model, and can run nothing.
+    """Hash the texts of a project that reach the model, and can run nothing.
 
     Args:
         directory: The real path of the project.
@@ -238,7 +238,7 @@ class _Reader:
         return True
 
     def _server(self, name: str, server: object) -> None:
-        """An MCP server, with the files of the project that its entry leads to."""
+        """Add an MCP server, with the files of the project that its entry leads to."""
         entry = cast("JsonObject", server) if isinstance(server, dict) else {}
         self._project.runs.append(f"MCP server {name}: {_entry_shown(entry)}")
         label = f"MCP server {name}"
@@ -262,7 +262,7 @@ class _Reader:
         return bool(files)
 
     def _walk(self, top: Path) -> Iterator[Path]:
-        """The files below a directory, also by links, as far as they are not too many."""
+        """Yield the files below a directory, also by links, as far as they are not too many."""
         seen: set[str] = set()
         stack = [top]
         count = 0
@@ -315,7 +315,7 @@ class _Reader:
 
 
 def _entry_shown(entry: JsonObject) -> str:
-    """All of a server's entry: the command as it would be typed, then whatever else is set."""
+    """Return all of a server's entry: the command as it would be typed, then whatever else is set."""
     arguments: object = entry.get("args")
     words = [entry.get("command"), *(cast("list[object]", arguments) if isinstance(arguments, list) else [])]
     command = " ".join(_quoted(word) for word in words if isinstance(word, str))
@@ -326,7 +326,7 @@ def _entry_shown(entry: JsonObject) -> str:
 
 
 def _quoted(word: str) -> str:
-    """A word as a shell takes it on one line."""
+    """Quote a word for a shell, on one line."""
     if not re.search(r"[\n\t\r]", word):
         return shlex.quote(word)
     escaped = word.replace("\\", "\\\\").replace("'", "\\'")
@@ -352,7 +352,7 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _name(found: Input, directory: Path) -> str:
-    """What is told of an input: where it is, and where it really is if that is nowhere near."""
+    """Describe an input: where it is, and where it really is if that is nowhere near."""
     name, real = _relative(Path(found.path), directory), Path(os.path.realpath(found.path))
     is_elsewhere = real.name != Path(found.path).name or not real.is_relative_to(found.directory)
     is_elsewhere = is_elsewhere and not real.is_relative_to(directory)
@@ -365,7 +365,7 @@ def _relative(path: Path, directory: Path) -> str:
 
 
 def _listed(texts: Sequence[str]) -> list[str]:
-    """A line for each; of very many the first and last, and how many more there are."""
+    """Return a line for each; of very many the first and last, and how many more there are."""
     left = len(texts) - 2 * _LISTED_AT_AN_END
     if left <= 1:
         return [f"- {_shown(text)}" for text in texts]
@@ -374,5 +374,5 @@ def _listed(texts: Sequence[str]) -> list[str]:
 
 
 def _shown(text: object) -> str:
-    """A name that a project chose, on one line, with what cannot be seen as escapes."""
+    """Return a name that a project chose, on one line, with invisible characters as escapes."""
     return visible(str(text).replace("\n", "\\n").replace("\t", "\\t"))

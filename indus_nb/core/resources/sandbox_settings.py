@@ -19,7 +19,7 @@ from indus_nb.safety.sandbox import MODES, Mode, Sandbox, SandboxError, machine,
 
 
 class SandboxSettings(WireModel):
-    """What commands and stdio MCP servers may do.
+    """Permissions of commands and stdio MCP servers.
 
     ``network`` is whether there is one, or the domains that may be reached. ``writable`` are directories besides the
     working directory, ``hidden`` paths besides the usual ones. ``unix_sockets`` allows sockets in the file system.
@@ -56,12 +56,12 @@ class Sandboxes:
 
     @property
     def mode(self) -> Mode:
-        """What is held."""
+        """Return the mode that is enforced."""
         return self._settings.mode
 
     @property
     def problem(self) -> str | None:
-        """Why nothing can be confined on this machine, so that everything will be refused."""
+        """Return why nothing can be confined on this machine, so that everything will be rejected."""
         here = machine()
         return None if here.backend else f"A sandbox was asked for, so commands are refused: {here.problem}."
 
@@ -101,7 +101,7 @@ def make_sandboxes(
     own: object = None,
     before: Callable[[Path], None] = lambda _: None,
 ) -> Sandboxes | None:
-    """Return what confines the programs of a session; ``None`` for nothing.
+    """Build the sandboxes for the programs of a session; ``None`` for nothing.
 
     Args:
         mode: What the user asked for; ``None`` leaves it to the settings.
@@ -129,7 +129,7 @@ def make_sandboxes(
 
 
 def stricter(theirs: object, own: object) -> JsonObject:
-    """Return what of a project's ``sandbox`` counts: what makes the user's own stricter.
+    """Return the part of a project's ``sandbox`` that counts: what makes the user's own stricter.
 
     >>> stricter({"mode": "read-only", "network": True, "writable": ["/"]}, {"mode": "workspace"})
     {'mode': 'read-only'}

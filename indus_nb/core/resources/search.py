@@ -26,7 +26,7 @@ Kind = Literal["file", "directory"]
 
 SKILL_FILE = "SKILL.md"
 _MAX_FRONTMATTER_CHARACTERS = 16 << 10
-# Far more than users have, and done with in seconds, whoever wrote the files.
+# Far more than users have, and done with in seconds, even for hostile files.
 _BUDGETS_PER_SOURCE = {"entries of directories": 10_000, "characters of patterns": 10_000_000}
 _BUDGETS = {"characters of files": 32 << 20, "characters of YAML": 512 << 10, **_BUDGETS_PER_SOURCE}
 # A pattern costs its length and a little each time that it is tried, and as much as many tries to be compiled.
@@ -74,7 +74,7 @@ class Source(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """The lines of the ignore files in ``directory``, and what holds in the directories above it."""
+    """Lines of the ignore files in ``directory``, and those that hold in the directories above it."""
 
     directory: Path
     file: IgnoreFile
@@ -105,7 +105,7 @@ class Search:
         return list(chosen.values())
 
     def described(self, path: Path) -> tuple[dict[str, str], str] | None:
-        """The frontmatter's texts and the body of the file, or ``None`` if something is wrong with it."""
+        """Return the frontmatter's texts and the body of the file, or ``None`` if something is wrong with it."""
         text = self.text(path)
         if text is None:
             return None
@@ -142,7 +142,7 @@ class Search:
         return text if self._spend("characters of files", len(text), path) else None
 
     def _leads_to_secrets(self, path: Path) -> bool:
-        """Whether a file would be told to a model that is something else than it seems: a link to keys."""
+        """Return whether a path is a link to a file that keeps secrets, such as keys."""
         real = os.path.realpath(path)
         if real == str(path):
             return False
@@ -193,7 +193,7 @@ class Search:
         return shown
 
     def markdown(self, path: Path) -> Iterator[Path]:
-        """Give a file that is Markdown by its name, and report any other."""
+        """Yield a file that is Markdown by its name, and report any other."""
         if path.suffix == ".md":
             yield path
         else:
@@ -211,7 +211,7 @@ class Search:
         return Ignored(directory, file, above)
 
     def hides(self, path: Path, ignored: Ignored | None, *, directory: bool) -> bool:
-        """Whether ignore files leave out a path.
+        """Return whether ignore files leave out a path.
 
         Args:
             path: The path, below the directories that ``ignored`` is of.
@@ -231,7 +231,7 @@ class Search:
         return False
 
     def _reachable(self, wanted: Path) -> list[Path]:
-        """The paths that ``wanted``, a path or a glob, means."""
+        """Return the paths that ``wanted``, a path or a glob, means."""
         if not any("*" in part or "?" in part for part in wanted.parts):
             if kind_of(wanted) is None:
                 self.report(
@@ -258,7 +258,7 @@ class Search:
         return list(dict.fromkeys(path for path in paths if kind_of(path)))
 
     def _directories(self, top: Path) -> Iterator[Path]:
-        """``top`` and the directories below it; symlinks are not followed, since ``**`` could run in circles."""
+        """Yield ``top`` and the directories below it; symlinks are not followed, since ``**`` could run in circles."""
         stack = [top] if kind_of(top) == "directory" else []
         while stack:
             directory = stack.pop()
@@ -267,7 +267,7 @@ class Search:
             stack += [path for path in reversed(below) if kind_of(path) == "directory"]
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
-        """What is in the directory, by name, without what is hidden or installed."""
+        """List a directory by name, without what is hidden or installed."""
         left = self._left["entries of directories"]
         if left < 0:
             return []
@@ -282,7 +282,7 @@ class Search:
         return sorted(counting, key=lambda entry: entry.name)
 
     def _spend(self, budget: str, amount: int, path: Path) -> bool:
-        """Whether there was so much left; the first time that there was not is reported."""
+        """Return whether so much was left; the first time that there was not is reported."""
         if self._left[budget] < 0:
             return not amount
         self._left[budget] -= amount
@@ -308,7 +308,7 @@ class Search:
 
 
 class _Choice:
-    """What a list of paths and globs includes and excludes."""
+    """Entries that a list of paths and globs includes and excludes."""
 
     def __init__(self, source: Source, home: Path) -> None:
         self._directory = source.directory
@@ -370,7 +370,7 @@ def _is_named(name: str, glob: str) -> bool:
 
 
 def kind_of(path: Path | os.DirEntry[str]) -> Kind | None:
-    """What a path leads to; ``None`` if that is nothing, or neither file nor directory."""
+    """Return the kind of a path; ``None`` if it does not exist, or is neither file nor directory."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which files of a project the entry of an MCP server leads to: what is looked at for changes once it is trusted.
+"""Files of a project that the entry of an MCP server leads to: they are watched for changes once it is trusted.
 
 What this module promises: a file of the project that is named anywhere in the entry, be it behind ``=``, within a text
 for a shell or in a variable, and the modules that such a script names in turn. What a program finds out by itself, and
@@ -30,11 +30,11 @@ _READS = {
     "Makefile": ("make",),
     "justfile": ("just",),
 }
-"""Files with commands that a program reads where it starts, without being told their name."""
+"""Files with commands that a program reads at its start, without being given their name."""
 
 
 class TooManyFilesError(Exception):
-    """A directory holds more names than are looked at."""
+    """Raised when a directory holds more names than are looked at."""
 
 
 class ServerFiles:
@@ -72,17 +72,17 @@ class ServerFiles:
         return self._with_imported(found)
 
     def _is_part(self, path: Path) -> bool:
-        """Whether this is a directory of the project, and not the whole."""
+        """Return whether this is a directory of the project, and not the whole."""
         return path != self._directory and os.path.isdir(path)  # noqa: PTH112 - pathlib's fails for long names
 
     def _named(self, name: str) -> list[Path]:
-        """The paths in the project that a name may mean."""
+        """Return the paths in the project that a name may mean."""
         self._count(len(self._roots))
         paths = dict.fromkeys(_normal(root / name) for root in self._roots)
         return [path for path in paths if path.is_relative_to(self._directory)]
 
     def _module(self, path: Path, ending: str) -> list[Path]:
-        """The files of a module: of a package all, for its parts import each other."""
+        """Return the files of a module: of a package all, for its parts import each other."""
         endings = _family(ending)
         if self._is_part(path):
             return [file for file in self._below(path) if file.suffix in endings]
@@ -142,14 +142,14 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What of a text may be a path: all of it, its words, and what stands behind an option of one letter."""
+    """Yield the pieces of a text that may be paths: all of it, its words, and what follows a one-letter option."""
     words = [text, *_BETWEEN.split(text)]
     words += [word[2:] for word in words if re.match(r"-[A-Za-z].", word)]
     return (word for word in words if word and "\0" not in word)
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:
-    """The modules that a command names with ``-m``, also behind other options of one letter."""
+    """Yield the modules that a command names with ``-m``, also behind other options of one letter."""
     spread = [word for text in words for word in text.split()]
     for word, following in zip(spread, [*spread[1:], ""], strict=True):
         if (option := re.fullmatch(r"-[A-Za-z]*?m([A-Za-z_][\w.]*)?", word)) and (module := option[1] or following):

@@ -1,4 +1,4 @@
-"""Where a user's files are, and the settings in them: typed, the project's merged over the user's own."""
+"""Directories of a user's files, and the settings in them: typed, the project's merged over the user's own."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from indus_nb.safety.policy import KINDS, MODES, ApproveMode, Decision, stricter
 MAX_SETTINGS_BYTES = 1 << 20
 _RESOURCES = ("extensions", "skills", "prompts")
 _NEVER = ("sessionDir", "shellPath", "shellCommandPrefix", "defaultTrust", "ttsr", "secrets", "shellEnvironment")
-"""What no project can set, trusted or not."""
+"""Keys that no project can set, trusted or not."""
 _HARMLESS = ("defaultThinkingLevel", "steeringMode", "followUpMode", "interruptMode")
-"""What a project can set that is not trusted."""
+"""Keys that a project can set that is not trusted."""
 _STRICTER = ("approve", "effects", "defaultTools", "notebook", "sandbox")
-"""What such a project can make stricter: ask more, offer fewer tools, tell less, confine more."""
+"""Keys that such a project can make stricter: ask more, offer fewer tools, show less, confine more."""
 
 
 class CompactionSettings(WireModel):
-    """When a conversation is compacted, and how much of it is kept as it is; in tokens."""
+    """Thresholds of compaction, and how much of a conversation is kept as it is; in tokens."""
 
     enabled: bool = True
     reserve_tokens: int = Field(default=16_384, ge=0)
@@ -42,19 +42,19 @@ class CompactionSettings(WireModel):
 
 
 class BranchSummarySettings(WireModel):
-    """How much of the context is kept free when a branch is summarised; in tokens."""
+    """Space kept free of the context when a branch is summarised; in tokens."""
 
     reserve_tokens: int = Field(default=16_384, ge=0)
 
 
 class ImageSettings(WireModel):
-    """What happens to images on their way to a model."""
+    """Treatment of images on their way to a model."""
 
     auto_resize: bool = True
 
 
 class NotebookSettings(WireModel):
-    """What a notebook's model is shown unasked, and for how many seconds its code may run; ``None``: no limit.
+    """Limits of a notebook: what its model is shown unasked, and seconds that its code may run; ``None``: no limit.
 
     With ``error_hint`` a line below the first traceback says how to ask about it. With ``undo`` what its code changes
     can be taken back; to remember that may take so much time and memory each time.
@@ -78,9 +78,9 @@ class NotebookSettings(WireModel):
 
 
 class JobSettings(WireModel):
-    """After how many seconds a tool call goes on as a job, ``0`` never; ``None`` leaves it to the interface.
+    """Seconds after which a tool call goes on as a job, ``0`` never; ``None`` leaves it to the interface.
 
-    With ``start_turn`` the model is told of a job's end at once, even if it is idle.
+    With ``start_turn`` the model gets a message about a job's end at once, even if it is idle.
     """
 
     after_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -88,7 +88,7 @@ class JobSettings(WireModel):
 
 
 class ExtensionHandlerSettings(WireModel):
-    """How long an extension may take to handle one event; in ms."""
+    """Time limits of extensions for handling one event; in ms."""
 
     timeout_ms: int = Field(default=30_000, gt=0)
 
@@ -110,29 +110,29 @@ class SubagentSettings(WireModel):
     enabled: bool = False
     max_cost: float | None = Field(default=1.0, gt=0, allow_inf_nan=False)
     max_turns: int | None = Field(default=100, ge=1)
-    """How many answers each may give."""
+    """Most answers that each may give."""
     timeout_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """How long each may work."""
+    """Longest time that each may work."""
     parallel: int = Field(default=4, ge=1)
-    """How many work at the same time."""
+    """Number that work at the same time."""
     max_tasks: int = Field(default=16, ge=1, le=64)
     max_tokens: int = Field(default=8192, ge=1)
-    """The longest answer to one request, thinking included; so much is reserved for each."""
+    """Longest answer to one request, thinking included; so much is reserved for each."""
     tools: list[Literal["bash", "edit", "write"]] = Field(default_factory=list[Literal["bash", "edit", "write"]])
-    """What a call may ask for besides the tools that only read."""
+    """Tools that a call may ask for besides those that only read."""
 
 
 class StreamRuleSettings(WireModel):
-    """Whether stream rules are in force, and when one that was applied may be applied again."""
+    """Switch for stream rules, and when one that was applied may be applied again."""
 
     enabled: bool = True
     repeat_mode: Literal["once", "after-gap"] = "once"
     repeat_gap: int = Field(default=10, ge=1)
-    """In answers, for ``after-gap``."""
+    """Gap in answers, for ``after-gap``."""
 
 
 class SecretSettings(WireModel):
-    """Whether secrets are kept out of messages, files and what is shown."""
+    """Switch for keeping secrets out of messages, files and what is shown."""
 
     redact: bool = True
 
@@ -192,7 +192,7 @@ class LoadedSettings:
     """The settings in force, what could not be used of the files, and for each key the file it is from.
 
     ``project_extensions`` are those entries of ``extensions`` that the project's file has. ``lost_sandbox`` is what is
-    wrong with a file of the user's own that says something of a sandbox and cannot be used, and ``own_sandbox`` what
+    wrong with a file of the user's own that mentions a sandbox and cannot be used, and ``own_sandbox`` what
     the user's own file sets of it.
     """
 
@@ -288,7 +288,7 @@ def _usable(path: Path, content: bytes | None, problems: list[SettingsError | st
 
 
 def _strictest(path: Path) -> tuple[JsonObject, bool]:
-    """What protects as much as a file that cannot be used may have, and whether that speaks of a sandbox."""
+    """Return settings as strict as a file that cannot be used may have, and whether it speaks of a sandbox."""
     try:
         text = read_file(path)[:MAX_SETTINGS_BYTES].replace(b"\0", b"")  # in whatever encoding
     except OSError:
@@ -307,7 +307,7 @@ def _strictest(path: Path) -> tuple[JsonObject, bool]:
 def _admitted(
     settings: JsonObject, own: JsonObject, path: Path, problems: list[SettingsError | str], *, trusted: bool
 ) -> JsonObject:
-    """What of a project's settings counts besides the user's ``own``."""
+    """Return the settings of a project that count besides the user's ``own``."""
     if trusted and (rejected := [key for key in _NEVER if key in settings and key != "ttsr"]):
         names = ", ".join(f"`{key}`" for key in rejected)
         problems.append(f"{path}: {names} cannot be set by a project. Put it into your own settings if you want it.")
@@ -353,7 +353,7 @@ def own_settings(agent_dir: Path) -> Settings:
 
 
 def _strictness(settings: JsonObject) -> int:
-    """How much these settings ask the user about, where the usual may be as much as ``effects``."""
+    """Return how much these settings ask the user about, where the usual may be as much as ``effects``."""
     return MODES.index(settings.get("approve") or "effects")
 
 
@@ -411,7 +411,7 @@ def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
 
 
 def _migrated(settings: JsonObject) -> JsonObject:
-    """``settings`` with current names; a key under its current name overrides the same under an old one."""
+    """Return ``settings`` with current names; a key under its current name overrides the same under an old one."""
     new = dict(settings)
     for name in [key for key in new if "_" in key and key in Settings.model_fields]:
         new.setdefault(to_camel(name), new[name])

@@ -49,15 +49,15 @@ MAX_FRONTMATTER_CHARACTERS = 16 << 10
 MAX_TEXT_CHARACTERS = 64 << 10
 MAX_PATTERN_CHARACTERS = 1000
 MAX_REPEATS = 10_000
-"""The product of all counts in a pattern, which is what it may grow to when it is compiled."""
+"""Largest product of all counts in a pattern, which is what it may grow to when it is compiled."""
 MAX_LOOK_BACK = 1000
-"""How many characters before what is new are searched with it: a condition that needs more at once is not met."""
+"""Characters before new text that are searched with it: a condition that needs more at once is not met."""
 SEARCHED_AT_ONCE = 64
 """New characters that are waited for, unless a line or the block ends: not every small piece is worth a search."""
 MAX_SEARCH_SECONDS = 1.0
-"""How long one rule's conditions may be searched for in an answer: a pattern can be slow on text made for that."""
+"""Longest search for one rule's conditions in an answer: a pattern can be slow on text made for that."""
 MAX_STOPS = 10
-"""How often the answers to one prompt are stopped at most."""
+"""Most times that the answers to one prompt are stopped."""
 _CONDITIONS = ("condition", "ttsrTrigger", "pattern")
 _REPEAT = r"\{(\d{0,9})(?:,(\d{0,9}))?"
 _USUAL_PARTS: frozenset[Part] = frozenset({"text", "tool"})
@@ -77,11 +77,11 @@ class StreamRule:
 
     @property
     def key(self) -> str:
-        """What distinguishes it in a session's file."""
+        """Return the key that identifies it in a session's file."""
         return f"{self.level}:{self.name}"
 
     def to_wire(self) -> JsonObject:
-        """The rule as an event shows it."""
+        """Return the rule as an event shows it."""
         described = {"description": self.description} if self.description else {}
         return {
             "name": self.name,
@@ -209,19 +209,19 @@ class _Block:
     new: int = 0
 
     def append(self, delta: str) -> bool:
-        """Add a piece; returns whether it is time to search."""
+        """Append a piece; returns whether it is time to search."""
         self.text += delta
         self.new += len(delta)
         return self.new >= SEARCHED_AT_ONCE or "\n" in delta
 
     def searched(self) -> None:
-        """Keep what may belong to a later find, and a character before it, by which words and lines begin."""
+        """Drop the searched text but what may belong to a later find, and a character before it for word boundaries."""
         self.text = self.text[-MAX_LOOK_BACK - 1 :]
         self.new = 0
 
     @property
     def start(self) -> int:
-        """Where the search begins."""
+        """Return the position at which the search begins."""
         return max(0, len(self.text) - self.new - MAX_LOOK_BACK)
 
 
@@ -320,7 +320,7 @@ def _keys(details: object) -> list[str]:
 
 
 def reminder(rules: Sequence[StreamRule]) -> CustomMessage:
-    """The text for the model about the rules for which its answer was stopped."""
+    """Build the text for the model about the rules for which its answer was stopped."""
     from html import escape
 
     texts = "\n\n".join(

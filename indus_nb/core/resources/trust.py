@@ -1,7 +1,7 @@
-"""Whether what a project brings is used: decided by the user for each directory, before any of it is read.
+"""Trust in projects: decided by the user for each directory, before any of what it brings is read.
 
 What this module promises: a project is asked about only if it brings something, and finding that out takes calls of
-``stat`` alone. Until the user trusts it nothing of it is imported, run, or shown to a model; where nobody can be asked,
+``stat`` alone. Until the user trusts it nothing of it is imported, run, or shown to a model; without a user to ask,
 it is not trusted. Decisions are kept outside of projects (``trust.json`` in the agent directory), by the real path of
 the directory and by what could run then: when that changes, the user is asked again.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Trust:
-    """What the user decided about the projects of one session.
+    """Decisions of the user about the projects of one session.
 
     Args:
         agent_dir: The user's own directory, where decisions are kept.
@@ -35,7 +35,7 @@ class Trust:
         """Decisions for this session alone, by directory."""
         self._projects: dict[str, Project | None] = {}
         self._vouched: dict[Path, bool] = {}
-        """Whether directories are trusted that bring nothing."""
+        """Answers about trust in directories that bring nothing."""
         self._kept: TrustFile | None = None
 
     def project(self, directory: Path, *, afresh: bool = False) -> Project | None:
@@ -55,12 +55,12 @@ class Trust:
         return known
 
     def allows(self, directory: Path) -> bool:
-        """Whether what the project in ``directory`` brings may be used; not if nothing was there to be looked at."""
+        """Return whether what the project in ``directory`` brings may be used; not if there was nothing to look at."""
         project = self.project(directory)
         return project is not None and project.trusted
 
     def vouches(self, directory: Path) -> bool:
-        """Whether the user trusts a directory, also if it brings nothing that is asked about."""
+        """Return whether the user trusts a directory, also if it brings nothing that is asked about."""
         project = self.project(directory)
         if project is not None:
             return project.trusted
@@ -74,7 +74,7 @@ class Trust:
         return next((each for place in directories if (each := self.project(place)) and each.undecided), None)
 
     def decide(self, project: Project, decision: Decision) -> None:
-        """Record what the user decided, and keep it unless it is for this session.
+        """Record a decision of the user, and keep it unless it is for this session.
 
         Args:
             project: As it was when the user was asked: what has come since is not decided about.
@@ -89,7 +89,7 @@ class Trust:
         self._projects[real] = project
 
     def note_sandbox(self, directory: Path) -> None:
-        """Remember what the project's texts are before confined programs may change them, if they are trusted.
+        """Remember the project's texts before confined programs may change them, if they are trusted.
 
         Args:
             directory: Where the sandbox is about to work.
@@ -128,7 +128,7 @@ class Trust:
         return project
 
     def _is_trusted(self, project: Project) -> bool | None:
-        """Whether the user trusts it; ``None`` if that is to be asked."""
+        """Return whether the user trusts it; ``None`` if that is to be asked."""
         if self._given is not None:
             return self._given
         real = str(project.directory)
@@ -141,7 +141,7 @@ class Trust:
         return trusted
 
     def _changed_by_sandbox(self, project: Project, real: str) -> list[str]:
-        """Name the texts that are not what they were when a sandbox began to work there."""
+        """Return the names of texts that have changed since a sandbox began to work there."""
         before = self._file().texts(real)
         if before is None:
             return []

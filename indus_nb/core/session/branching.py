@@ -140,7 +140,7 @@ class Branching:
         return Navigation(editor_text=entry_text(target, for_editing=True) if is_prompt else None, summary_entry=entry)
 
     async def _summary(self, plan: BranchPlan, behind: list[Entry]) -> tuple[str, JsonObject, Usage | None] | None:
-        """The text, details and cost of a summary; ``None`` when nothing is summarised."""
+        """Return the text, details and cost of a summary; ``None`` when nothing is summarised."""
         if plan.summary is not None:
             return (*plan.summary, None)
         if not behind:
@@ -154,7 +154,7 @@ class Branching:
             )
 
     def _left_behind(self, entry_id: str) -> tuple[str | None, list[Entry]]:
-        """The common ancestor of the leaf and ``entry_id``, and the current branch's entries after it."""
+        """Return the common ancestor of the leaf and ``entry_id``, and the current branch's entries after it."""
         ahead = {entry.id for entry in self._state.store.branch(entry_id)}
         here = self._state.store.branch()
         common = next((entry.id for entry in reversed(here) if entry.id in ahead), None)

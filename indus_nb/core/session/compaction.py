@@ -98,7 +98,7 @@ _NO_HISTORY = "No earlier history."
 
 
 class CompactionResult(WireModel):
-    """What a compaction made.
+    """Result of a compaction.
 
     ``first_kept_entry_id`` is where the conversation goes on word for word.
     """
@@ -114,12 +114,12 @@ class CompactionResult(WireModel):
 
 
 def estimated_tokens(message: Message) -> int:
-    """About how many tokens a message has; images of the user are not counted."""
+    """Estimate the tokens of a message; images of the user are not counted."""
     return estimated_text_tokens(_characters(message))
 
 
 def estimated_text_tokens(characters: int) -> int:
-    """About how many tokens that many characters are."""
+    """Estimate the tokens of that many characters."""
     return math.ceil(characters / _CHARACTERS_PER_TOKEN)
 
 
@@ -150,12 +150,12 @@ def _block_characters(block: TextContent | ThinkingContent | ToolCall) -> int:
 
 
 def is_good_answer(message: Message) -> bool:
-    """Whether it is an answer that neither failed nor was aborted."""
+    """Return whether it is an answer that neither failed nor was aborted."""
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
 def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
-    """Return how many tokens a conversation has.
+    """Return the number of tokens in a conversation.
 
     Its last good answer counted them; those after it are estimated.
 
@@ -178,7 +178,7 @@ def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What a compaction will summarise.
+    """Input of a compaction.
 
     ``turn_head`` is the beginning of a turn that is cut in two.
     """
@@ -192,7 +192,7 @@ class Preparation:
 
 
 def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: int) -> Preparation:
-    """Choose what of a conversation is kept and what becomes a summary.
+    """Split a conversation into what is kept and what becomes a summary.
 
     Args:
         settings: How many tokens are kept word for word.
@@ -229,7 +229,7 @@ def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: 
 
 
 def _previous_compaction(path: Sequence[Entry]) -> tuple[Entry | None, int]:
-    """The latest compaction, and where what it did not summarise begins."""
+    """Return the latest compaction, and where what it did not summarise begins."""
     for index in reversed(range(len(path))):
         if path[index].type == "compaction":
             kept_id = path[index].data.get("firstKeptEntryId")
@@ -239,7 +239,7 @@ def _previous_compaction(path: Sequence[Entry]) -> tuple[Entry | None, int]:
 
 
 def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
-    """The index of the first entry that is kept."""
+    """Return the index of the first entry that is kept."""
     allowed = [index for index in range(start, len(path)) if _may_begin(path[index])]
     if not allowed:
         raise CompactionError("There is nothing to compact yet: nobody has said anything.")
@@ -264,7 +264,7 @@ def _may_begin(entry: Entry) -> bool:
 
 
 def _turn_start(path: Sequence[Entry], start: int, cut: int) -> int | None:
-    """Where the turn begins that the cut goes through; ``None`` when the cut is at a turn's beginning."""
+    """Return the start of the turn that the cut goes through; ``None`` when the cut is at a turn's beginning."""
     first = next((index for index in range(cut, len(path)) if _message(path[index]) is not None), cut)
     for index in range(first, start - 1, -1):
         if _begins_turn(path[index]):
@@ -300,7 +300,7 @@ class FileNames:
 
     @classmethod
     def of(cls, messages: Iterable[Message]) -> FileNames:
-        """The files that tool calls in ``messages`` name."""
+        """Collect the files that tool calls in ``messages`` name."""
         files = cls()
         for message in messages:
             for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
@@ -319,14 +319,14 @@ class FileNames:
                     names.update((name, None) for name in cast("list[object]", listed) if isinstance(name, str))
 
     def details(self) -> JsonObject:
-        """What is stored with a summary."""
+        """Return the details that are stored with a summary."""
         return {
             "readFiles": [name for name in self.read if name not in self.modified],
             "modifiedFiles": [*self.modified],
         }
 
     def blocks(self) -> str:
-        """What is put behind a summary; empty without files."""
+        """Return the text put behind a summary; empty without files."""
         details = self.details()
         tagged = (("read-files", details["readFiles"]), ("modified-files", details["modifiedFiles"]))
         return "".join("\n".join(("", "", f"<{tag}>", *names, f"</{tag}>")) for tag, names in tagged if names)
@@ -342,14 +342,14 @@ class Summariser:
     model: Model
     provider: Provider
     options: Callable[[int], StreamOptions]
-    """The options of a request whose answer may have so many tokens."""
+    """Callback for the options of a request whose answer may have so many tokens."""
     retry: RetrySettings = field(default_factory=RetrySettings)
-    """A summary that fails for a reason that may pass is asked for again, as an answer is."""
+    """Retries of a summary that fails for a reason that may pass, as an answer has them."""
 
     async def compact(
         self, preparation: Preparation, settings: CompactionSettings, instructions: str | None
     ) -> CompactionResult:
-        """Summarise what was prepared.
+        """Summarise a preparation.
 
         Args:
             preparation: What becomes the summary, see ``prepare``.
@@ -464,7 +464,7 @@ class Summariser:
 
 
 def _conversation(messages: Iterable[Message]) -> str:
-    """The messages as text that cannot be mistaken for a conversation to go on with."""
+    """Render the messages as text that cannot be mistaken for a conversation to go on with."""
     return (
         "<conversation>\n" + "\n\n".join(line for message in messages for line in _lines(message)) + "\n</conversation>"
     )

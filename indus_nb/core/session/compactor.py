@@ -1,4 +1,4 @@
-"""When a session's conversation is compacted, and how.
+"""Compaction of a session's conversation: when it is due, and how it is done.
 
 What this module promises: a compaction either is complete (in the file and in the conversation), or everything is as it
 was. Each one is framed by ``compaction_start`` and ``compaction_end``, also when it fails or is aborted.
@@ -35,7 +35,7 @@ class Compactor:
         self._models = models
 
     def is_due(self, model: Model) -> bool:
-        """Whether the conversation has come too near to the end of the model's context."""
+        """Return whether the conversation has come too near to the end of the model's context."""
         settings = self._state.settings.compaction
         if not settings.enabled or not model.context_window:
             return False
@@ -45,9 +45,9 @@ class Compactor:
     def compact(
         self, reason: CompactionReason, instructions: str | None = None
     ) -> Coroutine[None, None, CompactionResult]:
-        """Begin to put a summary in the place of what is old.
+        """Begin to replace old messages by a summary.
 
-        An abort counts from this call on.
+        An abort takes effect from this call on.
 
         Args:
             instructions: what matters most, for the model that writes the summary.

@@ -21,7 +21,7 @@ from indus_nb.models.protocol import ToolSpec
 
 
 class ContextUsage(WireModel):
-    """How full a model's context is.
+    """Fill level of a model's context.
 
     ``tokens`` is ``None`` between a compaction and the next answer.
     """
@@ -40,7 +40,7 @@ def _usage(tokens: int | None, window: int) -> ContextUsage:
 
 
 class TokenCount(WireModel):
-    """How many tokens the next request has.
+    """Token count of the next request.
 
     ``is_exact`` is whether the model's server counted them; ``reason`` is why it did not, if they are estimated.
     """
@@ -51,7 +51,7 @@ class TokenCount(WireModel):
 
 
 class Conversation:
-    """The messages that a session goes on from.
+    """Messages that a session goes on from.
 
     Args:
         stored: where they are in the session file.
@@ -63,7 +63,7 @@ class Conversation:
 
     @property
     def messages(self) -> list[Message]:
-        """All of them, oldest first: one list for as long as this object lives."""
+        """Return all messages, oldest first: one list for as long as this object lives."""
         if self._messages is None:
             self._messages = self._read()
         return self._messages
@@ -91,19 +91,19 @@ class Conversation:
 
     @property
     def last_answer(self) -> AssistantMessage | None:
-        """The newest answer, failed ones included."""
+        """Return the newest answer, failed ones included."""
         return next((message for message in self.newest_first() if isinstance(message, AssistantMessage)), None)
 
     @property
     def last_text(self) -> str | None:
-        """The text of the newest answer that has any content; ``None`` without one."""
+        """Return the text of the newest answer that has any content; ``None`` without one."""
         for message in self.newest_first():
             if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
                 return message.text
         return None
 
     def usage(self, model: Model) -> ContextUsage:
-        """How full the context of ``model`` is."""
+        """Return the fill level of the context of ``model``."""
         window = model.context_window
         if self._is_stale():
             return _usage(None, window)
@@ -111,13 +111,13 @@ class Conversation:
         return _usage(tokens, window)
 
     def to_json(self) -> bytes:
-        """The messages as a JSON array: as the file has them, until they are objects, which somebody may change."""
+        """Serialise the messages as a JSON array: as in the file, until they are objects, which callers may change."""
         if self._messages is None:
             return b"[%b]" % b",".join(filter(None, map(_as_sent, self._stored.entries)))
         return dump(self._messages)
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
-        """About how many tokens a request has; they are counted as far as an answer did that."""
+        """Estimate the tokens of a request; they are counted as far as an answer did that."""
         offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
         others = estimated_text_tokens(len(system_prompt) + len(offered))
         if self._is_stale():
@@ -125,7 +125,7 @@ class Conversation:
         return context_tokens(self.newest_first(), others)
 
     def _is_stale(self) -> bool:
-        """Whether no answer came since the latest compaction: tokens that were counted before it are meaningless."""
+        """Return whether no answer came since the latest compaction: tokens counted before it are meaningless."""
         summary = self._first()
         if not isinstance(summary, CompactionSummaryMessage):
             return False

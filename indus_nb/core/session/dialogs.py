@@ -69,7 +69,7 @@ class Editor(UiFrame):
 
 
 Answer: TypeAlias = str | bool | None
-"""What the user chose or wrote; ``None`` when the dialog was dismissed."""
+"""Answer of the user; ``None`` when the dialog was dismissed."""
 Dialog = Select | Confirm | Input | Editor
 
 
@@ -137,7 +137,7 @@ class Host(Protocol):
     """Renders UI requests. Called on the session's event loop; must not raise."""
 
     def __call__(self, frame: UiFrame, /) -> None:
-        """Show it, or stop showing it."""
+        """Show a frame, or stop showing it."""
         ...
 
 
@@ -145,12 +145,12 @@ class Pause(Protocol):
     """A clock that is stopped while the user is asked."""
 
     def paused(self) -> contextlib.AbstractContextManager[None]:
-        """Stand still within this context."""
+        """Pause the clock within this context."""
         ...
 
 
 clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
-"""The clock of the running handler; a dialog that it opens makes it stand still."""
+"""Clock of the running handler; a dialog that it opens makes it stand still."""
 
 
 _asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", default=None)
@@ -158,7 +158,7 @@ _asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", defau
 
 @contextlib.contextmanager
 def asked_in(host: Host) -> Generator[None]:
-    """Have dialogs that are opened within this context belong to a host.
+    """Bind dialogs that are opened within this context to a host.
 
     Args:
         host: What was attached to the session's `Ui`.
@@ -175,12 +175,12 @@ class _Open:
     frame: Dialog
     question: Question | None = None
     host: Host | None = field(default_factory=_asked_in.get)
-    """The one that it belongs to, attached or not."""
+    """Host that it belongs to, attached or not."""
     reason: str = ""
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
     until: float | None = None
-    """When it answers itself, in seconds of the event loop's clock."""
+    """Time at which it answers itself, in seconds of the event loop's clock."""
 
 
 class Ui(TerminalUi):
@@ -198,16 +198,16 @@ class Ui(TerminalUi):
 
     @property
     def has_host(self) -> bool:
-        """Whether a host renders dialogs."""
+        """Return whether a host renders dialogs."""
         return bool(self._hosts)
 
     @property
     def open_dialogs(self) -> Sequence[Dialog]:
-        """What the user has not answered yet, oldest first."""
+        """Return the dialogs that the user has not answered yet, oldest first."""
         return [dialog.frame for dialog in self._waiting]
 
     def open_dialogs_with_time(self, host: Host) -> list[tuple[Dialog, float | None]]:
-        """What a host shows and the user has not answered yet.
+        """Return the dialogs that a host shows and the user has not answered yet.
 
         Returns:
             The dialogs, those of a run before what other hosts have raised and left, each with the seconds until it
@@ -257,7 +257,7 @@ class Ui(TerminalUi):
     # Dialogs
 
     def is_asking(self, title: str) -> bool:
-        """Whether a dialog of this title waits for its answer."""
+        """Return whether a dialog of this title waits for its answer."""
         return any(dialog.frame.title == by_caller(title) for dialog in self._waiting)
 
     async def select(
@@ -311,7 +311,7 @@ class Ui(TerminalUi):
         return _Open(Select(id=_new_id(), title=question.text(), options=question.options), question)
 
     def _change(self, dialog: _Open, later: asyncio.Task[Question | None]) -> None:
-        """Give an open dialog what was found out meanwhile."""
+        """Update an open dialog with what was found out meanwhile."""
         question = None if later.cancelled() or later.exception() is not None else later.result()
         if question is None or dialog.frame.id not in self._open or dialog.answer.done():
             return
@@ -455,7 +455,7 @@ class Ui(TerminalUi):
         self._stand(("status", key), SetStatus(id=_new_id(), status_key=key, status_text=text), stays=text is not None)
 
     def set_working_message(self, message: str | None = None) -> None:
-        """Show what goes on, until ``None`` or the end of the run; only a notebook's panel renders it."""
+        """Show a message about ongoing work until ``None`` or the end of the run; only a panel renders it."""
         if message is not None or ("working", "") in self._standing:
             frame = SetWorkingMessage(id=_new_id(), text=message)
             self._stand(("working", ""), frame, stays=message is not None)

@@ -1,4 +1,4 @@
-"""Where extensions may look at a session and change what it does.
+"""Hooks by which extensions look at a session and change what it does.
 
 The hooks here leave everything as it is.
 """
@@ -28,7 +28,7 @@ ShutdownReason = Literal["quit", "reload", "new", "resume", "fork"]
 
 @dataclass(frozen=True, slots=True)
 class UserPrompt:
-    """What a user wrote, as far as extensions have changed it."""
+    """Prompt of a user, as far as extensions have changed it."""
 
     text: str
     images: Sequence[ImageContent] = ()
@@ -36,12 +36,12 @@ class UserPrompt:
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """What a run begins with besides the user's message."""
+    """Additions to the start of a run, besides the user's message."""
 
     system_prompt: str
     messages: list[CustomMessage] = field(default_factory=list[CustomMessage])
     before: list[CustomMessage] = field(default_factory=list[CustomMessage])
-    """Those that stand before the user's message."""
+    """Messages before the user's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class BranchChange:
 
 @dataclass(frozen=True, slots=True)
 class BranchPlan:
-    """How that request is met.
+    """Answer to such a request.
 
     ``summary`` (text and details) replaces the one that a model would write.
     """
@@ -74,7 +74,7 @@ class BranchPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """How a compaction is done; ``result`` replaces the one that a model would write."""
+    """Plan of a compaction; ``result`` replaces the one that a model would write."""
 
     cancel: bool = False
     result: CompactionResult | None = None
@@ -87,24 +87,24 @@ class SessionHooks(RunHooks):
     """
 
     def tools(self) -> Mapping[str, Tool]:
-        """Tools besides the session's own, or in their place."""
+        """Return tools besides the session's own, or in their place."""
         return {}
 
     async def event(self, event: SessionEvent) -> None:
         """Handle an event, before it is saved and published."""
 
     async def load(self) -> None:
-        """Load what there is, before ``started``."""
+        """Load the extensions, before ``started``."""
 
     async def reload(self) -> None:
-        """Load what there is anew."""
+        """Reload the extensions."""
 
     def problems(self) -> list[str]:
-        """Return what is wrong with the extensions, a sentence each."""
+        """Return the problems of the extensions, a sentence each."""
         return []
 
     def renderer(self, custom_type: str) -> Callable[..., Any] | None:
-        """Return what draws messages of that type for a notebook.
+        """Return the renderer of messages of that type in a notebook.
 
         Given the message, it returns a MIME bundle.
         """
@@ -117,14 +117,14 @@ class SessionHooks(RunHooks):
         """
 
     def is_command(self, text: str) -> bool:
-        """Whether ``text`` calls a command."""
+        """Return whether ``text`` calls a command."""
         return False
 
     async def command(self, text: str) -> None:
         """Carry out a command."""
 
     def list_commands(self) -> list[JsonObject]:
-        """The commands that there are."""
+        """List the commands."""
         return []
 
     async def complete_command(self, name: str, prefix: str) -> list[JsonObject]:
@@ -158,7 +158,7 @@ class SessionHooks(RunHooks):
         return RunStart(system_prompt)
 
     async def request(self, payload: JsonObject) -> JsonObject:
-        """What is sent to the model's server."""
+        """Return the body that is sent to the model's server."""
         return payload
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:

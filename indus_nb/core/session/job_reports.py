@@ -1,8 +1,8 @@
-"""How the model of a session learns that a job has ended: in its run, or by a turn of its own.
+"""Reports to the model of a session about jobs that have ended: in its run, or by a turn of its own.
 
-What this module promises: the model is told once. While a run goes on it is told when that would end, and the run
-goes on. While the session is idle, a message begins a run, unless nobody is there to see it, the settings do not want
-it, or the user has stopped the job or the run: then it is told with the next prompt.
+What this module promises: the model gets one report. While a run goes on it gets it when that would end, and the run
+goes on. While the session is idle, the report begins a run, unless no user is there to see it, the settings do not want
+it, or the user has stopped the job or the run: then it joins the next prompt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JOB_MESSAGE = "job"
 
 
 def reported_jobs(after: float) -> ReportedJobs | None:
-    """Make what holds a session's jobs.
+    """Build the reporter of a session's jobs.
 
     Returns ``None`` where every call is waited for.
 
@@ -34,13 +34,13 @@ def reported_jobs(after: float) -> ReportedJobs | None:
 
 
 class ReportedJobs(Jobs):
-    """Jobs whose end the model of a session is told of."""
+    """Reports to the model of a session about jobs that have ended."""
 
     def attach(self, session: AgentSession, starts_turn: Callable[[], bool]) -> None:
-        """Have the model of a session told.
+        """Attach to a session, whose model gets the reports.
 
         Args:
-            starts_turn: Whether the settings want it told while it is idle.
+            starts_turn: Whether the settings want a report while it is idle.
         """
         reports = _JobReports(session, self, starts_turn)
         self.on_change = reports.on_change
@@ -55,7 +55,7 @@ class _JobReports(RunWatcher):
         self._starts_turn = starts_turn
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Tell of the jobs that have ended meanwhile, unless the run has failed."""
+        """Return reports of the jobs that have ended meanwhile, unless the run has failed."""
         if answer.stop_reason != "stop":
             return ()
         return [_message(job) for job in self._jobs.untold()]
@@ -66,7 +66,7 @@ class _JobReports(RunWatcher):
             await self._session.emit(JobUpdate(job=job.info()))
 
     async def on_end(self, job: Job) -> None:
-        """Tell of a job once the session is idle, if the run has not done so by then."""
+        """Report a job once the session is idle, if the run has not done so by then."""
         session = self._session
         stopped_until_then = session.turns.ticket
         await session.wait_until_idle()

@@ -1,7 +1,7 @@
-"""Where a run ends that would go on for ever: after so many answers, so much time, or repeated calls.
+"""Limits of a run that would go on for ever: number of answers, time, and repeated calls.
 
-What this module promises: a limit that is reached aborts the run with a sentence that names it. What was said and done
-so far is kept, results of the tools that have ended included.
+What this module promises: a limit that is reached aborts the run with a sentence that names it. Messages and results
+so far are kept, results of the tools that have ended included.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class RunLimits(RunWatcher):
 
     def __init__(self, max_turns: int | None = None, timeout: float | None = None) -> None:
         self.end: Callable[[str], None] = lambda _: None
-        """Ends the run, with the reason."""
+        """Callback that ends the run, with the reason."""
         self.refusal: Callable[[], str | None] = lambda: None
-        """Returns why nothing more may be spent."""
+        """Callback that returns why nothing more may be spent."""
         self.final: FinalAnswer | None = None
         """The typed answer that the run is to end with: it is taken whatever it has cost."""
         self._max_turns = max_turns
@@ -49,7 +49,7 @@ class RunLimits(RunWatcher):
 
     @contextmanager
     def timed(self) -> Generator[None]:
-        """Let the time count in this context, on the event loop that runs."""
+        """Count the time in this context, on the event loop that runs."""
         timer = None
         if self._timeout is not None:
             sentence = (
@@ -84,7 +84,7 @@ class RunLimits(RunWatcher):
         return False
 
     def before_answer(self) -> Sequence[CustomMessage]:
-        """End the run at a limit; let the model know of calls that bring nothing new. See ``RunWatcher``."""
+        """End the run at a limit; warn the model of calls that bring nothing new. See ``RunWatcher``."""
         if self._max_turns is not None and self._turns >= self._max_turns:
             self.end(
                 f"Stopped after {counted(self._turns, 'turn')}, as many as this prompt may take (max_turns). {_KEPT}: "

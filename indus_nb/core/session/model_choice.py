@@ -1,4 +1,4 @@
-"""Which model a session talks to, how much it thinks, and what a request to it needs.
+"""Choice of a session's model, of how much it thinks, and of what a request to it needs.
 
 What this module promises:
 
@@ -35,9 +35,9 @@ class ModelChoice:
         self._state = state
         self._publisher = publisher
         self.usual: Callable[[], Model | None] = lambda: None
-        """Returns the model to use when none was chosen; set by who opens the session."""
+        """Callback for the model to use when none was chosen; set by the opener of the session."""
         self.is_usual = False
-        """Whether the model is the usual one: nobody has chosen it, neither in settings nor for this session."""
+        """Flag of the usual model: none was chosen, neither in settings nor for this session."""
 
     # What is chosen
 
@@ -53,7 +53,7 @@ class ModelChoice:
 
     @property
     def required(self) -> Model:
-        """The model; raises ``CredentialsError`` without one."""
+        """Return the model; raises ``CredentialsError`` without one."""
         if self._state.model is None:
             raise CredentialsError(
                 "none",
@@ -63,7 +63,7 @@ class ModelChoice:
         return self._state.model
 
     def stream_options(self, model: Model) -> StreamOptions:
-        """Return what a request to ``model`` needs besides the conversation.
+        """Return the options of a request to ``model`` besides the conversation.
 
         Raises ``CredentialsError``.
         """
@@ -78,7 +78,7 @@ class ModelChoice:
         )
 
     def summariser(self) -> Summariser:
-        """Return what writes summaries with the chosen model.
+        """Return the summariser that uses the chosen model.
 
         Raises ``CredentialsError``.
         """
@@ -89,7 +89,7 @@ class ModelChoice:
         return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
 
     def context_usage(self) -> ContextUsage | None:
-        """Return how full the model's context is.
+        """Return the fill level of the model's context.
 
         Returns ``None`` without a model or a known limit.
         """
@@ -97,7 +97,7 @@ class ModelChoice:
         return self._state.conversation.usage(model) if model is not None and model.context_window else None
 
     async def count_tokens(self, system_prompt: str, tools: Sequence[ToolSpec]) -> TokenCount:
-        """Return how many tokens the next request has, counted by the server if it can.
+        """Return the token count of the next request, counted by the server if it can.
 
         Returns:
             The count, and why it is an estimate if it is one.
@@ -119,7 +119,7 @@ class ModelChoice:
         return TokenCount(tokens=tokens, is_exact=True)
 
     def preload(self) -> None:
-        """Import in a thread what the first request to the model needs.
+        """Import in a thread the modules that the first request to the model needs.
 
         Does nothing without one.
         """
@@ -129,7 +129,7 @@ class ModelChoice:
     # Changing it
 
     async def set_model(self, model: Model) -> None:
-        """Talk to another model from the next request on.
+        """Choose another model, from the next request on.
 
         Raises:
             SessionFileError: The session file cannot be written.
@@ -149,7 +149,7 @@ class ModelChoice:
         await self.set_thinking_level(state.thinking_level)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Think more or less from the next request on.
+        """Set how much the model thinks, from the next request on.
 
         Returns the nearest level that the model knows.
         """
@@ -164,7 +164,7 @@ class ModelChoice:
         return level
 
     async def cycle_model(self) -> Model | None:
-        """Talk to the next of the models to cycle through, by default all available ones.
+        """Choose the next of the models to cycle through, by default all available ones.
 
         Returns ``None`` without another.
 
@@ -186,7 +186,7 @@ class ModelChoice:
         return chosen.model
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """Think more, or after the most not at all.
+        """Raise the thinking level, or turn thinking off after the highest.
 
         Returns ``None`` when the model knows only one level.
         """

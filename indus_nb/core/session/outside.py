@@ -3,9 +3,9 @@
 What this module promises:
 
 - **They take the way of the model's calls**: hooks are asked, so that the permission gate, undo and whatever else
-  watches over tools sees them; secrets are put back and hidden; the same events are published. Whatever the user is
-  asked meanwhile names who has made the call (``indus_nb.core.session.questions.caller``).
-- **One at a time**, in the order in which they came, whoever makes them; those of tools that only read do not wait, and
+  watches over tools sees them; secrets are put back and hidden; the same events are published. Each question
+  to the user meanwhile names the caller (``indus_nb.core.session.questions.caller``).
+- **One at a time**, in the order in which they came, from any program; those of tools that only read do not wait, and
   one that its caller has been asked about, and may never make again, lets others on until there is an answer.
 - The conversation does not hold them.
 """
@@ -29,7 +29,7 @@ from indus_nb.core.session.toolbox import Toolbox
 
 
 class _Place:
-    """The place of one call among those that go on one at a time; left at its end, or for a while before that."""
+    """Place in the queue of calls that run one at a time; left at its end, or for a while before that."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
         self._lock = lock
@@ -56,7 +56,7 @@ _place: ContextVar[_Place | None] = ContextVar("indus_nb place of an outside cal
 
 @contextlib.asynccontextmanager
 async def letting_others_on() -> AsyncGenerator[None]:
-    """Let other calls go on within this context, and wait until the one at hand may again.
+    """Let other calls run within this context, and wait until the one at hand may again.
 
     A context that is left by an exception does not wait: the call at hand is about to end.
     """
@@ -96,7 +96,7 @@ class OutsideCalls:
         """Carry out one call; cancelling it ends the tool.
 
         Args:
-            caller: Who makes the call, as the user knows it.
+            caller: The program that makes the call, by its name for the user.
             offered: The names of the tools that may be called.
 
         Returns:

@@ -59,7 +59,7 @@ _log = logging.getLogger("indus_nb")
 
 
 class Stage(Enum):
-    """Where a session is in its life.
+    """Stages in the life of a session.
 
     It goes through these from the top down, and may skip to the last.
     """
@@ -72,7 +72,7 @@ class Stage(Enum):
 
 
 class SessionParts:
-    """What a session is made of.
+    """Components of a session.
 
     ``AgentSession`` adds what can be asked of it, and describes the arguments.
     """
@@ -159,7 +159,7 @@ class SessionParts:
 
     @cached_property
     def outside(self) -> OutsideCalls:
-        """The tool calls of other programs."""
+        """Return the tool calls of other programs."""
         from indus_nb.core.session.outside import OutsideCalls
 
         return OutsideCalls(self.state, self.toolbox, self.publisher, self._images, self.start)
@@ -168,42 +168,42 @@ class SessionParts:
 
     @property
     def stage(self) -> Stage:
-        """Where the session is in its life."""
+        """Return the stage of the session's life."""
         return self._stage
 
     @property
     def closed(self) -> bool:
-        """Whether the session was closed."""
+        """Return whether the session was closed."""
         return self._stage is Stage.CLOSED
 
     @property
     def store(self) -> SessionStore:
-        """The entries, and the file that they are kept in."""
+        """Return the entries, and the file that they are kept in."""
         return self.state.store
 
     @property
     def settings(self) -> SessionSettings:
-        """How the session behaves."""
+        """Return the settings of the session."""
         return self.state.settings
 
     @property
     def registry(self) -> ModelRegistry:
-        """The models and their providers."""
+        """Return the models and their providers."""
         return self.state.registry
 
     @property
     def hooks(self) -> SessionHooks:
-        """What looks at the session and changes what it does."""
+        """Return the hooks of extensions."""
         return self.state.hooks
 
     @property
     def conversation(self) -> Conversation:
-        """The messages on the way to the leaf."""
+        """Return the messages on the way to the leaf."""
         return self.state.conversation
 
     @property
     def problems(self) -> list[str]:
-        """Sentences for the user about what was found wrong.
+        """Return sentences for the user about what was found wrong.
 
         ``all_problems`` has those of other parts as well.
         """
@@ -211,7 +211,7 @@ class SessionParts:
 
     @property
     def all_problems(self) -> list[str]:
-        """What is wrong with settings, models, resources and extensions, as far as it is known."""
+        """Return the problems of settings, models, resources and extensions, as far as they are known."""
         unsaved = [] if self.closed else self.recorder.problems()
         resources = map(str, self.equipment.resources.diagnostics)
         found = [*unsaved, *self.problems, *self.registry.problems, *resources, *self.hooks.problems()]
@@ -219,34 +219,34 @@ class SessionParts:
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on, or about to go on by itself."""
+        """Return whether a run is going on, or about to go on by itself."""
         return self.turns.running
 
     @property
     def is_compacting(self) -> bool:
-        """Whether a summary is being written."""
+        """Return whether a summary is being written."""
         return self.compactor.running
 
     @property
     def abort_signal(self) -> AbortSignal | None:
-        """What ends the current run; ``None`` without one."""
+        """Return the signal that ends the current run; ``None`` without one."""
         return self.state.run.abort if self.state.run is not None else None
 
     # The conversation
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation, oldest message first."""
+        """Return the conversation, oldest message first."""
         return self.conversation.messages
 
     @property
     def last_answer(self) -> AssistantMessage | None:
-        """The newest answer, failed ones included."""
+        """Return the newest answer, failed ones included."""
         return self.conversation.last_answer
 
     @property
     def last_text(self) -> str | None:
-        """The text of the newest answer that has any content; ``None`` without one."""
+        """Return the text of the newest answer that has any content; ``None`` without one."""
         return self.conversation.last_text
 
     def answer_or_raise(self) -> AssistantMessage:
@@ -269,7 +269,7 @@ class SessionParts:
         return self.models.context_usage()
 
     def stats(self) -> SessionStats:
-        """Count what the session holds, all branches included.
+        """Count messages, tool calls, tokens and cost, all branches included.
 
         Only what was added since the last time is looked at.
         """
@@ -282,39 +282,39 @@ class SessionParts:
 
     @property
     def steering(self) -> MessageQueue:
-        """What is delivered after the tool call at hand."""
+        """Return the queue that is delivered after the tool call at hand."""
         return self.queues.steering
 
     @property
     def follow_up_queue(self) -> MessageQueue:
-        """What is delivered when the model has nothing more to do."""
+        """Return the queue that is delivered when the model has nothing more to do."""
         return self.queues.follow_up
 
     @property
     def pending_count(self) -> int:
-        """How many messages wait in both queues."""
+        """Return the number of messages in both queues."""
         return self.queues.pending_count
 
     # Model and tools
 
     @property
     def model(self) -> Model | None:
-        """What the session talks to; ``None`` as long as none is chosen."""
+        """Return the chosen model; ``None`` as long as none is chosen."""
         return self.state.model
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """How much the model thinks."""
+        """Return the thinking level of the model."""
         return self.state.thinking_level
 
     @property
     def equipment(self) -> Equipment:
-        """What depends on the working directory."""
+        """Return the equipment, which depends on the working directory."""
         return self.toolbox.equipment
 
     @property
     def all_tools(self) -> dict[str, Tool]:
-        """The tools that could be offered.
+        """Return the tools that could be offered.
 
         They are the session's own, those of extensions, and those lent.
         """
@@ -322,17 +322,17 @@ class SessionParts:
 
     @property
     def active_tools(self) -> dict[str, Tool]:
-        """The tools that the model is offered."""
+        """Return the tools that the model is offered."""
         return self.toolbox.active
 
     @property
     def chosen_tools(self) -> Sequence[str] | None:
-        """The names of the chosen tools; ``None`` for the usual ones."""
+        """Return the names of the chosen tools; ``None`` for the usual ones."""
         return self.toolbox.chosen
 
     @property
     def system_prompt(self) -> str:
-        """The system prompt with the tools that are active now."""
+        """Return the system prompt with the tools that are active now."""
         return self.toolbox.system_prompt
 
     # Events
@@ -357,7 +357,7 @@ class SessionParts:
     # Start and end
 
     async def start(self) -> None:
-        """Let extensions begin, once, and look for a model if there is none; every prompt sees to it."""
+        """Start extensions, once, and look for a model if there is none; every prompt sees to it."""
         if self._starting is None:
             self._starting = asyncio.create_task(self._start(), name="indus_nb start")
         if asyncio.current_task() not in (self._starting, self._loading):
@@ -366,7 +366,7 @@ class SessionParts:
             await self.models.choose_if_none()
 
     async def load(self) -> None:
-        """Set extensions up, once, before ``start`` lets them begin; it does so by itself."""
+        """Load extensions, once, before ``start`` lets them begin; it does so by itself."""
         if self._loading is None:
             self._loading = asyncio.create_task(self._load(), name="indus_nb load")
         await asyncio.shield(self._loading)
@@ -387,7 +387,7 @@ class SessionParts:
             self._stage = stage
 
     async def end(self, reason: ShutdownReason = "quit") -> None:
-        """Let extensions end, then ``close``."""
+        """End extensions, then ``close``."""
         begun = self._starting or self._loading
         if begun is not None and begun.done():
             await self.hooks.shutdown(reason)
@@ -414,7 +414,7 @@ class SessionParts:
             self._report_what_is_lost()
         self._move(Stage.CLOSED)
         self.publisher.close()
-        if self.store.path is None and kept_outputs:  # nobody can go on with it, and look at them
+        if self.store.path is None and kept_outputs:  # no other session can go on with it, and look at them
             named = b"".join(entry.to_json() for entry in self.store.entries)
             remove_kept_outputs(lambda name: name.encode() in named)
         self.store.close()

@@ -1,6 +1,6 @@
-"""Messages that begin a run or join one: who is admitted, what is refused, and what becomes of the rest.
+"""Messages that begin a run or join one: which are admitted, which are rejected, and what becomes of the rest.
 
-What this module promises: commands are admitted in the order in which they came. Whatever can refuse a message does so
+What this module promises: commands are admitted in the order in which they came. Whatever can reject a message does so
 before ``accept`` is called, and nothing has happened then.
 """
 
@@ -65,10 +65,10 @@ class Prompting:
 
         Args:
             streaming_behavior: how it joins a run that is going on.
-            on_accepted: called with what becomes of it when nothing can refuse it any more.
+            on_accepted: called with its disposition when nothing can reject it any more.
             source: where it comes from.
             when_idle: whether it waits for the end of what goes on.
-            limits: where the run ends, in the place of what the settings say.
+            limits: where the run ends, in the place of the settings.
 
         Raises:
             SessionBusyError: A run is going on, or an abort came before this had begun.

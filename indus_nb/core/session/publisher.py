@@ -40,7 +40,7 @@ class _Phase(Enum):
 
 @dataclass(slots=True)
 class _Announcement:
-    """An entry to announce; ``held`` while the event that caused it is still on its way."""
+    """Entry to announce; ``held`` while the event that caused it is still on its way."""
 
     event: EntryAdded
     held: bool = False
@@ -60,7 +60,7 @@ class Publisher:
 
     @property
     def listeners(self) -> Sequence[Listener]:
-        """The subscribers."""
+        """Return the subscribers."""
         return self._listeners
 
     def subscribe(self, listener: Listener, on_close: Callable[[], None] = lambda: None) -> Callable[[], None]:
@@ -120,7 +120,7 @@ class Publisher:
             await self.emit(problem)
 
     async def announce(self) -> None:
-        """Announce the entries that wait for it, unless that is being done already."""
+        """Announce waiting entries, unless that is being done already."""
         if self._phase is not _Phase.OPEN:
             return
         self._phase = _Phase.ANNOUNCING

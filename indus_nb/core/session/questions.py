@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ChoiceKind = Literal["yes", "again", "no"]
-"""Whether an answer allows this once, allows more than this, or allows nothing."""
+"""Kinds of an answer: allow this once, allow more than this, or allow nothing."""
 
 
 _USUAL: Mapping[ChoiceKind, int] = {"yes": 1, "again": 2, "no": 3}
@@ -22,7 +22,7 @@ class Choice:
     """An answer.
 
     Attributes:
-        label: What a button says; by default the option.
+        label: The text of a button; by default the option.
         digit: The key that gives it; by default 1 for the first yes of a question, 2 for the first that allows more, 3
             for the first no. What a digit up to 7 means is the same in every question.
     """
@@ -60,12 +60,12 @@ class Question:
 
     @property
     def options(self) -> list[str]:
-        """The answers as a list of options."""
+        """Return the answers as a list of options."""
         return [choice.option for choice in self.choices]
 
     @property
     def keys(self) -> list[str]:
-        """The key of each answer.
+        """Return the key of each answer.
 
         >>> Question("Run this?", [Choice("Yes", "yes"), Choice("No", "no"), Choice("Wait", "no", digit=WAIT)]).keys
         ['1', '3', '4']
@@ -78,7 +78,7 @@ class Question:
         return found
 
     def text(self) -> str:
-        r"""All parts but the answers, as one text.
+        r"""Return all parts but the answers, as one text.
 
         >>> Question("Run this?", [], warnings=["It runs in /tmp."], body="ls").text()
         'Run this?\nIt runs in /tmp.\n\nls'
@@ -88,10 +88,10 @@ class Question:
 
 
 caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
-"""The program that has made the tool call which goes on, by its name; empty where it is the model."""
+"""Name of the program that has made the running tool call; empty where it is the model."""
 
 subagent: ContextVar[str] = ContextVar("indus_nb sub-agent", default="")
-"""The sub-agent that has made the tool call which goes on, as the user knows it; empty where there is none."""
+"""Name of the sub-agent that has made the running tool call; empty where there is none."""
 
 
 def by_caller(title: str) -> str:
@@ -102,7 +102,7 @@ def by_caller(title: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the user chose: one of the options, ``None`` when it was dismissed, and a reason if one was given."""
+    """Choice of the user: one of the options, ``None`` when it was dismissed, and a reason if one was given."""
 
     option: str | None
     reason: str = ""

@@ -15,7 +15,7 @@ from indus_nb.core.session.publisher import Publisher
 
 StreamingBehavior = Literal["steer", "followUp"]
 Disposition = Literal["started", "queued", "handled"]
-"""What became of a prompt that was accepted: a run of its own, a place in a queue, or neither, for it was a command."""
+"""Fate of an accepted prompt: a run of its own, a place in a queue, or neither, for it was a command."""
 
 
 class Queues:
@@ -29,7 +29,7 @@ class Queues:
 
     @property
     def pending_count(self) -> int:
-        """How many messages wait in both queues of a run."""
+        """Return the number of messages in both queues of a run."""
         return len(self.steering.waiting) + len(self.follow_up.waiting)
 
     async def add(self, queue: StreamingBehavior, message: UserMessage | CustomMessage) -> None:
@@ -64,15 +64,15 @@ class Queues:
         return texts
 
     async def publish(self) -> None:
-        """Publish what waits now."""
+        """Publish the waiting messages."""
         await self._publisher.emit(QueueUpdate(steering=self.steering.texts, follow_up=self.follow_up.texts))
 
     def keep_for_next_prompt(self, message: CustomMessage) -> None:
-        """Let a message join the user's next prompt."""
+        """Queue a message for the user's next prompt."""
         self._for_next_prompt.append(message)
 
     def pop_for_next_prompt(self) -> list[CustomMessage]:
-        """Remove and return what joins the user's prompt."""
+        """Remove and return the messages for the user's prompt."""
         messages, self._for_next_prompt = self._for_next_prompt, []
         return messages
 

@@ -6,7 +6,7 @@ What this module promises:
 - What cannot be written to the file is kept, tried again with the next message, and rescued into another file at the
   end.
 - A failure stops the run and becomes a ``session_save_failed``: to go on unsaved is the user's decision.
-- Where the file never could be made, nothing is lost that was there: the run goes on in memory, and is said to once.
+- Where the file never could be made, nothing is lost that was there: the run goes on in memory, with one notice.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Recorder:
 
     @property
     def unsaved_count(self) -> int:
-        """How many messages are in memory only.
+        """Return the number of messages that are in memory only.
 
         They could not be written to the file.
         """
         return len(self._unsaved)
 
     def problems(self) -> list[str]:
-        """What is in memory only, as sentences for the user."""
+        """Return sentences for the user about what is in memory only."""
         count = self.unsaved_count
         if not count:
             return []
@@ -70,9 +70,9 @@ class Recorder:
         return SessionSaveFailed(error=why, unsaved=len(self._state.messages))
 
     def save_all(self) -> None:
-        """Save what could not be saved before.
+        """Save messages that could not be saved before.
 
-        Whoever reads the conversation from the store must see all of it.
+        A caller that reads the conversation from the store must see all of it.
 
         Raises:
             SessionFileError: The file still takes nothing; what is unsaved is kept for the next try.
@@ -82,7 +82,7 @@ class Recorder:
             del self._unsaved[0]
 
     def rescue(self) -> str | None:
-        """Save what is unsaved before the session is left.
+        """Save unsaved messages before the session is left.
 
         If need be, all of the session goes into another file.
 
@@ -132,7 +132,7 @@ class Recorder:
                     directory.rmdir()
 
     def rescue_at_end(self) -> str | None:
-        """Rescue what is unsaved when nothing can be tried again.
+        """Rescue unsaved messages when nothing can be tried again.
 
         Returns what the session's own file does not hold.
         """

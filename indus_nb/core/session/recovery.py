@@ -1,4 +1,4 @@
-"""What a session does by itself when a run has ended: ask again, or make room in the model's context.
+"""Recovery after a run has ended: ask again, or make room in the model's context.
 
 What this module promises: a retry or a compaction that was announced by ``will_retry`` follows, unless an abort comes
 first; ``auto_retry_start`` is always followed by ``auto_retry_end``.
@@ -33,7 +33,7 @@ class Recovery:
         self._wait: asyncio.Event | None = None
 
     async def begin(self, run: Run) -> None:
-        """Before the first run for a prompt: make room if there is too little."""
+        """Compact before the first run for a prompt, if there is too little room."""
         self._attempt = 0
         self._overflow_met = False
         await self._make_room(run)
@@ -43,7 +43,7 @@ class Recovery:
         return not run.abort.requested and self._delay_ms(answer) is not None
 
     async def goes_on(self, run: Run) -> bool:
-        """Whether to ask again.
+        """Return whether to ask again.
 
         Waits for that as long as it takes, and makes room where that is needed.
         """
@@ -77,7 +77,7 @@ class Recovery:
             await self._end(success=True)
 
     def end_wait(self) -> bool:
-        """Do not wait for another attempt; returns whether anything waited."""
+        """End the wait for another attempt; returns whether anything waited."""
         if self._wait is None:
             return False
         self._wait.set()

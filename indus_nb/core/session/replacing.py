@@ -32,11 +32,11 @@ from indus_nb.core.storage.store import SessionStore
 from indus_nb.core.storage.text import user_text
 
 Equip: TypeAlias = Callable[[Path], Equipment]
-"""Returns what depends on a working directory."""
+"""Callback that returns the equipment of a working directory."""
 
 
 class Stores(Protocol):
-    """Where sessions come from."""
+    """Source of sessions."""
 
     def new(self, cwd: Path, parent: str | None) -> SessionStore:
         """Make an empty store.

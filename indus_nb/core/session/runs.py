@@ -4,7 +4,7 @@ What this module promises:
 
 - A prompt is one activity (``Activity.RUNNING``): runs, retries, compactions and queued messages included. It ends with
   one ``agent_settled``, whatever happens.
-- Nothing refuses a prompt after ``accept`` was called; what goes wrong then is in the events.
+- Nothing rejects a prompt after ``accept`` was called; what goes wrong then is in the events.
 - What a run is to end with (``FinalAnswer``) is offered in that run only, retries and compactions included.
 - ``agent_end`` holds whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
 """
@@ -86,8 +86,8 @@ class Runs:
         """Begin to answer a message; the session must be idle.
 
         Args:
-            accept: called when nothing can refuse it any more, before the first event.
-            limits: where the run ends, in the place of what the settings say.
+            accept: called when nothing can reject it any more, before the first event.
+            limits: where the run ends, in the place of the settings.
 
         Returns:
             The activity; ``Turns.outcome`` waits for it.
@@ -146,7 +146,7 @@ class Runs:
         return run
 
     def _require(self, tool: str) -> None:
-        """Have the model call a tool with its next answer, and those that follow."""
+        """Make the model call a tool with its next answer, and those that follow."""
         if self._state.run is not None:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
@@ -183,14 +183,13 @@ class Runs:
             self._toolbox.end_with(None)
 
     def record_nested(self) -> None:
-        """Write down what other sessions have used for this one: code of the model's may ask models, too."""
+        """Record the usage of other sessions for this one: code of the model's may ask models, too."""
         usage = None if self._limits is None else self._state.payer.budget.take_nested()
         if usage is not None and usage.total_tokens:
             with suppress(SessionFileError):  # the session's next message says what is wrong with its file
                 self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
 
     async def _emit(self, event: AgentEvent) -> None:
-        """Publish what happens in a run."""
         if isinstance(event, ToolExecutionEnd | AgentEnd):
             self.record_nested()
         if isinstance(event, AgentEnd) and not event.will_retry:
@@ -201,7 +200,7 @@ class Runs:
             await self._recovery.on_message_end(event.message)
 
     def _has_queued(self, run: loop.Run) -> bool:
-        """Whether a message was queued after the run looked for the last time."""
+        """Return whether a message was queued after the run looked for the last time."""
         answer = self._state.last_answer
         good = answer is not None and answer.stop_reason != "error"
         return good and self._queues.pending_count > 0 and not run.abort.requested

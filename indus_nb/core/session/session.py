@@ -76,9 +76,9 @@ class AgentSession(SessionParts):
         registry: the models and their providers.
         model: what it talks to; ``None`` as long as none is chosen.
         thinking_level: how much that thinks; the nearest level that the model knows counts.
-        equip: returns what depends on a working directory.
+        equip: returns the equipment of a working directory.
         stores: opens and makes session files.
-        hooks: makes what looks at the session and changes what it does; called when it starts.
+        hooks: makes the hooks of the session; called when it starts.
     """
 
     def __init__(  # noqa: PLR0913 - each is a thing that a session is made of
@@ -131,7 +131,7 @@ class AgentSession(SessionParts):
             attachments: files; the model is shown the text of documents, and the others as images.
             streaming_behavior: how the message joins a run that is going on; the call returns at once then. ``steer``
                 delivers it after the tool call at hand, ``followUp`` when the model has nothing more to do.
-            on_accepted: called with what becomes of the prompt when nothing can refuse it any more, before its first
+            on_accepted: called with the disposition of the prompt when nothing can reject it any more, before its first
                 event.
             source: where the message comes from.
             answer: asks for a typed answer, and keeps it; see ``ask``.
@@ -159,13 +159,13 @@ class AgentSession(SessionParts):
         attachments: Sequence[Attachment] = (),
         on_accepted: Callable[[Disposition], None] | None = None,
     ) -> None:
-        """End what goes on and then ``prompt``.
+        """Abort the current activity and then ``prompt``.
 
         Args:
             text: what the user wrote.
             images: pictures shown to the model.
             attachments: files.
-            on_accepted: called with what becomes of the prompt when nothing can refuse it any more.
+            on_accepted: called with the disposition of the prompt when nothing can reject it any more.
 
         Raises:
             SessionBusyError: It was aborted itself before it had begun.
@@ -284,7 +284,7 @@ class AgentSession(SessionParts):
     def run(self, text: str, images: Images = (), *, result: Any, repairs: int | None = ...) -> Any: ...
 
     def run(self, text: str, images: Images = (), *, result: Any = None, repairs: int | None = None) -> Any:
-        """``ask`` from plain synchronous code.
+        """Call ``ask`` from plain synchronous code.
 
         Works where no event loop runs, and inside one that does (a notebook cell, a callback), by letting that loop go
         on meanwhile.
@@ -366,14 +366,14 @@ class AgentSession(SessionParts):
     # Ending what goes on
 
     async def abort(self) -> None:
-        """Abort what is running and wait until the session is idle.
+        """Abort the current run and wait until the session is idle.
 
         The messages so far are kept, and so are the queues.
         """
         await self.turns.abort()
 
     async def abort_retry(self) -> None:
-        """Do not wait for another attempt: the failed answer is the last one.
+        """Cancel the wait for another attempt: the failed answer is the last one.
 
         Does nothing when nothing waits.
         """
@@ -381,7 +381,7 @@ class AgentSession(SessionParts):
             await self.wait_until_idle()
 
     async def wait_until_idle(self) -> None:
-        """Return when nothing goes on."""
+        """Wait until nothing goes on."""
         await self.turns.wait_until_idle()
 
     # Model and thinking
@@ -391,32 +391,32 @@ class AgentSession(SessionParts):
         return self.registry.available()
 
     async def count_tokens(self) -> TokenCount:
-        """Return how many tokens the next request has before a prompt is added.
+        """Return the token count of the next request before a prompt is added.
 
         They are counted by the model's server, which answers nothing and takes no money for it, where there is such
-        a server (Claude's); else they are estimated, and ``reason`` says why. Raises ``CredentialsError`` without a
+        a server (Claude's); else they are estimated, and ``reason`` is why. Raises ``CredentialsError`` without a
         model.
         """
         await self.start()
         return await self.models.count_tokens(self.system_prompt, [tool.spec for tool in self.active_tools.values()])
 
     async def set_model(self, model: Model) -> None:
-        """Talk to another model from the next request on; see ``ModelChoice.set_model``."""
+        """Choose another model, from the next request on; see ``ModelChoice.set_model``."""
         await self.models.set_model(model)
 
     async def set_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
-        """Think more or less from the next request on.
+        """Set how much the model thinks, from the next request on.
 
         Returns the nearest level that the model knows.
         """
         return await self.models.set_thinking_level(level)
 
     async def cycle_model(self) -> Model | None:
-        """Talk to the next of the models to cycle through; ``None`` without another."""
+        """Choose the next of the models to cycle through; ``None`` without another."""
         return await self.models.cycle_model()
 
     async def cycle_thinking_level(self) -> ThinkingLevel | None:
-        """Think more, or after the most not at all.
+        """Raise the thinking level, or turn thinking off after the highest.
 
         Returns ``None`` when the model knows only one level.
         """
@@ -542,7 +542,7 @@ class AgentSession(SessionParts):
     # Compaction and the user's shell
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Put a summary in the place of the conversation's older part.
+        """Replace the conversation's older part by a summary.
 
         A run that is going on is aborted first.
 

@@ -1,4 +1,4 @@
-"""What the parts of one session share: its settings, store, conversation, model, hooks, and the run that goes on.
+"""State shared by the parts of one session: settings, store, conversation, model, hooks, and the current run.
 
 What this module promises: each value is kept here and nowhere else. Parts read it when they need it and keep no copies,
 for a session's store, conversation, model and hooks are replaced while it lives.
@@ -33,7 +33,7 @@ SandboxMode = Literal["off", "workspace", "read-only"]
 
 @dataclass(slots=True)
 class SessionSettings:
-    """How a session behaves; each may be changed while it lives."""
+    """Settings of a session; each may be changed while it lives."""
 
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     tool_execution: ToolExecution = "auto"
@@ -44,27 +44,27 @@ class SessionSettings:
     branch_summary: BranchSummarySettings = field(default_factory=BranchSummarySettings)
     cycled_models: Sequence[ScopedModel] | None = None
     resize_images: bool = True
-    """Whether images that are too large for a model are scaled; otherwise they are rejected."""
+    """Switch for scaling images that are too large for a model; otherwise they are rejected."""
     approve: ApproveMode = "never"
     effects: Mapping[EffectKind, Decision] = field(default_factory=dict["EffectKind", "Decision"])
-    """What becomes of kinds of effects, where that is not as the mode of ``approve`` has it."""
+    """Decisions on kinds of effects, where they differ from the mode of ``approve``."""
     sandbox: SandboxMode = "off"
-    """What confines the session's programs. Chosen at its start: changing it here has no effect."""
+    """Sandbox mode of the session's programs. Chosen at its start: changing it here has no effect."""
     vault: Vault = field(default_factory=Vault)
-    """Knows secrets, and keeps them out of messages and of tools' outputs."""
+    """Store of secrets, which keeps them out of messages and of tools' outputs."""
     jobs: Jobs | None = None
-    """The tool calls that go on in the background; without it every call is waited for."""
+    """Tool calls that go on in the background; without it every call is waited for."""
     max_cost: float | None = None
     """US dollars that the session may spend from its start on. Chosen at its start: changing it here has no effect."""
     max_turns: int | None = None
-    """How many answers a prompt may have; ``None`` for no limit."""
+    """Most answers that a prompt may have; ``None`` for no limit."""
     timeout: float | None = None
-    """For how many seconds a prompt may be worked on; ``None`` for no limit."""
+    """Seconds for which a prompt may be worked on; ``None`` for no limit."""
 
 
 @dataclass(slots=True)
 class SessionState:
-    """The values that the parts of a session share."""
+    """Shared state of the parts of a session."""
 
     settings: SessionSettings
     registry: ModelRegistry
@@ -74,14 +74,14 @@ class SessionState:
     thinking_level: ThinkingLevel
     hooks: SessionHooks = field(default_factory=SessionHooks)
     run: Run | None = None
-    """The run that goes on, waits between attempts included."""
+    """Current run, waits between attempts included."""
     problems: list[str] = field(default_factory=list[str])
     """Sentences for the user about what is wrong with settings, files and models."""
     _payer: Payer | None = field(default=None, init=False)
 
     @property
     def payer(self) -> Payer:
-        """What pays for every request of the session."""
+        """Return the payer of every request of the session."""
         if self._payer is None:
             from indus_nb.core.limits import Budget, Payer  # with the first request, or what prepares it
 
@@ -89,15 +89,15 @@ class SessionState:
         return self._payer
 
     def provider_of(self, model: Model) -> Provider:
-        """Return what reaches ``model``, where each request is paid for; raises as ``ModelRegistry.provider_of``."""
+        """Return the provider of ``model``, where each request is paid for; raises as ``ModelRegistry.provider_of``."""
         return self.payer.provider_for(self.registry.provider_of(model))
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation, oldest message first."""
+        """Return the conversation, oldest message first."""
         return self.conversation.messages
 
     @property
     def last_answer(self) -> AssistantMessage | None:
-        """The newest answer, failed ones included."""
+        """Return the newest answer, failed ones included."""
         return self.conversation.last_answer

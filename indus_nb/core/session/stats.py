@@ -1,4 +1,4 @@
-"""What a session amounts to: messages, tool calls, tokens and cost."""
+"""Statistics of a session: messages, tool calls, tokens and cost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SessionStats(WireModel):
 
 
 class Tally:
-    """What the entries of one session amount to. Each is counted once, however often it is asked."""
+    """Running totals over the entries of one session. Each is counted once, however often it is asked."""
 
     def __init__(self) -> None:
         self._counted = 0
@@ -98,9 +98,9 @@ def session_stats(entries: Sequence[Entry]) -> SessionStats:
 
 
 def usage_of(entry: Entry) -> Usage | None:
-    """Return what an entry says that requests have used; ``None`` if it says nothing that can be read.
+    """Return the usage in an entry; ``None`` if it has none that can be read.
 
-    Answers, summaries and what sub-agents have done say it.
+    Answers, summaries and reports of sub-agents have one.
     """
     raw: object = entry.data.get("message") if entry.type == "message" else entry.data
     paid = cast("JsonObject", raw).get("usage") or entry.data.get("usage") if isinstance(raw, dict) else None

@@ -1,4 +1,4 @@
-"""What programs that own a terminal can show, and this one cannot."""
+"""Methods of programs that own a terminal, which do nothing here."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ class TerminalUi:
     """Methods for programs that own a terminal. Extensions written for one call them, so each has a harmless answer."""
 
     async def custom(self, factory: Callable[..., Any] | None = None, **_: Any) -> None:
-        """Show a component of one's own in the terminal; here nothing is shown."""
+        """Accept a component of an extension's own for the terminal; nothing is shown."""
 
     def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
-        """Without effect, as the other setters here."""
+        """Do nothing, as the other setters here."""
 
     set_header = set_editor_component = set_footer
 
     def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
-        """Without effect."""
+        """Do nothing."""
 
     set_tools_expanded = set_working_visible
 
     def set_working_indicator(self, options: Any = None) -> None:
-        """Without effect."""
+        """Do nothing."""
 
     set_hidden_thinking_label = set_working_indicator
 
     def add_autocomplete_provider(self, factory: Callable[..., Any]) -> None:
-        """Without effect; commands have ``complete``."""
+        """Do nothing; commands have ``complete``."""
 
     def on_terminal_input(self, _handler: Callable[..., Any]) -> Callable[[], None]:
-        """Never call it; returns what would end that."""
+        """Return a callback that does nothing; the handler is never called."""
         return lambda: None
 
     def get_editor_text(self) -> str:
-        """Always empty: no front end reports what the user is writing."""
+        """Return an empty text: no front end reports what the user is writing."""
         return ""
 
     def get_tools_expanded(self) -> bool:
-        """Always false."""
+        """Return ``False``."""
         return False
 
     @property
     def theme(self) -> None:
-        """There are no themes."""
+        """Return ``None``: there are no themes."""
 
     def get_all_themes(self) -> list[JsonObject]:
-        """Always empty."""
+        """Return an empty list."""
         return []
 
     def get_theme(self, name: str) -> None:
-        """Always ``None``."""
+        """Return ``None``."""
 
     def set_theme(self, _theme: Any) -> JsonObject:
         """Return that it cannot be done."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Equipment:
-    """What depends on the directory that a session works in.
+    """Resources, tools and prompt that depend on the directory that a session works in.
 
     Args:
         make_tools: makes the session's own tools, by name; called when they are first needed.
@@ -49,18 +49,18 @@ class Equipment:
 
     @cached_property
     def tools(self) -> Mapping[str, Tool]:
-        """The session's own tools, by name."""
+        """Return the session's own tools, by name."""
         return self._make_tools()
 
     @property
     def resources(self) -> Resources:
-        """The user's skills, prompt templates and context files."""
+        """Return the user's skills, prompt templates and context files."""
         if self._resources is None:
             self._resources = self._load_resources(*self._places)
         return self._resources
 
     def look_again(self, skills: Sequence[str], prompts: Sequence[str]) -> None:
-        """Find the resources anew, in more places."""
+        """Search for the resources anew, in more places."""
         self._places = skills, prompts
         self._resources = None
 
@@ -86,7 +86,7 @@ class Toolbox:
 
     @property
     def all(self) -> dict[str, Tool]:
-        """The tools that could be offered.
+        """Return the tools that could be offered.
 
         They are the session's own, those of extensions, and those lent.
         """
@@ -96,7 +96,7 @@ class Toolbox:
 
     @property
     def active(self) -> dict[str, Tool]:
-        """The tools that the model is offered."""
+        """Return the tools that the model is offered."""
         everything = self.all
         usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
         names = self._chosen if self._chosen is not None else usual
@@ -109,16 +109,16 @@ class Toolbox:
 
     @property
     def chosen(self) -> Sequence[str] | None:
-        """The names of the chosen tools; ``None`` for the usual ones."""
+        """Return the names of the chosen tools; ``None`` for the usual ones."""
         return self._chosen
 
     @property
     def system_prompt(self) -> str:
-        """The system prompt with the active tools."""
+        """Return the system prompt with the active tools."""
         return self._state.settings.vault.hide(self.equipment.system_prompt(self.active.values()))
 
     def exclude(self, names: Sequence[str]) -> None:
-        """Never offer tools of these names, whoever brings them."""
+        """Never offer tools of these names, from whatever source."""
         self._excluded = frozenset(names)
         self.refresh()
 
@@ -148,7 +148,7 @@ class Toolbox:
         self.refresh()
 
     def end_with(self, tool: Tool | None) -> None:
-        """Offer a tool that ends the run besides all others, whatever is chosen; with ``None`` no more."""
+        """Offer a tool that ends the run besides all others, whatever is chosen; with ``None`` none."""
         self._final = tool
 
     def refresh(self) -> None:

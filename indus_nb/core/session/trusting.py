@@ -1,6 +1,6 @@
 """Asks the user about the project that a session works in, and has what it brings used after a yes.
 
-What this module promises: a project is asked about once in a session, when somebody is there to answer; until the
+What this module promises: a project is asked about once in a session, when a host is there to answer; until the
 answer is yes nothing of it is used. A yes takes effect before the next prompt. Where the front end must not be held up
 (``in_background``), prompts that come before the answer go without the project; one that comes behind it waits until
 the project is used.
@@ -38,7 +38,7 @@ class Trusting:
 
     def __init__(self, state: SessionState, ui: Ui, turns: Turns) -> None:
         self.in_background = False
-        """Whether nothing waits for the answer."""
+        """Mode in which prompts do not wait for the answer."""
         self._state = state
         self._ui = ui
         self._turns = turns
@@ -50,7 +50,7 @@ class Trusting:
         """The question that is asked in the background, until its answer is recorded."""
         self._question: str | None = None
         self._due = False
-        """Whether a project was trusted that is not used yet."""
+        """Flag of a project that was trusted and is not used yet."""
         self._asking = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started = False
@@ -66,29 +66,29 @@ class Trusting:
 
     @property
     def project(self) -> Project | None:
-        """What the project in the working directory brings, as far as it has been looked at."""
+        """Return the project in the working directory, as far as it has been looked at."""
         return self._trust.project(self._state.store.cwd) if self._trust is not None else None
 
     @property
     def trusts_project(self) -> bool:
-        """Whether nothing of the project in the working directory is ignored."""
+        """Return whether nothing of the project in the working directory is ignored."""
         project = self.project
         return project is None or project.trusted
 
     @property
     def undecided(self) -> Project | None:
-        """The project that the user is to be asked about."""
+        """Return the project that the user is to be asked about."""
         return self._trust.undecided(self._directories) if self._trust is not None else None
 
     def question(self, project: Project) -> str:
-        """Return what the user is asked about a project, which the session may have chosen and not the user."""
+        """Return the question to the user about a project, which the session may have chosen and not the user."""
         store = self._state.store
         ours = self._trust.project(self._opened_in) if self._trust is not None and self._opened_in is not None else None
         return project.question("" if ours is project or store.path is None else str(store.path))
 
     @property
     def asked_later(self) -> str | None:
-        """The problem that the next prompt asks the user about, if somebody is there to answer."""
+        """Return the problem that the next prompt asks the user about, if a host is there to answer."""
         project = None if self._is_settled else self.undecided
         return None if project is None else project.ignored_sentence()
 
@@ -97,11 +97,11 @@ class Trusting:
         return [place for place in (self._opened_in, self._state.store.cwd) if place is not None]
 
     def look_again(self) -> None:
-        """Ask anew where something has changed."""
+        """Ask again where something has changed."""
         self._settled.clear()
 
     async def settle(self, *, starting: bool = False) -> None:
-        """Ask what is to be asked, and use the project after a yes. Called before every prompt.
+        """Ask the open questions, and use the project after a yes. Called before every prompt.
 
         Args:
             starting: Whether extensions are not there yet.
@@ -140,7 +140,7 @@ class Trusting:
         return self._settled.issuperset(self._directories)
 
     async def decide(self, decision: Decision, project: Project | None = None) -> None:
-        """Carry out a decision that the user made unasked.
+        """Carry out a decision that the user made without being asked.
 
         Args:
             project: What it is about; without it the project in the working directory.
@@ -219,7 +219,7 @@ class Trusting:
             known += [problem for problem in self._trust.problems(self._directories) if problem not in known]
 
     def _forget(self, project: Project) -> None:
-        """A project about which the user has decided is no problem any more."""
+        """Remove a project about which the user has decided from the problems."""
         ignored = project.ignored_sentence()
         self._state.problems[:] = [problem for problem in self._state.problems if problem != ignored]
         self._report()

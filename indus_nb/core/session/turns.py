@@ -1,4 +1,4 @@
-"""Who may run: what a session is doing at the moment, and who waits for its turn.
+"""Turns of a session: its current activity, and the commands that wait for it.
 
 What this module promises:
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Activity(Enum):
-    """What a session is doing."""
+    """Activities of a session."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -79,34 +79,34 @@ class Turns:
 
     @property
     def activity(self) -> Activity:
-        """What goes on."""
+        """Return the current activity."""
         return self._activity
 
     @property
     def idle(self) -> bool:
-        """Whether nothing goes on."""
+        """Return whether nothing goes on."""
         return self._activity is Activity.IDLE
 
     @property
     def running(self) -> bool:
-        """Whether a run goes on, or is about to go on by itself."""
+        """Return whether a run goes on, or is about to go on by itself."""
         return self._activity is Activity.RUNNING
 
     @property
     def admitting(self) -> bool:
-        """Whether a command is admitted that has not begun its activity yet."""
+        """Return whether a command is admitted that has not begun its activity yet."""
         return self._admission.locked()
 
     @property
     def ticket(self) -> int:
-        """A mark to find out later whether a command was aborted meanwhile.
+        """Return a mark to find out later whether a command was aborted meanwhile.
 
         A command reads it when it comes; see ``aborted_since``.
         """
         return self._aborts
 
     def aborted_since(self, ticket: int) -> bool:
-        """Whether an abort was requested after ``ticket`` was read."""
+        """Return whether an abort was requested after ``ticket`` was read."""
         return self._aborts != ticket
 
     @asynccontextmanager

@@ -103,7 +103,7 @@ class UserInput:
         return self._hidden(self._expanded(message))
 
     def _hidden(self, message: InputT) -> InputT:
-        """The message without secrets: also its place in a queue is shown."""
+        """Return the message without secrets: also its place in a queue is shown."""
         from indus_nb.safety.vault.messages import hidden_message  # with what only a text needs
 
         return hidden_message(self._state.settings.vault, message)

@@ -1,7 +1,7 @@
 """One entry of a session file, as its line has it.
 
 What this module promises: a line whose message is stored in the usual way is checked when it is read, but no object is
-made of it before someone asks for one. So a long session costs about as much memory as its file, and is open soon.
+made of it before a caller asks for one. So a long session costs about as much memory as its file, and is open soon.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _PLAIN = rb'"([ !#-\[\]-~]*)"'  # a string in ASCII without escapes
 
 @cache
 def _head() -> Callable[[bytes], re.Match[bytes] | None]:
-    """What matches the beginning of a line with a message, as this program and its peers write it."""
+    """Return a matcher of the beginning of a line with a message, as this program and its peers write it."""
     pattern = rb'\{"type":"message","id":%b,"parentId":(?:null|%b),"timestamp":%b,"message":' % ((_PLAIN,) * 3)
     return re.compile(pattern).match
 
 
 def as_text(value: object) -> str:
-    """A string that a file holds; empty when it holds something else there."""
+    """Return a string that a file holds; empty when it holds something else there."""
     return value if isinstance(value, str) else ""
 
 
 def milliseconds(timestamp: object) -> int:
-    """The ms since the epoch of an ISO 8601 time, in UTC unless it has an offset.
+    """Return the ms since the epoch of an ISO 8601 time, in UTC unless it has an offset.
 
     Returns 0 when it is none.
 
@@ -79,7 +79,7 @@ class Entry:
 
     @property
     def data(self) -> JsonObject:
-        """The JSON object as stored; it must not be changed.
+        """Return the JSON object as stored; it must not be changed.
 
         It may be made anew each time: keep what is needed more than once.
         """
@@ -87,12 +87,12 @@ class Entry:
 
     @property
     def timestamp(self) -> str:
-        """When it was written, ISO 8601 in UTC; empty when the file has none."""
+        """Return the time at which it was written, ISO 8601 in UTC; empty when the file has none."""
         return as_text(self._data.get("timestamp"))
 
     @property
     def message(self) -> Message | None:
-        """What the entry adds to the conversation, ``None`` when it adds nothing.
+        """Return the message that the entry adds to the conversation, ``None`` when it adds nothing.
 
         Raises ``ValueError`` when the message is of a role or shape unknown here.
         """
@@ -105,15 +105,15 @@ class Entry:
 
     @property
     def speaks(self) -> bool | None:
-        """Whether a message comes from it, going by its outside; ``None`` when it is of no known kind."""
+        """Return whether a message comes from it, going by its outside; ``None`` when it is of no known kind."""
         return _speaks(self._data)
 
     def to_json(self) -> bytes:
-        """The JSON object as stored, on one line without its end."""
+        """Return the JSON object as stored, on one line without its end."""
         return dump(self._data)
 
     def message_json(self) -> bytes | None:
-        """The message as stored, in JSON; ``None`` where a reader is sent what ``message`` makes of it."""
+        """Return the message as stored, in JSON; ``None`` where a reader is sent what ``message`` makes of it."""
         raw: object = self._data.get("message") if self.type == "message" else None
         message = cast("JsonObject", raw) if isinstance(raw, dict) else None
         return None if message is None or _has_images(message) else dump(message)
@@ -188,12 +188,12 @@ def entry_of(line: bytes, message: Message | None = None, *, odd: bool = False) 
 
 
 def has_oddities(content: bytes) -> bool:
-    """Whether a line in it may end early for some readers, or may hold what is no JSON but passes for it here."""
+    """Return whether a line in it may end early for some readers, or hold what is no JSON but passes for it here."""
     return b"\r" in content or b"NaN" in content or b"Infinity" in content
 
 
 def _is_usual(message: Message) -> bool:
-    """Whether a message that was just written need not be checked for what its line is to hold."""
+    """Return whether a message that was just written need not be checked for what its line is to hold."""
     return isinstance(message, AssistantMessage) or (
         isinstance(message, UserMessage | ToolResultMessage)
         and (isinstance(message.content, str) or all(isinstance(block, TextContent) for block in message.content))
@@ -202,7 +202,7 @@ def _is_usual(message: Message) -> bool:
 
 @cache
 def _usual_message() -> Callable[[bytes], Any]:
-    """What raises ``ValueError`` for JSON that is no message, or one with images or of an unknown kind."""
+    """Return a parser that raises ``ValueError`` for JSON that is no message, or has images or an unknown kind."""
     from pydantic_core import SchemaValidator, core_schema
 
     def with_fields(**fields: core_schema.CoreSchema) -> core_schema.CoreSchema:
@@ -265,7 +265,7 @@ def _message_in(data: JsonObject) -> Message | None:
 
 
 def _message_of_entry(data: JsonObject) -> JsonObject | None:
-    """The message that an entry of another type than ``message`` stands for."""
+    """Build the message that an entry of another type than ``message`` stands for."""
     timestamp = milliseconds(data.get("timestamp"))
     match data["type"]:
         case "custom_message":

@@ -27,7 +27,7 @@ _HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, 
 
 
 def read_header(path: Path) -> JsonObject:
-    """The header of the session file at ``path``.
+    """Read the header of the session file at ``path``.
 
     No more than its first lines are read.
 
@@ -39,14 +39,14 @@ def read_header(path: Path) -> JsonObject:
 
 
 def read_session(path: Path) -> bytes:
-    """All that the session file at ``path`` holds; raises as ``read_header`` does."""
+    """Read all of the session file at ``path``; raises as ``read_header`` does."""
     file, _ = open_session(path)
     with file:
         return _rest(file, path)
 
 
 def open_session(path: Path) -> tuple[BinaryIO, JsonObject]:
-    """The session file at ``path``, at its beginning, and its header; raises as ``read_header`` does."""
+    """Open the session file at ``path``, at its beginning, with its header; raises as ``read_header`` does."""
     try:
         _check_regular(path)
         file = path.open("rb")
@@ -58,7 +58,7 @@ def open_session(path: Path) -> tuple[BinaryIO, JsonObject]:
 
 
 def _check_regular(path: Path) -> os.stat_result:
-    """Refuse pipes and devices, for opening one may wait forever."""
+    """Reject pipes and devices, for opening one may wait forever."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise SessionFileError(path, "this is not a file. Name a session file, which ends in .jsonl")
@@ -70,7 +70,7 @@ def _nothing_there(path: Path) -> SessionNotFoundError:
 
 
 def _header_of(file: BinaryIO, path: Path) -> JsonObject:
-    """The header of a file, which is back at its beginning then; one that is no session is closed."""
+    """Read the header of a file, which is back at its beginning then; one that is no session is closed."""
     header: JsonObject | None = None
     try:
         header = find_header(iter(lambda: file.readline(_HEADER_LIMIT), b""))
@@ -95,7 +95,7 @@ def _rest(file: BinaryIO, path: Path) -> bytes:
 
 
 class WriterLock:
-    """The right to write to one session file.
+    """Lock for writing to one session file.
 
     One process holds it, and one object in that.
 
@@ -114,7 +114,7 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process is still the owner; a forked child is not."""
+        """Return whether this process is still the owner; a forked child is not."""
         return self._file is not None
 
     def _acquire(self, session_file: Path) -> io.FileIO:
@@ -155,7 +155,7 @@ class WriterLock:
         return True
 
     def release(self) -> None:
-        """Let the next writer in; does nothing the second time."""
+        """Release the lock; does nothing the second time."""
         file, self._file = self._file, None
         _held.discard(self)
         if file is None:
@@ -290,11 +290,11 @@ class SessionFile:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with the lock, if anything."""
+        """Return the problem of the lock, if there is one."""
         return self._lock.warning
 
     def read(self) -> bytes:
-        """All that the file holds."""
+        """Read the whole file."""
         content = self._content()
         self._size = len(content)
         ends = content.rfind(b"\n") + 1
@@ -387,7 +387,7 @@ class SessionFile:
             self._lock.release()
 
     def is_ours(self) -> bool:
-        """Whether the file is still there, and no other program wrote to it."""
+        """Return whether the file is still there, and no other program wrote to it."""
         try:
             self._check_ours()
         except SessionFileError:
@@ -422,7 +422,7 @@ class SessionFile:
 
 
 def _open_for_writing(path: Path) -> tuple[io.BufferedReader[io.FileIO], object]:
-    """A session file, at its beginning, and its state before it was opened."""
+    """Open a session file, at its beginning, with its state before it was opened."""
     try:
         found = _check_regular(path)
         file = io.BufferedReader(_open(path.resolve(), os.O_RDWR | os.O_APPEND))
@@ -447,7 +447,7 @@ def _write(file: io.FileIO, content: bytes) -> None:
 
 
 def _sync(descriptor: int) -> None:
-    """Wait until the disk has what was written; does nothing on file systems that know no such thing."""
+    """Wait until the disk has the data; does nothing on file systems that know no such thing."""
     try:
         getattr(os, "fdatasync", os.fsync)(descriptor)
     except OSError as error:
@@ -456,7 +456,7 @@ def _sync(descriptor: int) -> None:
 
 
 def _sync_directory(path: Path) -> None:
-    """Let a new file's name survive a power cut, where directories can be synced."""
+    """Make a new file's name survive a power cut, where directories can be synced."""
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -21,7 +21,7 @@ _MANY_MESSAGES = 64
 
 
 def format_line(data: JsonObject) -> bytes:
-    r"""The JSON object as one line, line end included.
+    r"""Format the JSON object as one line, line end included.
 
     Half surrogate pairs, which no file can hold, become replacement characters.
 
@@ -32,12 +32,12 @@ def format_line(data: JsonObject) -> bytes:
 
 
 def now() -> str:
-    """The time stamp of an entry written now."""
+    """Return the time stamp of an entry written now."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def new_entry_id(used: Container[str]) -> str:
-    """Eight hexadecimal digits that are not in ``used``."""
+    """Return eight hexadecimal digits that are not in ``used``."""
     while (entry_id := random_hex(4)) in used:
         pass
     return entry_id
@@ -62,23 +62,23 @@ def find_header(lines: Iterable[bytes]) -> JsonObject | None:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What a session file holds, in terms of the current version."""
+    """Content of a session file, in terms of the current version."""
 
     header: JsonObject
     entries: list[Entry]
-    """In the order of the file."""
+    """Entries in the order of the file."""
     unreadable: list[int]
     """Numbers of the lines that are no entries, counted from 1."""
     torn: bytes
-    """What follows the last line end, when that is no complete object."""
+    """Bytes after the last line end, when that is no complete object."""
     unended: bool
-    """Whether the last line is complete but for its line end."""
+    """Flag of a last line that is complete but for its line end."""
     rewritten: bytes | None
     """The whole file in the current version, when its own is older."""
 
 
 def parse_content(content: bytes) -> FileContent | None:
-    """What a session file holds.
+    """Parse a session file.
 
     Returns ``None`` when ``content`` does not begin with a session header.
     """
@@ -128,7 +128,7 @@ def _is_older(header: JsonObject) -> bool:
 
 
 def _migrated(lines: list[bytes]) -> list[bytes]:
-    """The lines of an older file in the current version; those that hold no object stay as they are."""
+    """Return the lines of an older file in the current version; those that hold no object stay as they are."""
     objects: dict[int, JsonObject] = {}
     for index, line in enumerate(lines):
         with suppress(ValueError):
@@ -187,7 +187,7 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
 
 
 def _in_order(entries: dict[str, Entry]) -> bool:
-    """Whether every parent stands before its children, as in a file that one program wrote."""
+    """Return whether every parent stands before its children, as in a file that one program wrote."""
     last: str | None = None
     for entry in entries.values():
         if entry.parent_id != last:
@@ -205,24 +205,24 @@ def _in_order(entries: dict[str, Entry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredContext:
-    """What a conversation goes on from; ``None`` where the session has nothing."""
+    """Starting point of a conversation; ``None`` where the session has nothing."""
 
     entries: list[Entry]
-    """Those that a message comes from, oldest first."""
+    """Entries that a message comes from, oldest first."""
     model: tuple[str, str] | None
     """Provider and model id."""
     thinking_level: str | None
     report: Callable[[list[str]], None]
-    """Called with the ids of entries whose message turns out not to be understood."""
+    """Callback for the ids of entries whose message turns out not to be understood."""
 
     def messages(self) -> list[Message]:
-        """The messages, those that cannot be understood left out."""
+        """Return the messages, those that cannot be understood left out."""
         if len(self.entries) > _MANY_MESSAGES:
             late_models.load()  # which takes its time, and then reads each of them faster
         return [*self._understood(self.entries)]
 
     def newest_first(self) -> Iterator[Message]:
-        """The same, backwards and one by one."""
+        """Yield the same, backwards and one by one."""
         return self._understood(reversed(self.entries))
 
     def _understood(self, entries: Iterable[Entry]) -> Iterator[Message]:
@@ -272,7 +272,7 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
 
 
 def _after_compaction(path: list[Entry]) -> Iterable[Entry]:
-    """The entries of a path that speak: the latest compaction, what it kept, and what came after it."""
+    """Return the entries of a path that speak: the latest compaction, what it kept, and what came after it."""
     at = max(index for index, entry in enumerate(path) if entry.type == "compaction")
     kept_id = path[at].data.get("firstKeptEntryId")
     first = next((index for index in range(at) if path[index].id == kept_id), at)

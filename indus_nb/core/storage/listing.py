@@ -1,4 +1,4 @@
-"""Where session files are found, and what a list shows of each."""
+"""Listing of session files: where they are, and what a list shows of each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def session_directory(cwd: Path, agent_dir: Path) -> Path:
 
 
 def most_recent_session(directory: Path, cwd: Path | None = None) -> Path | None:
-    """Return the session file written to last.
+    """Return the session file that was written last.
 
     Args:
         directory: where session files are.
@@ -106,7 +106,7 @@ def find_session(wanted: str, directory: Path) -> Path:
 
 
 def session_with_id(session_id: str, directories: Iterable[Path]) -> Path | None:
-    """Return the session file with an id, whoever gives that id.
+    """Return the session file with an id, wherever the id comes from.
 
     Args:
         session_id: the whole id; nothing else is found, no path either.
@@ -149,7 +149,7 @@ def list_sessions(directory: Path, limit: int | None = None) -> list[SessionInfo
 
 
 def _session_files(directory: Path) -> list[tuple[int, Path]]:
-    """Time of change in ns, and path."""
+    """Return pairs of time of change in ns, and path."""
     files: list[tuple[int, Path]] = []
     try:
         with os.scandir(directory) as listing:
@@ -166,7 +166,7 @@ def _session_files(directory: Path) -> list[tuple[int, Path]]:
 
 
 def describe_session(path: Path) -> SessionInfo:
-    """Return what a list shows of one session file.
+    """Return the list's view of one session file.
 
     Raises:
         OSError: It cannot be read.

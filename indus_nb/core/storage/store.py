@@ -70,9 +70,9 @@ class SessionStore:
         self.kept_in_memory: str | None = None
         self.leaf_id: str | None = None
         self.lasting = True
-        """Whether messages that end a step shall survive a power cut too, which waits for the disk."""
+        """Durability of messages that end a step: whether they survive a power cut too, which waits for the disk."""
         self.own = True
-        """Whether the file is the user's own; what is not only holds a conversation, and decides about nothing."""
+        """Ownership of the file: one that is not the user's own only holds a conversation, and decides nothing."""
         self.on_added: Callable[[Entry], None] = lambda _: None
         self._entries = [*entries]
         self._by_id = {entry.id: entry for entry in self._entries}
@@ -120,12 +120,12 @@ class SessionStore:
 
     @classmethod
     def in_memory(cls, cwd: Path) -> Self:
-        """A new session that is never saved."""
+        """Create a session that is never saved."""
         return cls(_header(cwd), None)
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The session in the file at ``path``, locked for writing.
+        """Open the session in the file at ``path``, locked for writing.
 
         Its leaf is the last entry.
 
@@ -142,7 +142,7 @@ class SessionStore:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The session in the file at ``path``, to look at or to fork.
+        """Read the session in the file at ``path``, to look at or to fork.
 
         Others may go on writing to it.
 
@@ -187,12 +187,12 @@ class SessionStore:
 
     @property
     def session_id(self) -> str:
-        """The session's id, a UUID of version 7 unless it was chosen."""
+        """Return the session's id, a UUID of version 7 unless it was chosen."""
         return self.header["id"]
 
     @property
     def cwd(self) -> Path:
-        """The directory that the session works in.
+        """Return the directory that the session works in.
 
         The process's own when the file names none.
         """
@@ -200,7 +200,7 @@ class SessionStore:
         return _as_path(named) if named else Path.cwd()
 
     def distrust(self, cwd: Path) -> None:
-        """Work in a directory whatever the file says, which others may have written; the file stays as it is."""
+        """Set the working directory whatever the file says, which others may have written; the file stays as it is."""
         from indus_nb.base import textcut
         from indus_nb.base.visible import visible  # only for files from elsewhere
 
@@ -222,28 +222,28 @@ class SessionStore:
             )
 
     def is_at(self, path: Path) -> bool:
-        """Whether ``path`` names this session's own file."""
+        """Return whether ``path`` names this session's own file."""
         with suppress(OSError, ValueError):
             return self.path is not None and path.samefile(self.path)
         return False
 
     @property
     def name(self) -> str | None:
-        """What the session was called last."""
+        """Return the latest name of the session."""
         return self._name
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """All entries of all branches, in the order of writing."""
+        """Return all entries of all branches, in the order of writing."""
         return self._entries
 
     @property
     def labels(self) -> Mapping[str, tuple[str, str]]:
-        """For each labelled entry's id its label, and when that was given."""
+        """Return the label of each labelled entry, by id, and when it was given."""
         return self._labels
 
     def entry(self, entry_id: str) -> Entry:
-        """The entry of that id; raises ``UsageError`` without one."""
+        """Return the entry of that id; raises ``UsageError`` without one."""
         try:
             return self._by_id[entry_id]
         except KeyError:
@@ -253,7 +253,7 @@ class SessionStore:
         return UsageError(f"Entry {entry_id} not found in session {self.session_id}.")
 
     def branch(self, leaf_id: str | EllipsisType | None = ...) -> list[Entry]:
-        """The path from a root to ``leaf_id``, by default to the leaf; none to ``None``.
+        """Return the path from a root to ``leaf_id``, by default to the leaf; none to ``None``.
 
         Raises ``UsageError`` for an unknown id.
         """
@@ -270,7 +270,7 @@ class SessionStore:
         return path
 
     def newest_first(self, leaf_id: str | EllipsisType | None = ...) -> Iterator[Entry]:
-        """The same path backwards, entry by entry: what is near the end is found without a look at the rest."""
+        """Yield the same path backwards, entry by entry: an entry near the end is found without a look at the rest."""
         entry_id = self.leaf_id if leaf_id is ... else leaf_id
         while entry_id is not None:
             entry = self.entry(entry_id)
@@ -294,7 +294,7 @@ class SessionStore:
             )
 
     def tree(self) -> list[TreeNode]:
-        """The roots, and through them every entry.
+        """Return the roots, and through them every entry.
 
         Siblings are in the order of their times.
         """
@@ -312,7 +312,7 @@ class SessionStore:
         return roots
 
     def is_current(self) -> bool:
-        """Whether the file can be written to and is as this store left it.
+        """Return whether the file can be written to and is as this store left it.
 
         So it is while there is no file yet.
         """
@@ -346,7 +346,7 @@ class SessionStore:
         return self._append(kind, {to_camel(key): value for key, value in fields.items() if value is not None})
 
     def save(self) -> None:
-        """Make the file appear now, before the first message.
+        """Create the file now, before the first message.
 
         Does nothing when it is there or never will be.
         """
@@ -482,14 +482,14 @@ class SessionStore:
 
 
 def _ends_a_step(message: Message | None) -> bool:
-    """Whether the user would miss it most: their own words, and the answer that a run ends with."""
+    """Return whether the user would miss it most: their own words, and the answer that a run ends with."""
     return isinstance(message, UserMessage) or (
         isinstance(message, AssistantMessage) and message.stop_reason != "toolUse"
     )
 
 
 _as_path = lru_cache(maxsize=64)(Path)
-"""The directory of a session is asked for at every step of a run, and a path takes long to make."""
+"""Cache of paths: the directory of a session is asked for at every step of a run, and a path takes long to make."""
 
 
 def _header(cwd: Path, parent_session: str | None = None, session_id: str | None = None) -> JsonObject:
@@ -509,7 +509,7 @@ def _path(header: JsonObject, directory: Path) -> Path:
 
 
 def _new_session_id() -> str:
-    """A UUID of version 7 (RFC 9562, section 5.7): the time in ms, then random bits."""
+    """Return a UUID of version 7 (RFC 9562, section 5.7): the time in ms, then random bits."""
     time_bits = (time.time_ns() // 1_000_000) & (2**48 - 1)
     digits = f"{time_bits:012x}7{random_hex(2)[:3]}{random_hex(8)}"
     variant = "89ab"[int(digits[16], 16) % 4]

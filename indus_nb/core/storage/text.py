@@ -12,9 +12,9 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry, as_text
 
 SUBAGENT = "subagent"
-"""The ``customType`` of entries that say what a sub-agent has done."""
+"""``customType`` of entries that report the work of a sub-agent."""
 NESTED = "nested-usage"
-"""The ``customType`` of entries that say what code has used which asked models."""
+"""``customType`` of entries that record the usage of code which asked models."""
 
 
 def content_text(content: object, *, for_editing: bool = False) -> str:
@@ -65,7 +65,7 @@ def user_text(entry: Entry, *, for_editing: bool = False) -> str:
 
 
 def subagent_of(entry: Entry) -> JsonObject:
-    """Return what an entry says of a sub-agent, as the file has it.
+    """Return the report of an entry about a sub-agent, as the file has it.
 
     It is empty for an entry of another type or shape.
     """

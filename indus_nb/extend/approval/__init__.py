@@ -1,1 +1,1 @@
-"""Which calls are asked about, and what the answer "always" covers."""
+"""Approval of calls: which are asked about, and what the answer "always" covers."""

@@ -1,4 +1,4 @@
-"""What the user has allowed for good, by directory: ``approved.json`` in the agent directory."""
+"""Rules that the user has allowed for good, by directory: ``approved.json`` in the agent directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeptRules:
         self._reported: set[str] = set()
 
     async def of(self, directory: Path, ui: Ui) -> Sequence[str]:
-        """Read what is allowed in a directory; a problem with the file is shown once.
+        """Read the rules for a directory; a problem with the file is shown once.
 
         Args:
             ui: Where to show the problem.
@@ -82,7 +82,7 @@ class KeptRules:
 
 
 def _objection(path: Path) -> str | None:
-    """Why what a file says is perhaps not what the user wrote; raises ``OSError`` where there is none."""
+    """Return why a file is perhaps not what the user wrote; raises ``OSError`` where there is none."""
     if is_link_of_others(path):
         return f"{path}: it is a link that another user made."
     for place, found in ((path, path.stat()), (path.parent, path.parent.stat())):

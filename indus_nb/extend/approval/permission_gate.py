@@ -43,7 +43,7 @@ _INSTEAD = {
     False: "Start with --approve never.",
     True: "The user may answer in the notebook that serves (`%agent serve`), or serve with `--approve never`.",
 }
-"""What the user could do where nobody can be asked; the other one for calls of other programs."""
+"""Advice for a call that cannot be asked about; the other one for calls of other programs."""
 _MAX_QUESTION_CHARACTERS = 100_000
 """A longer one is shown without its middle, and cannot be allowed."""
 _SHOWN_OF_LONG = 3000
@@ -74,7 +74,7 @@ def permission_gate(
 
 
 class _Gate:
-    """What was allowed in one session, and the question about what was not."""
+    """Calls that were allowed in one session, and the question about others."""
 
     def __init__(self, agent_dir: Path, open_to: Callable[[], Sequence[Path]]) -> None:
         self._private = [Path(os.path.realpath(agent_dir))]
@@ -129,7 +129,7 @@ class _Gate:
         vault.release(event.tool_call_id, mentions)
 
     async def _approval(self, described: CallDescription, event: ToolCallEvent, ctx: Context) -> Approval:
-        """What is to be asked; without effects for what is read unasked."""
+        """Return the approval to ask for; without effects for what is read unasked."""
         approval = await asyncio.to_thread(described.approval)
         event.target = approval.target
         if described.has_effects:
@@ -143,7 +143,7 @@ class _Gate:
         return replace(approval, warning=" ".join(filter(None, (reason, approval.warning))), effects=(effect,))
 
     def _why_ask(self, described: CallDescription, approval: Approval, cwd: Path) -> str | None:
-        """Why a call without effects is asked about; off the event loop, for it looks at files."""
+        """Return why a call without effects is asked about; off the event loop, for it looks at files."""
         if approval.target is None:
             return "It is not known which file it reads."
         return reason_to_ask(
@@ -155,11 +155,11 @@ class _Gate:
         )
 
     def open_to(self) -> list[Path]:
-        """Return what may be read outside the working directory, whatever rules say."""
+        """Return the paths that may be read outside the working directory, whatever rules say."""
         return [*self._open_to(), *map(Path, kept_outputs)]
 
     async def _rules(self, ctx: Context, *, by_program: bool) -> set[str]:
-        """What was allowed in this session, and for the user's own agent in the directory."""
+        """Return the rules of this session, and for the user's own agent those of the directory."""
         return {*self._allowed, *(() if by_program else await self._kept.of(ctx.cwd, ctx.ui))}
 
     async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
@@ -171,7 +171,7 @@ class _Gate:
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
 
     def _not_by_setting(self, effects: Iterable[Effect], ctx: Context) -> list[Effect]:
-        """The effects that mode and settings do not allow; off the event loop, for it looks at files."""
+        """Return the effects that mode and settings do not allow; off the event loop, for it looks at files."""
         mode, chosen = ctx.settings.approve, ctx.settings.effects
         return [
             effect
@@ -242,7 +242,7 @@ class _CallGate:
     ctx: Context
     by_program: bool
     rules: Iterable[str]
-    """Those of when the call began."""
+    """Rules in force when the call began."""
     subagent: str = field(default_factory=questions.subagent.get)
 
     @property
@@ -273,7 +273,7 @@ class _CallGate:
 
 
 def _unnamed(effects: Sequence[Effect]) -> list[Effect]:
-    """Effects that a trial reports, which code can forge, so that none is taken for a tool that was allowed by name."""
+    """Return a trial's effects, which code can forge, so that none passes for a tool that was allowed by name."""
     return [replace(effect, what="") if effect.kind == "unknown" else effect for effect in effects]
 
 
@@ -288,7 +288,7 @@ def _asked_by(subagent: str) -> Generator[None]:
 
 
 def _by_effects(asked: Approval, effects: Sequence[Effect]) -> Approval:
-    """The question, behind what the call does; all that has no place there stands in a warning."""
+    """Build the question, behind what the call does; all that has no place there stands in a warning."""
     words = list(dict.fromkeys(effect.words for effect in effects))
     first, others = words[:_EFFECTS_IN_HEADING], words[_EFFECTS_IN_HEADING:]
     more = f"It also {_and(others)}." if others else None
@@ -305,7 +305,7 @@ def _and(words: Sequence[str]) -> str:
 
 
 def _again(offered: Sequence[rules.Rule], *, in_directory: bool) -> dict[Choice, bool]:
-    """The answers that allow more than this call, and whether they count for later sessions in the directory."""
+    """Return the answers that allow more than this call, and whether they count for later sessions in the directory."""
     if not offered:
         return {}
     words = ", ".join(rule.words for rule in offered)
@@ -317,7 +317,7 @@ def _again(offered: Sequence[rules.Rule], *, in_directory: bool) -> dict[Choice,
 
 
 async def _refuse_unread(approval: Approval, question: Question, ctx: Context) -> NoReturn:
-    """Show what can be shown of a call that is too long, offer to save it, and reject it."""
+    """Show the start of a call that is too long, offer to save it, and reject it."""
     no, save = Choice(_NO, "no"), Choice(_SAVE, "no", digit=SAVE)
     if (await ctx.ui.choose(replace(question, choices=[no, save]), signal=ctx.signal)).option == _SAVE:
         ctx.ui.notify(await asyncio.to_thread(_saved, approval))
@@ -328,7 +328,7 @@ async def _refuse_unread(approval: Approval, question: Question, ctx: Context) -
 
 
 async def _decided(question: Question, ctx: Context, trial: asyncio.Future[Any] | None) -> Decision | None:
-    """Ask; ``None`` once a trial that goes on meanwhile has ended first."""
+    """Ask; returns ``None`` once a trial that goes on meanwhile has ended first."""
     asking = asyncio.ensure_future(ctx.ui.choose(question, signal=ctx.signal))
     try:
         await asyncio.wait([asking, *([] if trial is None else [trial])], return_when=asyncio.FIRST_COMPLETED)
@@ -344,7 +344,7 @@ def _without_keys(approval: Approval, hide: Callable[[str], str]) -> Approval:
 
 
 def _question(approval: Approval) -> tuple[Question, bool]:
-    """What the user is asked, without the answers, and whether all of it is shown."""
+    """Build the question for the user, without the answers; returns it and whether all of it is shown."""
     preview = visible(approval.preview)
     lines = approval.preview.rstrip("\n").count("\n") + 1
     heading = " ".join(visible(approval.question).split("\n"))
@@ -375,7 +375,7 @@ def _question(approval: Approval) -> tuple[Question, bool]:
 
 
 def _saved(approval: Approval) -> str:
-    """Save the whole of a question in a file of the user's; return what to say of it."""
+    """Save the whole of a question in a file of the user's; returns a sentence about it."""
     import tempfile
 
     try:

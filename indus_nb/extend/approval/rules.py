@@ -1,4 +1,4 @@
-"""What an answer "always" covers: rules such as ``writes_file: /work/out/``, by the effect and its object.
+"""Rules behind an answer "always", such as ``writes_file: /work/out/``, by the effect and its object.
 
 What this module promises: a rule covers no effect of another kind, and no file that leads elsewhere, that keeps secrets
 or that programs run or follow, wherever it is, nor does a setting that allows to write files. No rule covers deleting,
@@ -19,9 +19,9 @@ from indus_nb.tools.files.reach import places_read_with
 from indus_nb.tools.files.targets import look
 
 _MAX_CHARACTERS = 120
-"""A longer rule is not offered: a user would not read it before allowing it for good."""
+"""Longest rule offered, in characters: a user would not read a longer one before allowing it for good."""
 TOOL = "tool "
-"""What the object of an effect begins with that is a tool of which nothing else is known."""
+"""Prefix of the object of an effect that is a tool of which nothing else is known."""
 _WHATEVER: Mapping[EffectKind, str] = {
     "new_names": "may make new variables",
     "draws_random": "may draw random numbers",
@@ -33,7 +33,7 @@ _IN_SESSION_ONLY = ("changes_variable", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What may be allowed for good.
+    """Rule that may be allowed for good.
 
     Attributes:
         text: The rule as it is kept, ``KIND: object``; a directory ends with a slash, and all below it is meant.
@@ -47,7 +47,7 @@ class Rule:
 
 
 def covered(effects: Iterable[Effect], rules: Collection[str], cwd: Path, private: Sequence[Path] = ()) -> bool:
-    """Find out whether rules cover all of these effects; looks at files.
+    """Return whether rules cover all of these effects; looks at files.
 
     Args:
         private: Directories of which no rule covers anything.
@@ -56,7 +56,7 @@ def covered(effects: Iterable[Effect], rules: Collection[str], cwd: Path, privat
 
 
 def can_be_allowed(effect: Effect, cwd: Path, private: Sequence[Path] = ()) -> bool:
-    """Find out whether a setting that allows all effects of a kind may allow this one; looks at files.
+    """Return whether a setting that allows all effects of a kind may allow this one; looks at files.
 
     Args:
         private: Directories of which no rule covers anything.
@@ -68,7 +68,7 @@ def can_be_allowed(effect: Effect, cwd: Path, private: Sequence[Path] = ()) -> b
 
 
 def offered(effects: Iterable[Effect], cwd: Path, private: Sequence[Path] = ()) -> Sequence[Rule]:
-    """Find the rules that would cover all of these effects; looks at files.
+    """Return the rules that would cover all of these effects; looks at files.
 
     Args:
         private: Directories of which no rule covers anything.
@@ -97,7 +97,7 @@ def places_to_read(rules: Iterable[str]) -> list[Path]:
 
 
 def _rules(effect: Effect, cwd: Path, private: Sequence[Path]) -> list[Rule]:
-    """The rules that cover an effect, the one to be offered first."""
+    """Return the rules that cover an effect, the one to be offered first."""
     kind, what = effect.kind, effect.what
     places: Sequence[str] = ()
     words = ""
@@ -121,7 +121,7 @@ def _rules(effect: Effect, cwd: Path, private: Sequence[Path]) -> list[Rule]:
 
 
 def _places_written(path: Path, cwd: Path) -> Sequence[str]:
-    """The directory of a file, if it is in the project, and those above; in the project itself the file first."""
+    """Return a file's directory, if in the project, and those above; in the project itself the file first."""
     target, here = look(Path(os.path.realpath(path))), Path(os.path.realpath(cwd))
     if not may_be_written_unasked(target, here):
         return ()

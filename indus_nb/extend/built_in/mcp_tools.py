@@ -25,7 +25,7 @@ def mcp_extension(
 
     Args:
         configs: The servers; see ``McpServers``.
-        sandboxes: Returns what confines their processes in a session that works in a directory.
+        sandboxes: Returns the sandbox of their processes in a session that works in a directory.
     """
 
     def setup(api: ExtensionApi) -> None:

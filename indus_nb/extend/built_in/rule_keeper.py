@@ -32,7 +32,7 @@ class RuleKeeper(RunWatcher):
         self._stops = 0
 
     def extension(self, api: ExtensionApi) -> None:
-        """Follow the session: an extension's ``setup``."""
+        """Register the rules with a session's events: an extension's ``setup``."""
 
         @api.on("session_start")
         @api.on("session_tree")

@@ -73,11 +73,11 @@ _MAX_RECENT = 5
 _MARKS: dict[SubagentStatus, str] = {"pending": "…", "running": "●", "completed": "✓", "failed": "✗", "aborted": "✗"}
 
 OpenSubagent = Callable[[ModelRegistry, Sequence[str], SessionHooks], AgentSession]
-"""Opens a session for a sub-agent: with what reaches its model, its tools, and what looks at its calls."""
+"""Callback that opens a session for a sub-agent: with its model's provider, its tools, and its hooks."""
 
 
 class Subagents:
-    """The sub-agents of one session, and the tool that lets them work.
+    """Sub-agents of one session, and the tool that lets them work.
 
     Args:
         session: Returns the session; ``None`` as long as it is not open.
@@ -94,7 +94,7 @@ class Subagents:
         self._open = open_subagent
 
     def tool(self) -> FunctionTool[AgentsArguments]:
-        """The tool that lets them work."""
+        """Return the tool that lets them work."""
         return agents_tool(self._run, self._settings().tools)
 
     async def _run(self, arguments: AgentsArguments, context: ToolContext) -> ToolOutput:
@@ -114,7 +114,7 @@ class Subagents:
 
 
 def _tools(arguments: AgentsArguments, settings: SubagentSettings, replaced: Sequence[str]) -> Sequence[str]:
-    """The tools of the agents: none that an extension has replaced, for it is asked about as the one in its place."""
+    """Return the agents' tools: none that an extension has replaced, for it is asked about as the one in its place."""
     known = (*LOOKING_TOOLS, *settings.tools)
     if unknown := [name for name in arguments.tools if name not in known]:
         named = textcut.one_line(", ".join(unknown), 200)
@@ -133,12 +133,12 @@ def _tools(arguments: AgentsArguments, settings: SubagentSettings, replaced: Seq
 
 @dataclass(slots=True)
 class _Agent:
-    """One sub-agent, and how it is."""
+    """State of one sub-agent."""
 
     info: SubagentInfo
     prompt: str
     paid: Budget
-    """What its requests are charged to."""
+    """Budget that its requests are charged to."""
     doing: str = ""
     answer: str = ""
     error: str = ""
@@ -148,11 +148,11 @@ class _Agent:
 
     @property
     def name(self) -> str:
-        """What it is called in questions."""
+        """Return its name in questions."""
         return f"Sub-agent {self.info.index + 1} ({visible(self.info.description)})"
 
     def line(self) -> str:
-        """How it is, as a line of the tool's output so far."""
+        """Return its state, as a line of the tool's output so far."""
         info = self.info
         words = {"pending": "waits for its turn", "completed": "done", "aborted": "stopped"}
         state = f"failed: {self.error}" if info.status == "failed" else words.get(info.status, self.doing or "begins")
@@ -161,11 +161,11 @@ class _Agent:
 
     @property
     def cost(self) -> str:
-        """What it has cost, in words."""
+        """Return its cost, in words."""
         return cost_in_words(self.info.cost, self.paid.unconfirmed, unpriced=self.paid.unpriced)
 
     def result(self, count: int) -> str:
-        """What the model reads of it; its own text is marked in each line, so that it can pose as nothing else."""
+        """Return the model's view of it; its own text is marked in each line, so that it can pose as nothing else."""
         info = self.info
         state = "done" if info.status == "completed" else info.status
         head = f"Agent {info.index + 1} of {count} ({info.description}): {state}, {self.cost}"
@@ -174,7 +174,7 @@ class _Agent:
         return f"{head}\n{_marked(text, min(_MAX_ANSWER_CHARACTERS, _MAX_RESULT_CHARACTERS // count))}"
 
     def details(self) -> JsonObject:
-        """What front ends and the session file keep of it."""
+        """Return the details for front ends and the session file."""
         info = self.info
         found: JsonObject = {
             "index": info.index,
@@ -280,7 +280,7 @@ class _Call:
         return session
 
     def _note(self, agent: _Agent, session: AgentSession, event: SessionEvent) -> bool:
-        """Take note of what a sub-agent does; returns whether it is worth to be shown."""
+        """Record an event of a sub-agent; returns whether it is worth showing."""
         info, hide = agent.info, self._context.hide
         info.cost = agent.paid.spent
         match event:
@@ -341,7 +341,7 @@ class _Call:
         await self._session.emit(SubagentLifecycle(payload=SubagentLifecyclePayload.model_validate(payload)))
 
     async def _tell(self, agent: _Agent) -> None:
-        """Show how all are, and publish how one is."""
+        """Report the state of all, and publish that of one."""
         info = agent.info
         info.duration_ms = 0 if agent.began is None else round((time.monotonic() - agent.began) * 1000)
         self._report()
@@ -377,10 +377,10 @@ class _Call:
 
 
 class _CallersHooks(SessionHooks):
-    """Lets the tool calls of a sub-agent take the way of its caller's: extensions, and the permission gate.
+    """Hooks that send the tool calls of a sub-agent the way of its caller's: extensions, and the permission gate.
 
     Args:
-        name: What the sub-agent is called in questions.
+        name: The name of the sub-agent in questions.
     """
 
     def __init__(self, caller: AgentSession, name: str) -> None:
@@ -388,7 +388,7 @@ class _CallersHooks(SessionHooks):
         self._name = name
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
-        """Ask what the caller would be asked about such a call of its own; see ``RunHooks``."""
+        """Ask as for a call of the caller's own; see ``RunHooks``."""
         token = questions.subagent.set(self._name)
         try:
             return await self._caller.hooks.tool_call(call, arguments)
@@ -410,7 +410,7 @@ def _answer(session: AgentSession) -> str:
 
 
 def _marked(text: str, most: int) -> str:
-    """A text with a mark before each of its lines; of one that is longer with them the middle is left out."""
+    """Put a mark before each line of a text; of one that is longer with them the middle is left out."""
     size = most
     while True:
         cut = textcut.middle(text, size, "\n[{left:,} characters are left out]\n")

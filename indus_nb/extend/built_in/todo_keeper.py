@@ -32,11 +32,11 @@ class TodoKeeper(RunWatcher):
         self._clearing: asyncio.Task[None] | None = None
 
     def tool(self) -> FunctionTool[TodoArguments]:
-        """The tool that changes the list."""
+        """Return the tool that changes the list."""
         return todo_tool(lambda: self.todos, self._keep)
 
     def extension(self, session: AgentSession) -> Callable[[ExtensionApi], None]:
-        """An extension that keeps the list in step with ``session``."""
+        """Build an extension that keeps the list in step with ``session``."""
         self._session = session
 
         def setup(api: ExtensionApi) -> None:
@@ -95,7 +95,7 @@ class TodoKeeper(RunWatcher):
 
 
 def _saved_list(branch: Sequence[Entry]) -> TodoList:
-    """The list at the end of a branch; one without open tasks is not restored."""
+    """Return the list at the end of a branch; one without open tasks is not restored."""
     for entry in reversed(branch):
         try:
             message = entry.message

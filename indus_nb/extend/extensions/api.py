@@ -55,7 +55,7 @@ Events = EventBus
 
 
 class ExtensionApi(Guarded):
-    """What ``setup(api)`` is given. While it runs only registering is possible."""
+    """API that ``setup(api)`` is given. While it runs only registering is possible."""
 
     def __init__(self, host: ExtensionHost, extension: Extension) -> None:
         super().__init__(host)
@@ -63,7 +63,7 @@ class ExtensionApi(Guarded):
 
     @property
     def events(self) -> EventBus:
-        """The bus that all extensions of the session share."""
+        """Return the bus that all extensions of the session share."""
         return self._host.bus
 
     # Registering
@@ -205,7 +205,7 @@ class ExtensionApi(Guarded):
         default: bool | str | None = None,
         description: str | None = None,
     ) -> None:
-        """Understand ``--name`` (or ``--name=value``) on the command line.
+        """Register a flag, ``--name`` or ``--name=value``, of the command line.
 
         Args:
             name: What is written behind the hyphens.
@@ -216,7 +216,7 @@ class ExtensionApi(Guarded):
         self._extension.flags[name] = Flag(name, type, default, description)
 
     def get_flag(self, name: str) -> bool | str | None:
-        """Return what was given for a flag of this extension, else its default; ``None`` for an unknown flag."""
+        """Return the value of a flag of this extension, else its default; ``None`` for an unknown flag."""
         flag = self._extension.flags.get(name)
         return None if flag is None else self._host.flag_values.get(name, flag.default)
 
@@ -341,7 +341,7 @@ class ExtensionApi(Guarded):
         self._host.background(self._acting.set_name(name), "set_session_name", self._extension)
 
     def get_session_name(self) -> str | None:
-        """The session's name, if it has one."""
+        """Return the session's name, if it has one."""
         return self._acting.store.name
 
     def set_label(self, entry_id: str, label: str | None) -> None:
@@ -357,26 +357,26 @@ class ExtensionApi(Guarded):
         self._acting.set_label(entry_id, label)
 
     def get_active_tools(self) -> list[str]:
-        """The names of the tools that the model is offered."""
+        """Return the names of the tools that the model is offered."""
         return [*self._acting.active_tools]
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Offer only these from the next request on; unknown names are ignored."""
+        """Offer only these tools from the next request on; unknown names are ignored."""
         self._acting.set_active_tools(names)
 
     def get_all_tools(self) -> list[JsonObject]:
-        """All tools that could be offered: ``name``, ``description`` and ``parameters`` (a JSON schema) of each."""
+        """List all tools that could be offered: ``name``, ``description``, ``parameters`` (a JSON schema) of each."""
         return [
             {"name": tool.spec.name, "description": tool.spec.description, "parameters": tool.spec.parameters}
             for tool in self._acting.all_tools.values()
         ]
 
     def get_commands(self) -> list[JsonObject]:
-        """The commands of extensions, prompt templates and skills, as ``get_commands`` lists them over RPC."""
+        """List the commands of extensions, prompt templates and skills, as ``get_commands`` lists them over RPC."""
         return self._acting.list_commands()
 
     async def set_model(self, model: Model) -> bool:
-        """Choose another model; ``False``, and no change, without a key for it."""
+        """Choose another model; returns ``False``, and changes nothing, without a key for it."""
         session = self._acting
         try:
             session.registry.key_for(model)
@@ -386,7 +386,7 @@ class ExtensionApi(Guarded):
         return True
 
     def get_thinking_level(self) -> ThinkingLevel:
-        """How much the model thinks."""
+        """Return how much the model thinks."""
         return self._acting.thinking_level
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
@@ -423,7 +423,7 @@ def _first_line(function: Callable[..., Any]) -> str | None:
 
 
 def custom_entries(entries: Sequence[Entry], custom_type: str) -> list[Any]:
-    """Return what ``append_entry`` saved under a type.
+    """Return the data that ``append_entry`` saved under a type.
 
     Args:
         entries: The entries to look through, such as ``ctx.session.branch()``.

@@ -41,7 +41,7 @@ class _Clock:
         return self._in_force and not self._limit.expired()
 
     def end(self) -> None:
-        """Leave the deadline alone: tasks that the work has started may still open dialogs."""
+        """Stop managing the deadline: tasks that the work has started may still open dialogs."""
         self._in_force = False
 
 

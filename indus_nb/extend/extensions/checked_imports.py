@@ -21,7 +21,7 @@ _checks: dict[str, Check] = {}
 
 
 def check_imports(directory: Path, check: Check) -> None:
-    """Have a check decide on whatever is imported from a directory, or one below it, from now on."""
+    """Run a check on every import from a directory, or one below it, from now on."""
     if _find not in sys.path_hooks:
         sys.path_hooks.insert(0, _find)
     _checks[os.path.realpath(directory)] = check

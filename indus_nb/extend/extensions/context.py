@@ -31,39 +31,39 @@ if TYPE_CHECKING:
 
 
 class StaleExtensionError(UsageError):
-    """An object of an extension was used after its session was replaced or its code reloaded."""
+    """Raised for an object of an extension whose session was replaced or whose code was reloaded."""
 
 
 class ExtensionHost(Protocol):
-    """What contexts and APIs need of the host that runs the extensions of a session."""
+    """Interface of the host that runs the extensions of a session, for contexts and APIs."""
 
     @property
     def session(self) -> AgentSession:
-        """The session that the extensions belong to."""
+        """Return the session that the extensions belong to."""
         ...
 
     @property
     def generation(self) -> int:
-        """Grows each time the extensions are loaded; objects of an earlier generation are stale."""
+        """Return a number that grows each time the extensions are loaded; objects of earlier generations are stale."""
         ...
 
     @property
     def ready(self) -> bool:
-        """Whether all extensions are set up, so that they may act."""
+        """Return whether all extensions are set up, so that they may act."""
         ...
 
     @property
     def bus(self) -> EventBus:
-        """The bus that all extensions of the session share."""
+        """Return the bus that all extensions of the session share."""
         ...
 
     @property
     def listening(self) -> set[str]:
-        """The events that have a handler."""
+        """Return the events that have a handler."""
         ...
 
     def origin(self, name: str, tool: Tool | None) -> str | None:
-        """Whose tool that is, if it is a user's extension that offers it.
+        """Return the origin of a tool, if it is a user's extension that offers it.
 
         Args:
             name: The tool's name.
@@ -76,20 +76,20 @@ class ExtensionHost(Protocol):
 
     @property
     def flag_values(self) -> Mapping[str, bool | str]:
-        """What was given on the command line for flags of extensions."""
+        """Return the command-line values of extensions' flags."""
         ...
 
     @property
     def system_prompt(self) -> str:
-        """The system prompt of the current run."""
+        """Return the system prompt of the current run."""
         ...
 
     def handler_context(self) -> Context:
-        """Make the context that handlers and tools get."""
+        """Build the context that handlers and tools get."""
         ...
 
     def tools_changed(self) -> None:
-        """Offer the tools that are registered now, from the next request on."""
+        """Offer the registered tools, from the next request on."""
         ...
 
     def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
@@ -138,7 +138,7 @@ class ExtensionHost(Protocol):
 
 
 class Guarded:
-    """Something that may be used only while the extension that it was given to is in force."""
+    """Object that may be used only while the extension that it was given to is in force."""
 
     def __init__(self, host: ExtensionHost) -> None:
         self.__host = host
@@ -146,7 +146,7 @@ class Guarded:
 
     @property
     def in_force(self) -> bool:
-        """Whether it may still be used."""
+        """Return whether it may still be used."""
         return self.__generation == self.__host.generation
 
     @property
@@ -164,61 +164,61 @@ class Guarded:
 
 
 class Context(Guarded):
-    """What a handler may look at and do."""
+    """Context of a handler: the session, and actions on it."""
 
     @property
     def ui(self) -> Ui:
-        """Dialogs and signs for the user."""
+        """Return the dialogs and signs for the user."""
         return self._session.ui
 
     @property
     def has_ui(self) -> bool:
-        """Whether a front end shows dialogs; without one, they return their defaults."""
+        """Return whether a front end shows dialogs; without one, they return their defaults."""
         return self._session.ui.has_host
 
     @property
     def settings(self) -> SessionSettings:
-        """How the session behaves."""
+        """Return the settings of the session."""
         return self._session.settings
 
     @property
     def cwd(self) -> Path:
-        """The directory that the session works in."""
+        """Return the directory that the session works in."""
         return self._session.store.cwd
 
     @property
     def session(self) -> SessionStore:
-        """The session's entries, to read."""
+        """Return the session's entries, to read."""
         return self._session.store
 
     session_manager = session
 
     @property
     def model(self) -> Model | None:
-        """The model that answers, if one is chosen."""
+        """Return the model that answers, if one is chosen."""
         return self._session.model
 
     @property
     def models(self) -> Sequence[Model]:
-        """The models that could be chosen."""
+        """Return the models that could be chosen."""
         return self._session.available_models()
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """How much the model thinks."""
+        """Return how much the model thinks."""
         return self._session.thinking_level
 
     @property
     def signal(self) -> AbortSignal | None:
-        """The abort signal of the current run; ``None`` while no run is active."""
+        """Return the abort signal of the current run; ``None`` while no run is active."""
         return self._session.abort_signal
 
     def is_read_only(self, tool_name: str) -> bool:
-        """Whether that tool changes nothing, as code of this process declares; a server's annotation is no proof."""
+        """Return whether that tool changes nothing, as code here declares; a server's annotation is no proof."""
         return not self.describe_call(tool_name, {}).has_effects
 
     def describe_call(self, tool_name: str, arguments: JsonObject) -> CallDescription:
-        """Describe a tool call: what views show of it, and what the user is asked before it runs.
+        """Describe a tool call: its views, and the question to the user before it runs.
 
         Args:
             tool_name: The tool that is called.
@@ -254,7 +254,7 @@ class Context(Guarded):
         return self._session.settings.vault.in_question(arguments, declared, is_code=is_code)
 
     def warning(self, tool_name: str, arguments: JsonObject) -> str | None:
-        """Return what the user should know of a tool call before allowing it.
+        """Return a warning to the user about a tool call before it is allowed.
 
         Args:
             tool_name: The tool that is called.
@@ -269,16 +269,16 @@ class Context(Guarded):
             return None
 
     def builtin(self, tool_name: str) -> Tool | None:
-        """The built-in tool of that name, unless another tool is offered under it."""
+        """Return the built-in tool of that name, unless another tool is offered under it."""
         tool = self._session.equipment.tools.get(tool_name)
         return tool if tool is self._session.all_tools.get(tool_name) else None
 
     def is_project_trusted(self) -> bool:
-        """Whether the user trusts the project in the working directory, or it brings nothing to be trusted."""
+        """Return whether the user trusts the project in the working directory, or it brings nothing to be trusted."""
         return self._session.trusting.trusts_project
 
     def is_idle(self) -> bool:
-        """Whether no run, retry or compaction is active."""
+        """Return whether no run, retry or compaction is active."""
         return not self._session.is_running
 
     def abort(self) -> None:
@@ -286,7 +286,7 @@ class Context(Guarded):
         self._host.background(self._session.abort(), "abort")
 
     def has_pending_messages(self) -> bool:
-        """Whether a message waits in a queue."""
+        """Return whether a message waits in a queue."""
         return self._session.pending_count > 0
 
     def shutdown(self) -> None:
@@ -294,7 +294,7 @@ class Context(Guarded):
         self._session.on_shutdown()
 
     def get_context_usage(self) -> ContextUsage | None:
-        """How full the model's context window is; ``None`` if that is unknown."""
+        """Return the fill level of the model's context window; ``None`` if that is unknown."""
         return self._session.context_usage()
 
     def compact(
@@ -329,12 +329,12 @@ class Context(Guarded):
         self._host.background(work(), "compact")
 
     def get_system_prompt(self) -> str:
-        """The system prompt of the current run."""
+        """Return the system prompt of the current run."""
         return self._host.system_prompt
 
 
 class CommandContext(Context):
-    """What a command may do besides; in handlers of events these methods would wait for themselves."""
+    """Context of a command, with more methods; in handlers of events these would wait for themselves."""
 
     async def wait_for_idle(self) -> None:
         """Wait until no run, retry or compaction is active."""

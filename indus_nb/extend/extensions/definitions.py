@@ -1,4 +1,4 @@
-"""What a program or notebook defines for all its sessions: functions that become tools, commands and handlers."""
+"""Definitions of a program or notebook for all its sessions: functions that become tools, commands and handlers."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Definitions:
         self._renderers: dict[str, Callable[..., Any]] = {}
         self._apis: list[ExtensionApi] = []
         self.front_end: Callable[[], Any] | None = None
-        """Makes what shows how far many rows are where the user looks, if this program has set it."""
+        """Factory of the progress display of many rows, if this program has set it."""
 
     @property
     def tool_names(self) -> Sequence[str]:
-        """The names of the functions that are tools."""
+        """Return the names of the functions that are tools."""
         return tuple(self._tools)
 
     def plain_functions(self, names: Sequence[str]) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
@@ -161,7 +161,7 @@ class Definitions:
             self._renderers.clear()
 
     def _register(self, register: Callable[[ExtensionApi], object]) -> None:
-        """Register with the open sessions; those that have ended are forgotten."""
+        """Register with the open sessions; those that have ended are dropped."""
         current: list[ExtensionApi] = []
         for api in self._apis:
             with contextlib.suppress(StaleExtensionError):
@@ -178,4 +178,4 @@ def _is_plain(function: Callable[..., Any]) -> bool:
 
 
 agent = Definitions()
-"""The definitions of this process."""
+"""Definitions of this process."""

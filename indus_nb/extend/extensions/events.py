@@ -478,7 +478,7 @@ ANSWERS: Mapping[str, type[Answer]] = {
     "tool_result": ToolResultAnswer,
     "user_bash": UserBashAnswer,
 }
-"""The events that can be answered. ``before_provider_request`` accepts any value: it is the body to send."""
+"""Answer types of the events that take one. ``before_provider_request`` accepts any value: it is the body to send."""
 
 EVENT_NAMES: frozenset[str] = frozenset(
     {
@@ -523,11 +523,11 @@ EVENT_NAMES: frozenset[str] = frozenset(
         "ttsr_triggered",
     }
 )
-"""All that a handler can be registered for."""
+"""Names of events that a handler can be registered for."""
 
 
 def unknown_event(name: str) -> str | None:
-    """Return what is wrong with the name of an event; ``None`` if there is such an event."""
+    """Return the problem of an event name; ``None`` if there is such an event."""
     if name in EVENT_NAMES:
         return None
     from difflib import get_close_matches

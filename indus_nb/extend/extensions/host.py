@@ -65,9 +65,9 @@ _log = logging.getLogger("indus_nb")
 AnswerT = TypeVar("AnswerT", bound=ev.Answer)
 _SHUTDOWN_SECONDS = 2.0
 _COMPLETION_SECONDS = 2.0
-"""The user waits for a list meanwhile."""
+"""Time limit of a completion: the user waits for a list meanwhile."""
 _INTERRUPTED = (ev.UserInput, ev.BeforeAgentStart, ev.ModelContext, ev.BeforeProviderRequest, ev.ToolCallEvent)
-"""What an abort need not wait for."""
+"""Events that an abort need not wait for."""
 _SHOWN_PATH_CHARACTERS = 200
 _KEPT_PROBLEMS = 50
 
@@ -168,14 +168,14 @@ class Extensions(SessionHooks):
             self.session.equipment.look_again(skills, prompts)
 
     def origin(self, name: str, tool: Tool | None) -> str | None:
-        """Whose tool that is, if it is a user's extension that offers it."""
+        """Return the origin of a tool, if it is a user's extension that offers it."""
         for extension in self._extensions:
             if extension.tools.get(name) is tool and extension.source.is_foreign:
                 return f"the extension {extension.source.path}"
         return None
 
     def tools_changed(self) -> None:
-        """Offer the tools that are registered now, from the next request on."""
+        """Offer the registered tools, from the next request on."""
         if self.ready:
             self.session.refresh_equipment()
 
@@ -183,7 +183,7 @@ class Extensions(SessionHooks):
         """Let an extension add models, or change how known ones are reached.
 
         Args:
-            extension: Which one asks for it; a configuration that is wrong is reported as its defect.
+            extension: The one that registers it; a configuration that is wrong is reported as its defect.
             config: The keys of a provider in ``models.json``.
         """
         try:
@@ -210,13 +210,13 @@ class Extensions(SessionHooks):
         return next((each.renderers[custom_type] for each in self._extensions if custom_type in each.renderers), None)
 
     def handler_context(self) -> Context:
-        """Make the context that handlers and tools get."""
+        """Build the context that handlers and tools get."""
         return Context(self)
 
     # Asking
 
     async def _ask(self, event: ev.ExtensionEvent, kind: type[AnswerT]) -> AsyncGenerator[tuple[Extension, AnswerT]]:
-        """Every handler's answer, as it comes; failures are reported, and the next handler is called."""
+        """Yield every handler's answer, as it comes; failures are reported, and the next handler is called."""
         async for extension, answer in self._results(event):
             try:
                 parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
@@ -258,7 +258,7 @@ class Extensions(SessionHooks):
         return Context(self)
 
     async def _call(self, handler: Callable[..., Any], event: Any, ctx: Context) -> Any:
-        """What a handler answers; raises ``RunAborted`` when an abort ends its thinking, if it may."""
+        """Return a handler's answer; raises ``RunAborted`` when an abort ends its thinking, if it may."""
         try:
             result = handler(event, ctx)
             if not inspect.isawaitable(result):
@@ -284,7 +284,7 @@ class Extensions(SessionHooks):
         """Publish a defect of an extension.
 
         Args:
-            extension: Which one, if that is known.
+            extension: The extension, if it is known.
             event: What it was called for.
         """
         await self.session.emit(self._noted(extension, event, error))
@@ -294,7 +294,7 @@ class Extensions(SessionHooks):
 
         Args:
             event: What the extension was called for.
-            extension: Which one, if that is known.
+            extension: The extension, if it is known.
         """
         self.background(self.session.emit(self._noted(extension, event, error)), event)
 
@@ -311,7 +311,7 @@ class Extensions(SessionHooks):
         """Run work in the background, from any thread.
 
         Args:
-            extension: Whose work it is, if that is known.
+            extension: The one that started it, if it is known.
         """
 
         async def carry_out() -> None:
@@ -380,7 +380,7 @@ class Extensions(SessionHooks):
             await self.report(extension, "command", error)
 
     def _commands(self) -> dict[str, tuple[Extension, Command]]:
-        """All commands; where names clash they are numbered in the order of loading."""
+        """Return all commands; where names clash they are numbered in the order of loading."""
         listed = [(extension, command) for extension in self._extensions for command in extension.commands.values()]
         names = [command.name for _, command in listed]
         found: dict[str, tuple[Extension, Command]] = {}

@@ -1,4 +1,4 @@
-"""Where extensions come from: files, directories, installed packages, and functions given in this process."""
+"""Sources of extensions: files, directories, installed packages, and functions given in this process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Source:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is a user's, rather than a part of this package."""
+        """Return whether it is a user's, rather than a part of this package."""
         module: object = getattr(self.setup, "__module__", None)
         own = isinstance(module, str) and module.startswith("indus_nb.")
         return not own or module == "indus_nb.extend.extensions.definitions"
@@ -73,7 +73,7 @@ def discover(
 
 
 def installed() -> Iterator[Source]:
-    """The extensions of installed packages (entry points of the group ``indus_nb.extensions``)."""
+    """List the extensions of installed packages (entry points of the group ``indus_nb.extensions``)."""
     for point in _entry_points(tuple(sys.path)):
 
         def setup(api: Any, point: Any = point) -> Any:
@@ -84,7 +84,7 @@ def installed() -> Iterator[Source]:
 
 @lru_cache(maxsize=1)
 def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
-    """Looking through all packages takes milliseconds; they change with the path only."""
+    """Return entry points, cached: looking through all packages takes milliseconds; they change with the path only."""
     # A package that only the working directory has is not installed.
     places = [entry for entry in sys.path if entry not in working_directory_entries()]
     finders = [finder for finder in sys.meta_path if finder is not PathFinder]
@@ -102,7 +102,7 @@ def _entry_points(_: tuple[str, ...]) -> Sequence[Any]:
 
 
 def _may_name_some(place: str) -> bool:
-    """Whether a package in an entry of the path may have extensions: the library takes longer to import than to ask."""
+    """Return whether a package in an entry of the path may have extensions; the library takes longer to import."""
     try:
         names = os.listdir(place or ".")  # noqa: PTH208 - a path's objects would double the time
     except NotADirectoryError:

@@ -13,7 +13,7 @@ from indus_nb.tools.processes.process import Child
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a program printed, its exit code (``None``: it was killed or not started), and whether it was killed."""
+    """Result of a program: output, exit code (``None``: it was killed or not started), and whether it was killed."""
 
     stdout: str
     stderr: str

@@ -1,4 +1,4 @@
-"""What one extension has registered: handlers, tools, commands, flags and renderers."""
+"""Registrations of one extension: handlers, tools, commands, flags and renderers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indus_nb.tools.description import by_arguments
 from indus_nb.tools.function import as_output
 
 Completer = Callable[[str], "Sequence[Any] | Awaitable[Sequence[Any] | None] | None"]
-"""Given what is typed of a command's arguments, returns what may stand there."""
+"""Callback that completes what is typed of a command's arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option of the command line that an extension understands."""
+    """Option of the command line that an extension understands."""
 
     name: str
     type: Literal["boolean", "string"]
@@ -41,7 +41,7 @@ class Flag:
 
 @dataclass(slots=True)
 class Extension:
-    """What one extension has registered, by name; handlers by event."""
+    """Registrations of one extension, by name; handlers by event."""
 
     source: Source
     handlers: dict[str, list[Callable[[Any, Any], Any]]] = field(

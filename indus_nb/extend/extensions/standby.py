@@ -1,7 +1,7 @@
 """The hooks of a session that has no extensions, in a program where none can be defined while it runs.
 
 What this module promises: the extensions are loaded at the start of the session, or of another one in its place, that
-finds any, and before the first tool call that somebody must be asked about. Until then their modules, which take
+finds any, and before the first tool call that needs approval. Until then their modules, which take
 longer to import than the session itself, are not imported.
 """
 
@@ -34,14 +34,14 @@ class Standby(SessionHooks):
         self._made: SessionHooks | None = None
 
     async def _replace(self, reason: StartReason, previous: Path | None = None) -> SessionHooks:
-        """The hooks that are there instead from now on; calls of tools may come here side by side."""
+        """Return the hooks that replace these from now on; calls of tools may come here side by side."""
         async with self._loading:
             if self._made is None:
                 made = self._session.state.hooks = self._make()
                 try:
                     await made.started(reason, previous)
                 except BaseException:
-                    self._session.state.hooks = self  # half loaded they would ask nobody
+                    self._session.state.hooks = self  # half loaded they would ask for no approval
                     raise
                 self._made = made
         return self._made

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from indus_nb.safety.sandbox import Sandbox
 
 CONNECT_SECONDS = 30.0
-"""How long connecting may take where ``timeoutMs`` is not set."""
+"""Time limit of connecting where ``timeoutMs`` is not set."""
 MAX_MESSAGE_BYTES = 16 << 20
-"""The largest message of a server, whatever the transport."""
+"""Largest message of a server, whatever the transport."""
 _MIN_SECRET = 6
 
 
@@ -52,13 +52,13 @@ class McpServerConfig(WireModel):
 
     @property
     def where(self) -> str:
-        """What is started or connected to, without anything that may be secret."""
+        """Return the command or address, without anything that may be secret."""
         if self.url is None:
             return f"`{self.command}`"
         return shown_url(self.url)
 
     def hide(self, text: str) -> str:
-        """``text`` without the values of the environment, of the headers, and of the secret parts of the address."""
+        """Return ``text`` without the values of environment and headers, and the secret parts of the address."""
         parts = urlsplit(self.url or "")
         values = [*self.env.values(), *self.headers.values(), parts.username or "", parts.password or ""]
         values += [value for _, value in parse_qsl(parts.query)]
@@ -78,10 +78,10 @@ class ServerSpec:
 
     @property
     def time_limit(self) -> float | None:
-        """The configured limit in seconds."""
+        """Return the configured limit in seconds."""
         return None if self.config.timeout_ms is None else self.config.timeout_ms / 1000
 
     @property
     def prefix(self) -> str:
-        """What goes before the names of its tools."""
+        """Return the prefix of the names of its tools."""
         return self.name if self.config.prefix is None else self.config.prefix

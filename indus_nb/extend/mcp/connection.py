@@ -39,14 +39,14 @@ _MAX_LISTEN_PAUSE = 60.0
 
 
 class UnavailableError(Exception):
-    """There is no connection.
+    """Raised when there is no connection.
 
     The text is a predicate that goes on from "The MCP server so-and-so".
     """
 
 
 class SessionForgottenError(Exception):
-    """The HTTP server refused a request because it does not know the session.
+    """Raised when the HTTP server rejected a request because it does not know the session.
 
     Nothing was run.
     """
@@ -91,11 +91,11 @@ class Connection:
 
     @property
     def over(self) -> bool:
-        """Whether nothing can be called any more."""
+        """Return whether nothing can be called any more."""
         return self.state is ConnectionState.OVER
 
     def lose(self, reason: str | None) -> None:
-        """Note that it is over.
+        """Mark the connection as over.
 
         The first reason counts, and ``None`` leaves it to be found out.
         """
@@ -105,12 +105,12 @@ class Connection:
         self._wake.set()
 
     def stop(self, reason: str) -> None:
-        """End it."""
+        """Close the connection."""
         self.lose(reason)
         self.task.cancel()
 
     async def wait_ready(self, seconds: float) -> None:
-        """Return when calls can be made.
+        """Wait until calls can be made.
 
         Raises ``UnavailableError``, at the latest after ``seconds``.
         """
@@ -123,7 +123,7 @@ class Connection:
             raise UnavailableError(await self.why_lost() or "is ending")
 
     async def why_lost(self) -> str | None:
-        """The reason, given some time to be found out.
+        """Return the reason of the loss, given some time to be found out.
 
         Returns ``None`` when the connection is still good.
         """
@@ -141,7 +141,7 @@ class Connection:
             The result, which may be that of a failed tool.
 
         Raises:
-            MCPError: The server refused, did not answer in time, or the connection ended. The SDK raises others when
+            MCPError: It was rejected, not answered in time, or the connection ended. The SDK raises others when
                 it finds the result wrong.
             SessionForgottenError: Nothing was run; another connection is needed.
         """
@@ -267,7 +267,7 @@ async def _list_tools(client: Client) -> list[mcp_types.Tool]:
 
 
 def cause_of(error: BaseException) -> str:
-    """The words of an error, of a group its first one's, with its notes behind them in brackets."""
+    """Return the message of an error, of a group its first one's, with its notes behind them in brackets."""
     notes = [str(note) for note in getattr(error, "__notes__", [])]
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]

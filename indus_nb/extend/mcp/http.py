@@ -31,11 +31,11 @@ _ENDS_OF_EVENT = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 @dataclass(slots=True)
 class HttpOutcome:
-    """How HTTP answered the requests of one task.
+    """Status of the HTTP responses to the requests of one task.
 
     Attributes:
-        status: The status of the last refusal; ``None`` when nothing was refused.
-        session_forgotten: Whether that refusal was because the server does not know the session.
+        status: The status of the last rejection; ``None`` when nothing was rejected.
+        session_forgotten: Whether that rejection was because the server does not know the session.
     """
 
     status: int | None = None
@@ -47,14 +47,14 @@ _outcome: ContextVar[HttpOutcome] = ContextVar("_outcome")
 
 
 def watch_http() -> HttpOutcome:
-    """Begin to record how HTTP answers the requests of the current task."""
+    """Record HTTP responses to the requests of the current task."""
     outcome = HttpOutcome()
     _outcome.set(outcome)
     return outcome
 
 
 def add_status(error: BaseException, outcome: HttpOutcome) -> None:
-    """Add the status of a refusal to an error, as a note."""
+    """Add the HTTP status of a rejection to an error, as a note."""
     if outcome.status is not None:
         phrase = HTTPStatus(outcome.status).phrase if outcome.status in set(HTTPStatus) else ""
         error.add_note(f"HTTP {outcome.status} {phrase}".strip())
@@ -115,7 +115,7 @@ def _check_values(message: bytearray) -> None:
 
 
 def _failure(error: BodyError) -> Exception:
-    """What the SDK reports as a failure of its request."""
+    """Return the exception that the SDK reports as a failure of its request."""
     import httpx2
 
     too_large = f"a message of more than {size_text(MAX_MESSAGE_BYTES)}"

@@ -1,4 +1,4 @@
-"""What a server writes on standard error."""
+"""Log of a server: its standard error."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ServerLog:
         self._plain = PlainText()
 
     def add(self, data: bytes) -> None:
-        """Append what the server wrote."""
+        """Append output of the server."""
         new = self._plain.feed(data)
         self.text = (self.text + new)[-MAX_LOG_CHARACTERS:]
         self.last_words = (self.last_words + new)[-_MAX_LAST_WORDS:]
 
     def begin(self) -> None:
-        """Forget the last words: another process begins."""
+        """Clear the log: another process begins."""
         self.last_words = ""

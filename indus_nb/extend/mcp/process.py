@@ -134,7 +134,7 @@ def _find_program(command: str, cwd: Path, environment: Mapping[str, str]) -> st
 
 
 class _Program:
-    """A running server process: its three pipes, and its end."""
+    """Running server process: its three pipes, and its end."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Program:
                 await self._stdin.drain()
 
     async def read_errors(self) -> None:
-        """Keep the end of what it writes on standard error."""
+        """Record the end of its standard error."""
         while data := await self._stderr.read(1 << 16):
             self._log.add(data)
         self._logged.set()
@@ -234,7 +234,7 @@ class _Program:
         return self._process.returncode is not None
 
     async def release(self) -> None:
-        """Close the pipes, whatever other process holds them, and set right what it must not have changed."""
+        """Close the pipes, whatever other process holds them, and restore what it must not have changed."""
         self._guarded.release()
         cast("Any", self._process)._transport.close()  # noqa: SLF001 - nothing public does it
         if self._confined is not None:

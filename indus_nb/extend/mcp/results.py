@@ -24,12 +24,12 @@ _MAX_IMAGES = 20
 
 
 def output_of(result: mcp_types.CallToolResult, tool: str, stop: threading.Event) -> ToolOutput:
-    """Convert a server's result to what a model is shown.
+    """Convert a server's result to the output for a model.
 
     Reads images, so call it in a thread.
 
     Args:
-        stop: Set when nobody waits for it any more.
+        stop: Set when no caller waits for it any more.
     """
     parts: list[str | ImageContent] = []
     images = _Images(tool, stop)
@@ -70,7 +70,7 @@ class _Images:
         self._stop = stop
 
     def read(self, encoded: str, mime_type: str) -> list[str | ImageContent]:
-        """An image and a note on it; nothing once there were too many."""
+        """Return an image and a note on it; nothing once there were too many."""
         self.count += 1
         if self.count > _MAX_IMAGES or self._stop.is_set():
             return []
@@ -101,7 +101,7 @@ def _resource(
 
 
 def _says(parts: Sequence[str | ImageContent], structured: Any) -> bool:
-    """Whether the text is the structured content once more, as the protocol advises."""
+    """Return whether the text is the structured content once more, as the protocol advises."""
     texts = [part for part in parts if isinstance(part, str)]
     values: list[Any] = [*texts]
     for text in texts:
@@ -114,7 +114,7 @@ def _says(parts: Sequence[str | ImageContent], structured: Any) -> bool:
 
 
 def _shortened(text: str) -> tuple[str, JsonObject | None]:
-    """The beginning of ``text``, a note on where the whole of it is, and the details; or all of it."""
+    """Return the beginning of ``text``, a note on where the whole of it is, and the details; or all of it."""
     shown = head(text)
     if not shown.truncated:
         return text, None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp import MCPError
 
 CLOSE_SECONDS = 6.0
-"""How long the end of a connection may take: three times the grace of its process, and some."""
+"""Time limit of the end of a connection: three times the grace of its process, and some."""
 _MAX_RESTARTS = 3
 _RESTARTS_WITHIN_SECONDS = 60.0
 _MAX_PROGRESS_CHARACTERS = 10_000
@@ -60,7 +60,7 @@ class Server:
             await self._connected(restart=False)
 
     def close(self) -> list[asyncio.Task[Any]]:
-        """Ask all running work to end; returns what to wait for."""
+        """Ask all running work to end; returns the tasks to wait for."""
         self._closed = True
         connection = self._connection
         if connection is not None:
@@ -132,7 +132,7 @@ class Server:
         return ToolError(self._sentence(f"refused to run {tool}: {cause_of(error)}"))
 
     async def _connected(self, *, restart: bool) -> Connection:
-        """The connection, made if need be; raises ``UnavailableError``."""
+        """Return the connection, made if need be; raises ``UnavailableError``."""
         async with self._connecting:
             connection = self._connection
             if self._closed:
@@ -195,7 +195,7 @@ class Server:
 
 
 def _schema_problem(tool: mcp_types.Tool) -> str | None:
-    """Why a tool of that schema cannot be offered."""
+    """Return why a tool of that schema cannot be offered."""
     if len(dump(tool.input_schema)) > _MAX_SCHEMA_BYTES:
         return f"its schema has more than {size_text(_MAX_SCHEMA_BYTES)}"
     try:

@@ -50,7 +50,7 @@ class McpTool:
     guidelines: tuple[str, ...] = ()
 
     def check(self, arguments: JsonObject) -> JsonObject:
-        """The arguments as they are: the server knows which it accepts."""
+        """Return the arguments as they are: the server knows which it accepts."""
         return arguments
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
@@ -78,7 +78,7 @@ class McpServers:
         configs: The settings' ``mcpServers``, see ``McpServerConfig``; an entry that makes no sense is a problem.
         cwd: Where relative directories start.
         reserved: Names that are not given to tools.
-        sandbox: What confines the processes of servers; those that are reached over the network run elsewhere.
+        sandbox: The sandbox of the processes of servers; those that are reached over the network run elsewhere.
         on_change: Called, on the event loop, whenever ``tools`` became another mapping.
     """
 
@@ -113,7 +113,7 @@ class McpServers:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong now: bad entries, and servers that cannot be used.
+        """Return the current problems: bad entries, and servers that cannot be used.
 
         Each has a sentence or more.
         """
@@ -121,13 +121,13 @@ class McpServers:
         return [*found, self._sdk_problem] if self._sdk_problem else found
 
     def log(self, name: str) -> str:
-        """The end of what the server called ``name`` wrote on standard error."""
+        """Return the end of what the server called ``name`` wrote on standard error."""
         return self._servers[name].log.text
 
     async def start(self) -> None:
         """Connect, side by side, to all that are not connected.
 
-        Who fails or takes too long is among the problems.
+        A server that fails or takes too long is among the problems.
         """
         if not self._servers:
             return
@@ -170,7 +170,7 @@ class McpServers:
 
 
 def _import_sdk() -> None:
-    """Raises ``ImportError`` also for an SDK that is too old."""
+    """Import the SDK; raises ``ImportError`` also for one that is too old."""
     # The SDK reports a server's noise by logging, which without this goes to standard error unless it is configured.
     for name in ("mcp", "client"):
         if not logging.getLogger(name).handlers:

@@ -17,7 +17,7 @@ from indus_nb.safety.policy import MODES
 from indus_nb.version import __version__
 
 VERSION_AS = "INDUS_NB_VERSION_AS"
-"""The variable with what ``--version`` prints, for clients that start nothing older than a version of their program."""
+"""Variable with the output of ``--version``, for clients that start nothing older than a version of their program."""
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -45,7 +45,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _check_approve(arguments: Sequence[str]) -> None:
-    """Reject ``--approve`` without a value: pi's clients mean trust by it, all others the opposite, to be asked."""
+    """Reject ``--approve`` without a value: pi's clients mean trust by it, all others that they are asked."""
     options = list(itertools.takewhile(lambda argument: argument != "--", arguments))
     for argument, following in zip(options, [*options[1:], "--"], strict=True):
         if argument == "--approve" and following.startswith("-"):

@@ -1,4 +1,4 @@
-"""What ``--wire pi`` may hold: the events and fields of pi 0.73, for clients that know no others."""
+"""Dialect of ``--wire pi``: the events and fields of pi 0.73, for clients that know no others."""
 
 from __future__ import annotations
 

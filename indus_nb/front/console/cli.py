@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _open_standard_descriptors() -> None:
-    """Put nothing in the place of what the caller closed, so that no file of ours gets such a number.
+    """Open the null device for each closed standard descriptor, so that no file of ours gets its number.
 
     Nothing can be written to what stands for a closed standard output: an answer must not be lost without a word.
     """
@@ -128,7 +128,7 @@ async def _run(options: argparse.Namespace) -> int:
 
 
 def _typed_answer(schema: str | None) -> FinalAnswer | None:
-    """What ``--schema`` asks for; looked up before anything is sent."""
+    """Return the answer type of ``--schema``; looked up before anything is sent."""
     if schema is None:
         return None
     from contextlib import redirect_stdout
@@ -150,7 +150,7 @@ async def _print_diagnosis(options: argparse.Namespace) -> int:
 
 
 async def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
-    """The session, and the descriptors to read from and write to."""
+    """Return the session, and the descriptors to read from and write to."""
     from indus_nb.front.console.stdio import claim, complain
     from indus_nb.start import open_session
 
@@ -258,7 +258,7 @@ async def _serve_tools(options: argparse.Namespace) -> int:
 
 
 async def _ask_about_project(session: AgentSession) -> None:
-    """Ask the user of a terminal about a project that is not decided about, before anything of it is used."""
+    """Ask the user of a terminal about an undecided project, before anything of it is used."""
     while (project := session.trusting.undecided) is not None:
         from indus_nb.front.console.terminal import can_ask, choose
 

@@ -1,4 +1,4 @@
-"""A client of ``indusagi --mode rpc``: a process of its own, spoken to with the same commands that it declares."""
+"""A client of ``indusagi --mode rpc``, which runs in a process of its own and takes the commands of ``commands``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class HostTool:
 
 
 class RpcClient:
-    """Runs the agent in a process of its own and talks to it.
+    """Client of an agent that runs in a process of its own.
 
     It is a context manager; the process ends with it::
 
@@ -82,7 +82,7 @@ class RpcClient:
         self._errors: deque[str] = deque(maxlen=64)
         self._process: asyncio.subprocess.Process | None = None
         self._closing = False
-        self._heard = False
+        self._has_read_frame = False
         self._closed: str | None = "the client was not started: use `async with RpcClient(...)`"
 
     async def __aenter__(self) -> Self:
@@ -200,7 +200,7 @@ class RpcClient:
         return "".join(block["text"] for block in ended.get("content", ()) if block["type"] == "text")
 
     async def events(self, text: str, images: Sequence[ImageContent] = ()) -> AsyncGenerator[JsonObject]:
-        """Send a user message and yield every event until the session is idle. Leaving the loop early aborts the run.
+        """Send a user message and yield every event until the session is idle. Leaving early aborts the run.
 
         Args:
             text: The message.
@@ -245,7 +245,7 @@ class RpcClient:
         await self.ask(commands.Abort())
 
     async def get_state(self) -> JsonObject:
-        """How things stand, see the command ``get_state``."""
+        """Return the state of the session, see the command ``get_state``."""
         return await self.ask(commands.GetState())
 
     async def set_host_tools(self, tools: Sequence[HostTool]) -> None:
@@ -317,7 +317,7 @@ class RpcClient:
                 await self._room.wait()
 
     async def _chunk(self, stdout: asyncio.StreamReader, gone: asyncio.Task[int]) -> bytes:
-        """The next bytes; empty at the end, and soon after the process ended even if a descendant holds its pipe."""
+        """Return the next bytes; empty at the end, also if a descendant of the process holds its pipe."""
         reading = asyncio.ensure_future(stdout.read(_CHUNK))
         await asyncio.wait([reading, gone], return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
@@ -342,10 +342,10 @@ class RpcClient:
             if isinstance(line, LineTooLongError):
                 raise line
             frame = load_object(line)
-            self._heard = True
+            self._has_read_frame = True
         except ValueError as error:
             beginning = line.beginning if isinstance(line, LineTooLongError) else line
-            if not self._heard and not beginning.lstrip().startswith(b"{"):
+            if not self._has_read_frame and not beginning.lstrip().startswith(b"{"):
                 raise
             failed = _failed_response(beginning, self._answers, error)
             if failed is None:
@@ -409,7 +409,7 @@ class RpcClient:
 
 
 def _failed_response(line: bytes, waiting: Collection[str], error: ValueError) -> JsonObject | None:
-    """What stands for a response that cannot be read; ``None`` if that is not one, or nobody waits for it.
+    """Return a response to use in place of an unreadable one; ``None`` if no call waits for it.
 
     ``line`` is its beginning, if it is too long. There the id comes first; in a whole line it may stand anywhere.
     """
@@ -423,7 +423,7 @@ def _failed_response(line: bytes, waiting: Collection[str], error: ValueError) -
 
 
 async def _exit_status(process: asyncio.subprocess.Process) -> int:
-    """Its status, soon after it has ended: ``wait`` of some versions returns only when its pipes are closed too."""
+    """Return the exit status soon after the end: some versions of ``wait`` also wait until pipes are closed."""
     while process.returncode is None:  # noqa: ASYNC110 - there is no event to wait for
         await asyncio.sleep(_POLL)
     return process.returncode

@@ -63,13 +63,13 @@ class Command(WireModel):
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The accepted values of ``type``."""
+        """Return the accepted values of ``type``."""
         return get_args(cls.model_fields["type"].annotation)
 
     @classmethod
     @cache
     def bare(cls) -> Self | None:
-        """The command without an ``id``; ``None`` if it has fields of its own, which would have to be checked."""
+        """Return the command without an ``id``; ``None`` if it has fields of its own, which need validation."""
         return cls.model_construct() if {"type", "id"}.issuperset(names_of(cls)) else None
 
 

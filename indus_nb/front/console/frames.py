@@ -65,7 +65,7 @@ def dialect_of(wire: Wire) -> Dialect | None:
 
 
 class FrameEncoder:
-    """Makes a stream's frames, one event after the other.
+    """Encoder of a stream's frames, one event after the other.
 
     Args:
         wire: ``snapshot`` repeats the whole answer with each delta, as in the protocol's first documents; ``delta``
@@ -79,7 +79,7 @@ class FrameEncoder:
         self._answer: _EncodedAnswer | None = None
 
     def encode(self, event: SessionEvent) -> bytes | None:
-        """The frame of an event, without a line end; ``None`` for one that is not sent in this shape."""
+        """Return the frame of an event, without a line end; ``None`` for one that is not sent in this shape."""
         match event:
             case MessageUpdate():
                 return _delta(event) if self._wire == "delta" else self._snapshot(event)
@@ -87,7 +87,7 @@ class FrameEncoder:
                 newer = self._dialect.newer_compaction if self._dialect is not None else self._wire == "delta"
                 line = _compaction(event, newer=newer)
             case SubagentLifecycle() | SubagentProgress() | SubagentEvent():
-                return None  # sent to those who have asked for it: see ``subagents``
+                return None  # sent to subscribers alone: see ``subagents``
             case _:
                 line = dump(event)
         return line if line is None or self._dialect is None else self._dialect.line(line)

@@ -42,7 +42,7 @@ class HostTools:
         self._open: dict[str, _OpenCall] = {}
 
     def tool(self, definition: HostToolDefinition) -> HostTool:
-        """A tool of this definition that a model can call."""
+        """Return a tool of this definition that a model can call."""
         return HostTool(definition, self)
 
     def handle_frame(self, frame: JsonObject) -> None:
@@ -100,7 +100,7 @@ class HostTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
+        """Return name, description and parameters, as the model sees them."""
         return ToolSpec(self.definition.name, self.definition.description, self.definition.parameters)
 
     def check(self, arguments: JsonObject) -> JsonObject:
@@ -108,7 +108,7 @@ class HostTool:
         return arguments
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
-        """Describe a call by its arguments; what the client does with it is not known here."""
+        """Describe a call by its arguments; its effects at the client are not known here."""
         return by_arguments(self.definition.name, arguments, origin="the program that shows this session")
 
     async def execute(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:

@@ -22,7 +22,7 @@ _SHUTDOWN_SECONDS = 3.0
 
 
 async def _start(session: AgentSession) -> None:
-    """Let extensions begin once what has been asked already is answered."""
+    """Start the extensions once the commands that came before are answered."""
     await asyncio.sleep(_IDLE_SECONDS / 4)
     await session.start()
 
@@ -36,7 +36,7 @@ async def _end(session: AgentSession) -> None:
 
 
 def _host(writer: FrameWriter) -> Host:
-    """Renders UI requests as frames. Call it on the event loop that writes."""
+    """Build a host that renders UI requests as frames. Call it on the event loop that writes."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def show(frame: UiFrame) -> None:
@@ -56,8 +56,8 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     """Serve a session until standard input closes or a signal ends the process.
 
     Args:
-        descriptor_in: Where commands are read, see ``stdio.claim``.
-        descriptor_out: Where responses and events are written.
+        descriptor_in: The descriptor that commands are read from, see ``stdio.claim``.
+        descriptor_out: The descriptor that responses and events are written to.
 
     Returns:
         The exit status: 0, 1 when the session could not be saved, 128 and more after a signal.

@@ -1,7 +1,8 @@
-"""Takes commands in, line by line, as fast as a host reads the answers, and as long as somebody may want them.
+"""Intake of commands, line by line, as fast as a host reads the responses, and as long as it may want them.
 
 What this module promises: a host that has hung up is not worked for without an end. It is given up when it does not
-read what waits for it, or when none of very many commands ends. A defect while reading is said, and ends with status 1.
+read what waits for it, or when none of very many commands ends. A defect while reading is reported, and
+ends with status 1.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ _log = logging.getLogger("indus_nb")
 
 
 class Server(Protocol):
-    """Who carries commands out, in ``tasks`` those that wait."""
+    """Server that carries commands out; ``tasks`` are those that wait."""
 
     tasks: set[asyncio.Task[None]]
 
     def handle_line(self, line: bytes | LineTooLongError) -> bool:
-        """Carry out a command, or start to; returns whether a task was started for it."""
+        """Dispatch a command; returns whether a task was started for it."""
         ...
 
 
 async def carry_out(server: Server, writer: FrameWriter, descriptor: int) -> int:
-    """Hand lines on until there are no more, or nobody wants more answers.
+    """Pass lines to the server until there are no more, or no reader wants more answers.
 
     Args:
-        writer: Where its answers go.
-        descriptor: Where the lines come from.
+        writer: The writer of its responses.
+        descriptor: The descriptor of the lines.
 
     Returns:
         The status to exit with: 0, or 1 after a defect.

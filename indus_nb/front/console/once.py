@@ -42,7 +42,7 @@ _HINT_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class PromptInput:
-    """One prompt of the command line."""
+    """A prompt of the command line."""
 
     text: str
     images: Sequence[ImageContent] = ()
@@ -112,7 +112,7 @@ async def answer_all(
 
 
 async def _end(session: AgentSession, writer: FrameWriter, status: int) -> int:
-    """End the session and the output; returns the exit status, which is no success when something was lost."""
+    """End the session and the output; returns the exit status, which is an error when something was lost."""
     await session.end()
     if session.save_problem:
         status = status or 1
@@ -160,7 +160,7 @@ def _status(session: AgentSession, asked: FinalAnswer | None = None) -> int:
 
 
 def _report_wait(event: SessionEvent) -> None:
-    """Write to standard error what keeps the user waiting."""
+    """Report on standard error what the user waits for."""
     if isinstance(event, AutoRetryStart):
         seconds = event.delay_ms / 1000
         complain(
@@ -180,7 +180,7 @@ def _report_wait(event: SessionEvent) -> None:
 
 
 def read_prompts(arguments: Sequence[str], flags: Iterable[str] = ()) -> list[PromptInput]:
-    """The prompts of the command line, with files named ``@path`` and piped input before the first of them.
+    """Return the prompts of the command line, ``@path`` files and piped input before the first of them.
 
     Args:
         flags: The names of options that only an extension could know.

@@ -94,7 +94,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
     """Run ``indusagi map``.
 
     Args:
-        arguments: What stands behind ``map`` on the command line.
+        arguments: The arguments behind ``map`` on the command line.
 
     Raises:
         IndusError: Nothing could be asked, or the answers could not be written.
@@ -173,7 +173,7 @@ _REFUSED = {
 
 
 def _mode(session: AgentSession) -> str:
-    """What tools of rows may do, in a line."""
+    """Describe in a line what tools of rows may do."""
     settings = session.settings
     confined = (
         "commands are not confined" if settings.sandbox == "off" else f"commands are confined to {settings.sandbox}"
@@ -242,8 +242,8 @@ def write_table(path: Path, columns: Sequence[str], added: Sequence[str], record
     """Write rows with their answers.
 
     Args:
-        columns: Those of the data, which are written as they are.
-        added: Those of the answers, of which spreadsheets get no formula.
+        columns: The columns of the data, which are written as they are.
+        added: The columns of the answers, of which spreadsheets get no formula.
     """
     if path.suffix.lower() in _JSON_LINES:
         content = b"".join(dump(record) + b"\n" for record in records)
@@ -260,7 +260,7 @@ def write_table(path: Path, columns: Sequence[str], added: Sequence[str], record
 
 
 def _harmless(text: str) -> str:
-    """What a model has said, as spreadsheets take for no formula, and terminals for nothing to obey.
+    """Return a model's text as spreadsheets take for no formula, and terminals for nothing to obey.
 
     Where the semicolon separates values, each piece between two of them is a value of its own.
     """

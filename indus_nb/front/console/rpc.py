@@ -37,13 +37,13 @@ _SHUTDOWN_WAIT_SECONDS = 1.0
 
 
 class RpcServer:
-    """One session, driven by lines."""
+    """Server of one session, driven by lines."""
 
     def __init__(self, session: AgentSession, writer: FrameWriter) -> None:
         self._session = session
         self._writer = writer
         self.tasks: set[asyncio.Task[None]] = set()
-        """The commands that are carried out."""
+        """The tasks of commands that are carried out."""
         self._unanswered: dict[asyncio.Task[None], tuple[str | int | None, str]] = {}
         self._shown_model: tuple[Model | None, JsonObject | None] = (None, None)
         self._host_tools = HostTools(lambda frame: writer.send_line(dump(frame)))
@@ -113,7 +113,7 @@ class RpcServer:
         return self._subagents.answer(command)
 
     def handle_line(self, line: bytes | LineTooLongError) -> bool:
-        """Carry out a command, or start to; returns whether a task was started for it."""
+        """Dispatch a command; returns whether a task was started for it."""
         try:
             if isinstance(line, LineTooLongError):
                 raise line
@@ -133,8 +133,8 @@ class RpcServer:
             command_id = None
         known = self._handlers.get(kind) if isinstance(kind, str) else None
         if known is None:
-            name, said = (kind, kind) if isinstance(kind, str) else ("unknown", commands.brief(kind))
-            self._respond(command_id, name, error=f"Unknown command: {said}")
+            name, shown = (kind, kind) if isinstance(kind, str) else ("unknown", commands.brief(kind))
+            self._respond(command_id, name, error=f"Unknown command: {shown}")
             return False
         model, handler = known
         try:
@@ -172,7 +172,7 @@ class RpcServer:
                 self._respond(command_id, name, data=data)
 
     def _is_to_answer(self) -> bool:
-        """Whether the command that is carried out in this task is not answered yet; from now on it is."""
+        """Return whether the command of this task is not answered yet; from now on it is."""
         return self._unanswered.pop(cast("asyncio.Task[None]", asyncio.current_task()), None) is not None
 
     def _failed(self, command_id: str | int | None, name: str, error: BaseException) -> None:
@@ -253,7 +253,7 @@ class RpcServer:
             _log.exception("A run broke off")
 
     def _disposed(self, disposition: Disposition) -> JsonObject | None:
-        """What a message that was accepted is answered with, in shapes whose clients take fields they do not know."""
+        """Return the response data of an accepted message, for dialects whose clients take new fields."""
         return {"disposition": disposition} if dialect_of(self._writer.wire) is None else None
 
     async def _steer(self, command: commands.Steer) -> JsonObject | None:

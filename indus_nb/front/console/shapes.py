@@ -45,7 +45,7 @@ def fields(names: str, **shapes: Shape) -> dict[str, Shape]:
 
 
 def updates(block: Shape) -> dict[str, Shape]:
-    """Make the shapes of what a ``message_update`` says of a block, which all dialects share."""
+    """Make the shapes of the parts of a ``message_update`` about a block, which all dialects share."""
     at = "type contentIndex partial"
     each = {"start": at, "delta": f"{at} delta", "end": f"{at} content"}
     kinds = ("text", "thinking", "toolcall")
@@ -72,12 +72,12 @@ def run_events(message: Shape, update: Shape, output: Shape) -> dict[str, Shape]
 
 
 def kept(value: Any, shape: Shape, written: Callable[[JsonObject], JsonObject] = lambda value: value) -> Any:
-    """A JSON value with the fields of a shape alone.
+    """Return a JSON value with the fields of a shape alone.
 
     Args:
-        value: Made of what JSON knows.
+        value: A value of JSON.
         shape: The fields to keep; ``None`` keeps all.
-        written: What is done to each object before.
+        written: Applied to each object before.
 
     Returns:
         A copy without the other fields.
@@ -108,14 +108,14 @@ def _kept_fields(fields: JsonObject, shape: Shape, written: Callable[[JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a client is sent that fails at events or fields that it does not know.
+    """Dialect of the protocol for a client that fails at events or fields that it does not know.
 
     Attributes:
         events: The events by name; others are not sent.
-        answers: What commands are answered. One that is not listed is answered as always.
-        update: What ``message_update`` tells, by type; other types are not sent.
+        answers: The data of responses, by command. One that is not listed is answered as always.
+        update: The shapes of a ``message_update``, by type; other types are not sent.
         newer_compaction: Whether compactions have the names without ``auto_``.
-        written: What is done to each object before.
+        written: Applied to each object before.
     """
 
     events: Mapping[str, Shape]
@@ -127,10 +127,10 @@ class Dialect:
     written: Callable[[JsonObject], JsonObject] = lambda value: value
 
     def kept(self, value: Any, shape: Shape) -> Any:
-        """The part of a JSON value that has a shape.
+        """Return the part of a JSON value that has a shape.
 
         Args:
-            value: Made of what JSON knows.
+            value: A value of JSON.
             shape: The fields to keep; ``None`` keeps all.
 
         Returns:
@@ -152,7 +152,7 @@ class Dialect:
         return encoded if shape is None else dump(self.kept(load_object(b'{"value":%b}' % encoded)["value"], shape))
 
     def line(self, line: bytes) -> bytes | None:
-        """The part of an encoded event or header that is known; ``None`` for an event that is not listed."""
+        """Return the known part of an encoded event or header; ``None`` for an event that is not listed."""
         frame = load_object(line)
         name = str(frame.get("type"))
         return dump(self.kept(frame, self.events[name])) if name in self.events else None

@@ -7,7 +7,7 @@ What this module promises:
 - Frames leave in the order in which they were sent, each whole and on a line of its own.
 - Deltas that arrive in one step of the event loop leave as one frame, at the end of that step; nothing else waits.
 - A slow reader never blocks the event loop, for a thread of its own writes. It causes *backpressure* instead: ``send``
-  returns an awaitable to whoever produces events, so memory stays bounded. Only deltas of one block are joined
+  returns an awaitable to the producer of events, so memory stays bounded. Only deltas of one block are joined
   meanwhile, and reports of one tool replace each other.
 - A frame that cannot be encoded is logged and left out; a reader that is gone is reported once, by ``on_broken``, on
   Linux also while nothing is written.
@@ -98,7 +98,7 @@ class _JoinedDelta:
 
 
 class FrameWriter:
-    """Writes frames to ``descriptor``, at the reader's pace.
+    """Writer of frames to ``descriptor``, at the reader's pace.
 
     While the reader has not read the previous frames, deltas of one block are joined and reports of one tool replace
     each other; nothing else is dropped or reordered. Deltas are joined as well when they were sent in one step of the
@@ -138,7 +138,7 @@ class FrameWriter:
         self._flush()
 
     def send(self, event: SessionEvent) -> Awaitable[None] | None:
-        """Send an event. Returns what to await before the next one is sent, or ``None``."""
+        """Send an event. Returns an awaitable to wait for before the next one is sent, or ``None``."""
         if self._join(event):
             return None
         if isinstance(event, MessageUpdate) and isinstance(delta := event.assistant_message_event, DELTAS):
@@ -165,14 +165,14 @@ class FrameWriter:
 
     @property
     def far_behind(self) -> bool:
-        """Whether more is pending than should be while new work is accepted."""
+        """Return whether more is pending than should be while new work is accepted."""
         return self._pending_bytes > _MAX_PENDING_BYTES and self._broken is None
 
     async def close(self, seconds: float) -> str | None:
         """Write what is pending.
 
         Args:
-            seconds: How long a reader that does not read is waited for.
+            seconds: The longest wait for a reader that does not read.
 
         Returns:
             Why not everything could be written, ``None`` if it was.
@@ -277,7 +277,7 @@ class FrameWriter:
 
 
 def _pieces(lines: list[bytes]) -> Iterator[bytes]:
-    """The lines with their ends, short ones together, and long ones without copying them."""
+    """Yield the lines with their ends, short ones together, and long ones without copying them."""
     together: list[bytes] = []
     for line in lines:
         if len(line) < _LONG_LINE_BYTES:
@@ -298,7 +298,7 @@ class LineTooLongError(ValueError):
 
 
 class LineSplitter:
-    r"""Cuts a stream of bytes into lines at LF, and at nothing else; a CR before it is dropped.
+    r"""Splitter of a stream of bytes into lines at LF, and at nothing else; a CR before it is dropped.
 
     >>> splitter = LineSplitter()
     >>> splitter.feed(b"one\r\ntw"), splitter.feed(b"o\n\nthree"), splitter.end()
@@ -312,7 +312,7 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLongError]:
-        """The lines that ``chunk`` completes; one that is longer than the limit comes as an error."""
+        """Return the lines that ``chunk`` completes; one that is longer than the limit comes as an error."""
         *ended, rest = chunk.split(b"\n")
         lines: list[bytes | LineTooLongError] = []
         for piece in ended:
@@ -322,7 +322,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | LineTooLongError]:
-        """What was left without a line end."""
+        """Return the rest that has no line end."""
         return [self._line()] if self._length else []
 
     def _append(self, piece: bytes) -> None:
@@ -344,7 +344,7 @@ class LineSplitter:
 
 
 def _when_unread(descriptor: int, call: Callable[[], None]) -> Callable[[], None]:
-    """Call ``call`` on the running loop when nobody can read from a pipe or socket any more.
+    """Call ``call`` on the running loop when a pipe or socket has no reader any more.
 
     Returns what ends the watch. Where the system cannot tell, the next write does.
     """
@@ -362,7 +362,7 @@ def _when_unread(descriptor: int, call: Callable[[], None]) -> Callable[[], None
         call()
 
     try:
-        watch.register(descriptor, 0)  # hang-ups and errors are told of unasked
+        watch.register(descriptor, 0)  # hang-ups and errors are reported without a mask
     except OSError:  # a file or device, which has no other end
         watch.close()
     else:
@@ -371,7 +371,7 @@ def _when_unread(descriptor: int, call: Callable[[], None]) -> Callable[[], None
 
 
 def has_hung_up(descriptor: int) -> bool:
-    """Whether nothing more is written to the pipe or socket that is read here, though much may wait in it."""
+    """Return whether the writer of a pipe or socket has closed it, though much may wait in it."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return True
     poll = select.poll()
@@ -380,7 +380,7 @@ def has_hung_up(descriptor: int) -> bool:
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | LineTooLongError]:
-    """The lines of ``descriptor`` until it closes; see ``LineSplitter``."""
+    """Yield the lines of ``descriptor`` until it closes; see ``LineSplitter``."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue()
     untaken = threading.Semaphore(4)

@@ -1,4 +1,4 @@
-"""What ``--wire strict`` may hold: each field that the protocol's first documents name, and nothing else.
+"""Dialect of ``--wire strict``: each field that the protocol's first documents name, and nothing else.
 
 The documents differ; what one of them names counts. Where they name a thing and leave its fields open (the details of a
 tool, the messages of extensions, the dialogs), all of its fields count.
@@ -90,11 +90,11 @@ DATA: Mapping[str, Shape] = {
     "get_branch_messages": _QUESTIONS,
     "get_last_assistant_text": fields("text"),
 }
-"""What commands are answered. Whoever sends a command that is not listed knows its answer."""
+"""The data of responses, by command. A client that sends a command that is not listed knows its response."""
 
 
 def _as_first_written(value: JsonObject) -> JsonObject:
-    """An image in the form that the documents give it."""
+    """Return an image in the form that the documents give it."""
     if value.get("type") != "image" or "mimeType" not in value or "data" not in value:
         return value
     source = {"type": "base64", "mediaType": value["mimeType"], "data": value["data"]}

@@ -1,6 +1,6 @@
-"""Sub-agents for a client of RPC mode: those that work, frames about them if it asks for some, and their messages.
+"""Sub-agents for a client of RPC mode: those that work, frames about them if it subscribes, and their messages.
 
-What this module promises: as long as a client has not asked for frames it is sent none, and a session file is read
+What this module promises: a client that has not subscribed to frames is sent none, and a session file is read
 only if it is that of a sub-agent of this session, by what the session itself has announced.
 """
 
@@ -18,13 +18,13 @@ from indus_nb.base.wire import JsonObject, dump, load_object
 from indus_nb.front.console import commands
 
 _MAX_KNOWN = 256
-"""How many sub-agents that have ended are remembered."""
+"""Most ended sub-agents that are remembered."""
 _MAX_BYTES = 4_000_000
-"""How much of a file one answer holds, but for the end of its last line."""
+"""Most bytes of a file in one response, but for the end of its last line."""
 
 
 class SubagentFrames:
-    """What a client can learn about the sub-agents of its session."""
+    """State of the sub-agents of a session, and the frames about them."""
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
@@ -33,7 +33,7 @@ class SubagentFrames:
         self._files: dict[str, str] = {}
 
     def follow(self, event: SessionEvent) -> None:
-        """Take note of an event of the session, and send it on if the client has asked for it."""
+        """Record an event of the session, and send it on if the client has subscribed to it."""
         match event:
             case SubagentLifecycle():
                 self._note(event)
@@ -87,7 +87,7 @@ class SubagentFrames:
                 return {"subagents": sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))}
 
     async def _messages(self, command: commands.GetSubagentMessages) -> JsonObject:
-        """What one has said and was told, from a place in its session file on."""
+        """Return the messages of a sub-agent, from a place in its session file on."""
         if command.subagent_id is None and command.session_file is None:
             raise UsageError("get_subagent_messages needs subagentId or sessionFile.")
         path = self._files.get(command.subagent_id) if command.subagent_id is not None else command.session_file

@@ -9,7 +9,7 @@ from indus_nb.base.terminal import read_through
 
 
 def can_ask() -> bool:
-    """Whether a user can read questions and answer them: standard input and standard error are terminals."""
+    """Return whether standard input and standard error are terminals, so that a user can answer."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 

@@ -11,11 +11,11 @@ from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.storage.store import TreeNode
 
 MAX_NESTED = 400
-"""How deep a nested tree may be: each entry is an object in a list, and Python's parser takes 990 of both."""
+"""Deepest nested tree: each entry is an object in a list, and Python's parser takes 990 of both."""
 
 
 def encoded_tree(roots: Sequence[TreeNode]) -> bytes:
-    """The nodes, each with its ``entry``, its ``children`` and its label."""
+    """Return the nodes, each with its ``entry``, its ``children`` and its label."""
     pieces: list[bytes] = [b"["]
     open_lists = [iter(roots)]
     tails: list[bytes] = []
@@ -37,7 +37,7 @@ def encoded_tree(roots: Sequence[TreeNode]) -> bytes:
 
 
 def flat_tree(roots: Sequence[TreeNode]) -> list[JsonObject]:
-    """The nodes, a parent before its children, each with its depth and the ids of its parent and its children."""
+    """List the nodes, parents before children, each with its depth and the ids of parent and children."""
     found: list[JsonObject] = []
     waiting: list[tuple[TreeNode, str | None, int]] = [(root, None, 0) for root in reversed(roots)]
     while waiting:

@@ -1,6 +1,6 @@
 """The notebook's interface: ``%load_ext indus_nb`` brings ``%agent`` and ``%%agent``.
 
-Loading imports what watches the user's cells, and no more: the rest follows in the background, or with the first use.
+Loading imports only the watcher of the user's cells: the rest follows in the background, or with the first use.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Loaded:
-    """What a shell has of the extension: its cells are watched at once, its conversations made when they are used."""
+    """State of the extension in one shell: cells are watched at once, conversations are made on first use."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self.watch = Watch(shell)
@@ -87,9 +87,9 @@ _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def conversations_of(shell: InteractiveShell) -> Conversations:
-    """Return what the magics of a shell talk to.
+    """Return the conversations of a shell's magics.
 
-    They are registered if they are not yet.
+    The magics are registered if they are not yet.
     """
     if shell not in _loaded:
         load(shell)
@@ -97,7 +97,7 @@ def conversations_of(shell: InteractiveShell) -> Conversations:
 
 
 def lend(shell: InteractiveShell) -> Lent | None:
-    """Return what programs that are attached to a kernel use of the extension.
+    """Return the parts of the extension that programs attached to a kernel use.
 
     ``None`` where it is not loaded.
     """
@@ -146,10 +146,10 @@ def load(shell: InteractiveShell) -> None:
             from indus_nb.front.notebook.view.transcript import advice
 
             hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), advice(str(error)))
-            said = plain(f"{without_home(str(error))}{hint}")
-            error.args = (said,)  # the notebook keeps this, and shows what is rendered below
+            text = plain(f"{without_home(str(error))}{hint}")
+            error.args = (text,)  # the notebook keeps this, and shows what is rendered below
             # One that code may catch has its name; what cannot be done is a sentence.
-            shown = f"{type(error).__name__}: {said}" if isinstance(error, RunFailedError) else said
+            shown = f"{type(error).__name__}: {text}" if isinstance(error, RunFailedError) else text
             # IPython shows what this returns instead of a traceback into this package.
             error.__dict__["_render_traceback_"] = lambda: [shown]
             raise
@@ -166,7 +166,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def _answers_not_displayed(shell: Any) -> list[Any]:
-    """Return where the newest answer is put, for the rest of this cell not to display it as its value.
+    """Return a list for the newest answer, which the rest of this cell does not display as its value.
 
     What the cell that loads the extension displays was settled before it ran. What a variable holds is displayed.
     """
@@ -184,7 +184,7 @@ def _answers_not_displayed(shell: Any) -> list[Any]:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Undo what `load` did, and close the sessions."""
+    """Unregister the magics, and close the sessions."""
     from indus_nb.kernel.run.main_thread import work_here
 
     if work_here() is not None:

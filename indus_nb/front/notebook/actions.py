@@ -1,6 +1,6 @@
-"""What the panel and the sub-commands of ``%agent`` do to a session: the verbs that these front ends share.
+"""Operations on a session that the panel and the sub-commands of ``%agent`` share.
 
-Everything runs on the agent's loop. A front end adds only how it is asked and how it shows what came of it.
+Everything runs on the agent's loop. A front end adds only the input and the display of the result.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from indus_nb.models.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
 
 MAX_SESSIONS = 500
-"""How many files of a directory are looked at, newest first."""
+"""Most files of a directory that are read, newest first."""
 _MAX_KNOWN_BYTES = 4 << 20
 _MAX_TITLE_CHARACTERS = 80
 OBJECTED = "An extension objected: the conversation stays where it is."
 
 
 async def change_model(session: AgentSession, model: str | None, provider: str | None, thinking: str | None) -> None:
-    """Have a session talk to another model, or think more or less.
+    """Change a session's model or thinking level.
 
     Args:
         model: What is asked for, with ``:LEVEL`` behind it if wanted; ``None`` for the provider's usual one.
@@ -61,7 +61,7 @@ async def change_model(session: AgentSession, model: str | None, provider: str |
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Whether a session moved, and the text that is offered for editing there.
+    """Result of `navigate`: whether the session moved, and the text that is offered for editing there.
 
     It does not move when an extension objects.
     """
@@ -71,7 +71,7 @@ class Moved:
 
 
 async def navigate(session: AgentSession, entry_id: str) -> Moved:
-    """Continue from another entry of a session.
+    """Move a session to another of its entries, and continue there.
 
     That is before it, when it is a message of the user.
 
@@ -88,7 +88,7 @@ async def navigate(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def fork(session: AgentSession, entry_id: str) -> Moved:
-    """Begin a session that continues from an entry.
+    """Start a new session that continues from an entry.
 
     That is before it, when it is a message of the user.
 
@@ -108,7 +108,7 @@ async def fork(session: AgentSession, entry_id: str) -> Moved:
 
 
 async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage]:
-    """Empty the queues; returns the messages, steering ones first."""
+    """Empty the message queues; returns the messages, steering ones first."""
     queued = [*session.steering.waiting, *session.follow_up_queue.waiting]
     await session.clear_queue()
     return queued
@@ -117,7 +117,7 @@ async def clear_queue(session: AgentSession) -> list[UserMessage | CustomMessage
 async def sessions_here(store: SessionStore) -> list[SessionInfo]:
     """List the saved sessions of a session's directory, newest first.
 
-    There are none for one that is not saved.
+    The list is empty for a session that is not saved.
     """
     if store.path is None:
         return []
@@ -126,7 +126,7 @@ async def sessions_here(store: SessionStore) -> list[SessionInfo]:
 
 
 def known_sessions_file() -> Path:
-    """Return the file that holds which conversations notebooks have had."""
+    """Return the path of the file that records the conversations of notebooks."""
     return agent_directory() / "notebooks.json"
 
 
@@ -151,18 +151,18 @@ def notebook_names() -> dict[str, str]:
 
 
 async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:
-    """Name a conversation by its first prompt as that was written, where what is sent holds values."""
+    """Name a conversation by its first prompt as it was written, before values were filled in."""
     if written not in ("", sent) and not session.messages and session.store.name is None:
         await session.set_name(one_line(written, _MAX_TITLE_CHARACTERS))
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Where a session was written to."""
+    """Result of `export`: the path that a session was written to."""
 
     path: Path
     asked: Path
-    """Where it should have gone: a file that is there already stays as it is."""
+    """The path that was asked for, if there was a file already, which stays as it is."""
 
 
 def export(store: SessionStore, wanted: str = "") -> Exported:
@@ -193,7 +193,7 @@ def export(store: SessionStore, wanted: str = "") -> Exported:
 
 
 def _free(path: Path) -> Path:
-    """``path``, or that with a number when there is something."""
+    """Return ``path``, with a number appended if it exists already."""
     if not os.path.lexists(path):
         return path
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
@@ -216,13 +216,13 @@ def _copy(store: SessionStore, path: Path) -> None:
 
 
 def price(model: Model) -> str:
-    """Say what a million tokens cost, in and out; empty where that is not known or nothing."""
+    """Return the price of a million tokens, in and out; empty where it is unknown or zero."""
     cost = model.cost
     return f"${cost.input:g} / ${cost.output:g}" if cost.input or cost.output else ""
 
 
 def unchosen(session: AgentSession) -> str:
-    """Say which model answers, before the first answer of a conversation whose model nobody chose; else empty."""
+    """Return a line that names the model of a conversation without an answer or a chosen model; else empty."""
     model = session.model
     if model is None or not session.models.is_usual or session.last_answer is not None:
         return ""
@@ -231,7 +231,7 @@ def unchosen(session: AgentSession) -> str:
 
 
 def describe(session: AgentSession) -> str:
-    """Say in a line what a session is ready with, and whether it is saved; where, its statistics say."""
+    """Describe a session in one line: what it is ready with, and whether it is saved."""
     if session.model is None:
         return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
     saved = "saved" if session.store.path else "not saved"

@@ -1,4 +1,4 @@
-"""What a panel may use of its kernel: variables in prompts, cells that ran, and commands like those of ``%agent``."""
+"""Kernel of a panel: variables in prompts, cells that ran, and commands like those of ``%agent``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PanelKernel:
         notebook: NotebookTools,
         taking_back: TakingBack,
     ) -> None:
-        """Make what panels may use."""
+        """Bind the kernel's namespace, journal, notebook and undo to its panels."""
         self._namespace = namespace
         self._journal = journal
         self._notebook = notebook
@@ -47,16 +47,16 @@ class PanelKernel:
 
     @property
     def commands(self) -> Mapping[str, str]:
-        """What it can do besides the panel's own commands."""
+        """Return the kernel's commands, which a panel has besides its own, with their descriptions."""
         described = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS)}
         return {name: f"{each.usage}: {each.help}".lstrip(": ") for name, each in described.items()}
 
     def variables(self) -> Mapping[str, str]:
-        """The names of the user's variables, each with the name of its class."""
+        """Return the names of the user's variables, each with the name of its class."""
         return self._namespace.kinds()
 
     async def fill_in(self, text: str, *, literal: bool) -> Filled:
-        """Put values into a prompt, as ``%agent`` does.
+        """Fill values of variables into a prompt, as ``%agent`` does.
 
         Args:
             literal: Whether nothing in it stands for a value.
@@ -82,7 +82,7 @@ class PanelKernel:
         return Filled(filled.text, [f"{missing}: sent as it stands, there is no such variable."] if missing else [])
 
     async def cell(self, number: int) -> Attachment:
-        """Return the cell that ran with that number, with what it printed and gave.
+        """Return the cell with an execution number, with its printed output and its value.
 
         Raises ``UsageError`` if it is not known.
         """
@@ -96,7 +96,7 @@ class PanelKernel:
         return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
-        """Carry out one of ``commands``."""
+        """Run one of ``commands``."""
         given = COMMANDS[name].argument(argument)
         if given is None:
             raise UsageError(f"/{name} {COMMANDS[name].usage}: {COMMANDS[name].help}.")
@@ -109,5 +109,5 @@ class PanelKernel:
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
-        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
-        return blocks.notice(f"{said}: {moved}. `/{again}` turns that around.")["text/html"]
+        done, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
+        return blocks.notice(f"{done}: {moved}. `/{again}` turns that around.")["text/html"]

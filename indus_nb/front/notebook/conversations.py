@@ -1,4 +1,4 @@
-"""The conversations of one kernel: which there are, which one a cell talks to, and the cells that wait for them."""
+"""The conversations of one kernel, the one that a cell talks to, and the cells that wait for them."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FIRST = "main"
-"""The name of a conversation that is given no other one."""
+"""Default name of a conversation."""
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 
 
 class Conversations:
-    """The conversations of one shell, which its magics talk to.
+    """Open conversations of one shell, which its magics talk to.
 
     A cell talks to the one of the last cell unless it names another.
     """
 
     def __init__(self, shell: Any, watch: Watch, cells: CellIds) -> None:
-        """Begin without a conversation."""
+        """Create the registry, without a conversation."""
         self.thread = AgentThread()
         self._shell = shell
         self.kernel = UserKernel(shell, watch)
@@ -86,7 +86,7 @@ class Conversations:
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._followed: list[AgentSession] = []
-        """Those that a cell follows."""
+        """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
         self.kernel.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
@@ -99,7 +99,7 @@ class Conversations:
 
     @property
     def session(self) -> AgentSession | None:
-        """The session that a cell talks to unless it names another.
+        """Return the session that a cell talks to by default.
 
         It is ``None`` before the first.
         """
@@ -107,11 +107,11 @@ class Conversations:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the open conversations."""
+        """Return the names of the open conversations."""
         return tuple(self._sessions)
 
     def serve(self, line: str, cell: str | None = None) -> Any:
-        """Carry out a line or cell magic, and draw the result.
+        """Run a line or cell magic, and draw the result.
 
         Args:
             cell: The lines below it; ``None`` for a line magic.
@@ -153,7 +153,7 @@ class Conversations:
         return None
 
     def _prompt_of(self, command: Command, session: AgentSession) -> str | None:
-        """The prompt that a sub-command stands for, if it does."""
+        """Return the prompt that a sub-command stands for, or ``None``."""
         if command.slashed and command.slashed.split()[0][1:] in [each["name"] for each in session.list_commands()]:
             return command.slashed
         match command.name:
@@ -174,7 +174,7 @@ class Conversations:
             name: The command's name, without its slash.
 
         Returns:
-            What may stand in their place; nothing before there is a session.
+            The completions; none before there is a session.
 
         Raises:
             TimeoutError: The extension takes too long.
@@ -186,7 +186,7 @@ class Conversations:
         return [str(offer["value"]) for offer in offers]
 
     def close(self) -> None:
-        """Close the sessions' files and end the thread; nothing can be asked any more."""
+        """Close the sessions' files and end the agent's thread; later calls fail."""
         if self._served is not None:
             with contextlib.suppress(Interrupted):
                 self._run(partial(self._served.do, "stop"))
@@ -206,7 +206,7 @@ class Conversations:
         return await ask_notebook(self._shown, self._cells.origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
-        """Put a new cell with ``code`` below the one that waits.
+        """Insert a new cell with ``code`` below the one that waits.
 
         Returns whether one does.
         """
@@ -219,7 +219,7 @@ class Conversations:
     # A prompt
 
     def _filled_in(self, request: Request, *, evaluates: bool) -> tuple[str, list[ImageContent]]:
-        """The prompt with values of the user's variables in it, and the images that go with it."""
+        """Return the prompt with values of the user's variables filled in, and its images."""
         text, hints = filled_in(request.text, self._shell.user_ns, evaluates=evaluates)
         for hint in hints:
             self._screen.show(blocks.notice(hint), final=True)
@@ -279,8 +279,8 @@ class Conversations:
         except SessionBusyError as error:
             raise SessionBusyError(_BUSY) from error
         if run.stopped:
-            told = "Stopped: the agent was told to end. What was said and done so far is kept."
-            raise Interrupted(told)
+            message = "Stopped: the agent was told to end. What was said and done so far is kept."
+            raise Interrupted(message)
         return outcome(session, answer) if run.asked else None
 
     @property
@@ -293,7 +293,7 @@ class Conversations:
         return self._can_ask and (request.wait or self._front is not None)
 
     def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
-        """A widget for this cell, where a page may be there to show it."""
+        """Make a widget for this cell, or return ``None`` if no page can show it."""
         gate = self.comm_gate() if self._has_page else None
         if gate is None:
             return None
@@ -305,20 +305,20 @@ class Conversations:
 
     @property
     def _has_page(self) -> bool:
-        """Whether a page may be there that shows widgets: consoles have none."""
+        """Return whether a page may be there that shows widgets: consoles have none."""
         return self._front is not None and self._can_ask and can_update(self._front)
 
     def comm_gate(self) -> CommGate | None:
-        """What delivers the messages of widgets while a cell is busy.
+        """Return the gate that delivers widget messages while a cell is busy.
 
-        Returns ``None`` where that cannot be.
+        ``None`` if the kernel does not support it.
         """
         if self._gate is None and self._front is not None:
             self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
 
     def _reporter(self) -> RowsInCell | None:
-        """What shows how far rows are, in the cell that asks for them."""
+        """Return the progress reporter of the cell that asks for rows."""
         from indus_nb.front.notebook.cells.rows_in_cell import reporter_for
 
         return reporter_for(self._shell, self._live, self.comm_gate, self.thread.call)
@@ -376,7 +376,7 @@ class Conversations:
         panel.focus()
 
     def _panel(self, session: AgentSession) -> ChatPanel:
-        """The panel of a session; shown again it is another view of the same."""
+        """Return the session's panel, made on first use; displayed again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
             from indus_nb.front.notebook.panel.chat_panel import ChatPanel
@@ -395,14 +395,14 @@ class Conversations:
 
     @cached_property
     def surroundings(self) -> PanelKernel:
-        """What panels may use of the kernel."""
+        """Return the kernel's interface for panels."""
         from indus_nb.front.notebook.beside_panels import PanelKernel
 
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back)
 
     def serve_tools(self, wanted: str = "") -> None:
-        """Offer the tools of this kernel to other programs, and show how they find them.
+        """Serve the tools of this kernel to other programs, and show the address.
 
         Args:
             wanted: ``stop``, ``status``, or which calls to ask about (``--approve MODE``); empty for the usual ones.
@@ -424,20 +424,20 @@ class Conversations:
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
     def _undo(self, command: Command, session: AgentSession) -> None:
-        """Take back what the agent's calls changed, or do it once more."""
+        """Undo or redo the changes of the agent's calls."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         wanted = steps_wanted(verb, command.argument)
-        said, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
+        done, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
 
         async def move(cell: CellWork) -> None:
             moved = await self.taking_back.move(session, wanted)
-            cell.left = blocks.notice(f"{said}: {moved}. `%agent {again}` turns that around.")
+            cell.left = blocks.notice(f"{done}: {moved}. `%agent {again}` turns that around.")
 
-        self._run(session.start)  # which knows what earlier kernels did
+        self._run(session.start)  # which restores the steps of earlier kernels
         self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
-        """Put what the agent ran in the user's kernel since the last prompt into cells below."""
+        """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
         if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
@@ -447,7 +447,7 @@ class Conversations:
         self._with_page(partial(insert_in, self._notebook, made))
 
     def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
-        """Do work that ``asks`` the page, for which a widget is shown meanwhile."""
+        """Run work that ``asks`` the page, and show a widget for it meanwhile."""
         cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
         inbox = Inbox()
         try:
@@ -460,13 +460,13 @@ class Conversations:
     # Which session
 
     def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
-        """Queue a prompt of ``--no-wait`` behind the run that goes on, whose view shows the answer."""
+        """Queue a prompt of ``--no-wait`` behind the current run, whose view shows the answer."""
         own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
         if any(each is not None for each in own):
             raise SessionBusyError(_BUSY)
         self._run(lambda: session.follow_up(text, images))
-        said = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
-        self._screen.show(blocks.notice(said), final=True)
+        note = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
+        self._screen.show(blocks.notice(note), final=True)
 
     def _chosen_session(self, request: Request) -> AgentSession:
         name = request.name or self._current
@@ -493,7 +493,7 @@ class Conversations:
         return session
 
     def _resumed(self, name: str, request: Request) -> AgentSession | None:
-        """Go on with the notebook's own conversation where a user is there who may object; else say which it has."""
+        """Resume the notebook's own conversation if a user is there who may object; else show which it has."""
         resumed = self._known.resumed() if self._can_ask else None
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
@@ -533,7 +533,7 @@ class Conversations:
         return session
 
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:
-        """Open the requested session in the place of the one of that name."""
+        """Open the requested session, and close the one that had its name."""
         try:
             session = open_session(options)
         except SessionLockedError as error:
@@ -556,7 +556,7 @@ class Conversations:
             raise
 
     def _open_anew(self, name: str, options: SessionOptions) -> AgentSession:
-        """The conversation that is open here already, opened with other options; as it was, should they be rejected."""
+        """Reopen an open conversation with other options, or as it was if they are rejected."""
         previous = self._sessions[name]
         before = as_before(previous, options)
         self._close_session(name)
@@ -584,7 +584,7 @@ class Conversations:
 
 
 async def _end(session: AgentSession) -> None:
-    """Abort what a session does and end it, so that the conversation until then is kept."""
+    """Abort a session's run and close it, keeping the conversation so far."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_ABORT_SECONDS):
             await session.abort()

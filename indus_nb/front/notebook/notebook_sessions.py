@@ -1,8 +1,8 @@
-"""Which conversation belongs to which notebook, so that the next kernel knows it.
+"""The conversations of notebooks, stored so that the next kernel can continue them.
 
 It is kept in a file of ours by the notebook's path; and by its id in the notebook's metadata, where the page can write
-that, so that a notebook which was renamed, moved or copied has it still. What a notebook says may be anybody's: it is
-only compared with the ids of session files that are here.
+that, so that a notebook which was renamed, moved or copied has it still. What a notebook says may be another user's: it
+is only compared with the ids of session files that are here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from indus_nb.kernel.document import Traces, find_notebook, named_notebook, read
 from indus_nb.tools.tool import ToolError
 
 _ID_CHARACTERS = 13
-"""Of an id: those that say when it was made."""
+"""Length of the timestamp at the start of an id."""
 _MAX_NOTEBOOKS = 1000
 _MAX_SESSIONS = 20
-"""How many conversations of one notebook are kept by its name."""
+"""Most conversations that are kept for one notebook's name."""
 _METADATA = "indus_nb"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class NotebookSessions:
-    """The conversations of notebooks. No failure to read or write them is an error."""
+    """Conversations of notebooks. No failure to read or write them is an error."""
 
     def __init__(self, shell: Any, cells: CellIds) -> None:
-        """Look for the notebook's path."""
+        """Find the notebook's path."""
         directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
         self._notebook = None if notebook is None else os.path.realpath(notebook)
@@ -47,9 +47,9 @@ class NotebookSessions:
         self._noted: str | None = None
 
     def last(self) -> Path | None:
-        """Return the session file that was used in this notebook last; ``None`` if there is none any more.
+        """Return the session file that this notebook used last, or ``None``.
 
-        If the path and the notebook itself speak of different ones, that is the one that was written to last.
+        If the path and the notebook itself name different ones, it is the one that was written to last.
         """
         known = known_sessions()
         found = [Path(path) for path in known.get(self._notebook or "", ())[-1:]]
@@ -61,7 +61,7 @@ class NotebookSessions:
         return max((path for path in found if path.is_file()), key=_written, default=None)
 
     def _id_in_notebook(self) -> str | None:
-        """The id of a conversation that the notebook's metadata hold."""
+        """Return the conversation id in the notebook's metadata, or ``None``."""
         if self._notebook is None:
             return None
         path = Path(self._notebook)
@@ -75,7 +75,7 @@ class NotebookSessions:
         return None
 
     def note(self, path: Path | None) -> None:
-        """Note the session file that is used in this notebook now."""
+        """Record the session file that this notebook uses now."""
         if self._notebook is None or path is None or self._noted == str(path):
             return
         self._noted = str(path)
@@ -87,10 +87,10 @@ class NotebookSessions:
             write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
 
     def resumed(self) -> str | None:
-        """Return a sentence about the conversation that is this notebook's own, if there is one to go on with.
+        """Return a sentence about this notebook's own conversation, if there is one to resume.
 
-        What a copy of a notebook holds is the other's, as long as that is there; and with ``notebook.afterRestart`` the
-        user may want another one each time.
+        A conversation that a copy of a notebook names is the original's, as long as that is there; and with
+        ``notebook.afterRestart`` the user may want another one each time.
         """
         settings = load_settings(current_directory(), agent_directory(), trusted=False).settings
         if settings.notebook.after_restart == "new":
@@ -106,7 +106,7 @@ class NotebookSessions:
         )
 
     def offer(self) -> str | None:
-        """Return a sentence about the conversation that this notebook has, if it can be continued."""
+        """Return a sentence that offers this notebook's conversation, if it can be resumed."""
         info = _described(self.last())
         return info and (
             f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
@@ -115,7 +115,7 @@ class NotebookSessions:
 
 
 def _described(path: Path | None) -> SessionInfo | None:
-    """What is in a session file; ``None`` without a message in it."""
+    """Describe a session file; ``None`` if it holds no message."""
     with suppress(SessionFileError, OSError):
         info = None if path is None else describe_session(path)
         return info if info is not None and info.message_count else None

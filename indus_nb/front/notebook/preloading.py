@@ -1,4 +1,4 @@
-"""Imports of what the first prompt needs, in a thread, such that the user's cells feel little of it.
+"""Imports for the first prompt, in a background thread that hardly slows the user's cells.
 
 A thread that imports shares the interpreter with the cell that runs. So the imports are cut into steps, and as long as
 a cell runs the thread rests nine times as long as the last step took.
@@ -47,15 +47,15 @@ a module half made and fail."""
 
 
 def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callable[[], None]:
-    """Begin to import, in a thread, what the first prompt needs, and return at once.
+    """Start to import the modules of the first prompt in a thread, and return at once.
 
-    Failures are ignored: the first prompt needs the same, and reports what is wrong.
+    Failures are ignored: the first prompt imports the same, and reports them.
 
     Args:
         widgets: Whether the front end may show widgets.
 
     Returns:
-        What ends it: the step that is being done is the last one.
+        A function that stops it after the current step.
     """
     stopped = threading.Event()
 
@@ -82,7 +82,7 @@ def _steps(*, widgets: bool) -> Iterator[Callable[[], object]]:
 
 
 def _preload_messages() -> None:
-    """Complete the classes of messages and build their validators, which the user's thread would do else."""
+    """Build the validators of message classes, which the user's thread would do otherwise."""
     from indus_nb.base.messages import AssistantMessage, UserMessage
 
     for kind in (UserMessage, AssistantMessage):

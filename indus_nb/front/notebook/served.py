@@ -31,13 +31,13 @@ _ASKED = {
 
 
 class Served:
-    """Serves the tools of one kernel; used on the agent's thread, but for making it.
+    """Server of the tools of one kernel; used on the agent's thread, but for making it.
 
     Args:
         notebook: Its tools for the notebook.
 
     Attributes:
-        session: What the calls go through; ``None`` while nothing is served.
+        session: The session of the calls; ``None`` while nothing is served.
     """
 
     def __init__(self, kernel: UserKernel, notebook: NotebookTools) -> None:
@@ -48,7 +48,7 @@ class Served:
         self._http: HttpServer | None = None
 
     async def do(self, wanted: str) -> str:
-        """Begin to serve, stop, or look.
+        """Start the server, stop it, or return its status.
 
         Args:
             wanted: ``stop``, ``status``, ``--approve MODE``, or nothing.

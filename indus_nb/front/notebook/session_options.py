@@ -1,4 +1,4 @@
-"""From the options of ``%agent`` to those of the session that it starts or goes on with."""
+"""Conversion of the options of ``%agent`` to those of the session that it starts or resumes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def session_options(
     extensions: Sequence[Any],
     more_tools: Sequence[str],
 ) -> SessionOptions:
-    """Return the options of a session that a cell asks for.
+    """Build the session options that a cell asks for.
 
     Args:
-        last: The notebook's last conversation, if it is to go on with that.
-        like: The conversation of before: its tools are chosen again, and for a new one its model and thinking.
+        last: The notebook's last conversation, if it is to be resumed.
+        like: The previous conversation, whose tools are chosen again; a new one also gets its model and thinking.
         extensions: What the session gets of the notebook.
     """
     options = SessionOptions(
@@ -63,7 +63,7 @@ def session_options(
 
 
 def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
-    """Return options that open a session once more as it is."""
+    """Return the options that reopen a session as it is."""
     model = session.model
     return replace(
         options,

@@ -1,8 +1,8 @@
-"""Taking back what the agent changed in the kernel and in files: what magic and panel share of it.
+"""Undo and redo of the agent's changes in the kernel and in files, shared by magic and panel.
 
 Everything runs on the agent's loop; variables are written on the thread that runs the user's code, cells by the page.
-Both are one move: the cells are compared first and written last, and where the page does not write them, what was moved
-before is moved back.
+Both are one transaction: the cells are compared first and written last, and if the page does not write them, the
+other changes are rolled back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NO_PAGE = (
 
 @dataclass(frozen=True, slots=True)
 class StepsWanted:
-    """Which steps to take back or to do once more; with ``count`` 0 those of the last prompt."""
+    """Steps to undo or redo; with ``count`` 0 those of the last prompt."""
 
     verb: Literal["undo", "redo"] = "undo"
     count: int = 1
@@ -45,10 +45,10 @@ class StepsWanted:
 
 
 def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
-    """Return what the argument of a command asks for.
+    """Parse the argument of an undo or redo command.
 
     Args:
-        argument: Empty, or a number or ``prompt``, and what becomes of what the user changed since.
+        argument: Empty, or a number or ``prompt``, and how to treat what the user changed since.
     """
     number, _, touched = f" {argument}".rpartition(" ")
     if touched.isdigit() or touched == "prompt":
@@ -58,14 +58,14 @@ def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
 
 
 class TakingBack:
-    """Takes back what the agent's calls changed in one kernel, and tells the model of the session that asks."""
+    """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
     def __init__(self, steps: Steps, run: Callable[[Callable[[], Any]], Awaitable[Any]], ask_page: AskPage) -> None:
-        """Make it for a kernel.
+        """Create the undo of one kernel.
 
         Args:
-            run: Does work on the thread that runs the user's code.
-            ask_page: Asks the page that shows the notebook.
+            run: Runs work on the thread that runs the user's code.
+            ask_page: Sends a request to the page that shows the notebook.
         """
         self._steps = steps
         self._run = run
@@ -73,20 +73,20 @@ class TakingBack:
         self._one_at_a_time = asyncio.Lock()
 
     def needs_page(self, wanted: StepsWanted) -> bool:
-        """Return whether cells of the notebook belong to what is asked for."""
+        """Return whether the steps changed cells of the notebook, which needs a page."""
         return bool(self._steps.cells(wanted.verb, self._count(wanted)))
 
     def _count(self, wanted: StepsWanted) -> int:
         return wanted.count or self._steps.of_last_run(wanted.verb) or 1
 
     async def move(self, session: AgentSession, wanted: StepsWanted) -> str:
-        """Take back what the last calls changed, or do it once more.
+        """Undo or redo the changes of the last calls.
 
         Args:
-            wanted: Which way, how many, and what becomes of what the user changed since.
+            wanted: The direction, the number of steps, and how to treat what the user changed since.
 
         Returns:
-            What is as it was, as a line.
+            A line that names what was restored.
 
         Raises:
             SessionBusyError: A run is going on.
@@ -97,7 +97,7 @@ class TakingBack:
         if session.is_running:
             raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
         count = self._count(wanted)
-        # What has begun goes on to its end, or back, also when nobody waits for it any more.
+        # What has begun goes on to its end, or back, also when no caller waits for it any more.
         moved = await asyncio.shield(asyncio.ensure_future(self._move(replace(wanted, count=count))))
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
         which = "your last call" if count == 1 else f"your last {count} calls"
@@ -131,7 +131,7 @@ class TakingBack:
         return plan_cells(changes, there, wanted.touched)
 
     async def _edit(self, plan: CellsPlan) -> str:
-        """Have the page do what is planned; returns why it did not."""
+        """Send the planned edits to the page; returns the reason if it did not apply them."""
         answer = await self._ask_page("change_cells", {"edits": plan.edits})
         if answer is None:  # should it still do it, this undoes it
             await self._ask_page("change_cells", {"edits": plan.inverse()})
@@ -143,10 +143,10 @@ class TakingBack:
         return ""
 
     async def ask(self, session: AgentSession, count: int = 1) -> str:
-        """Take back what the last calls changed; what the user changed since is asked about in a dialog.
+        """Undo the changes of the last calls; ask in a dialog about what the user changed since.
 
         Returns:
-            What to say of it; empty when the user did not decide.
+            A message for the user; empty when the user did not decide.
 
         Raises:
             SessionBusyError: A run is going on.
@@ -163,10 +163,10 @@ class TakingBack:
         return f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
-        """Ask whether to take back what the agent changed after the point at which a session stands now.
+        """Ask whether to undo what the agent changed after the session's current point.
 
         Returns:
-            What to say of it; empty when there is nothing, or the user left it.
+            A message for the user; empty when there is nothing to undo, or the user declined.
 
         Raises:
             SessionBusyError: A run is going on.
@@ -180,10 +180,10 @@ class TakingBack:
         return await self.ask(session, count) if chosen == _YES else ""
 
     def command_since(self, session: AgentSession, session_id: str) -> str:
-        """Say which command takes back what the agent changed after the point at which a session stands now.
+        """Name the command that undoes what the agent changed after the session's current point.
 
         Returns:
-            A sentence; empty if there is nothing.
+            A sentence; empty if there is nothing to undo.
         """
         count = self._since(session, session_id)
         if not count:

@@ -1,7 +1,7 @@
 """Questions of a call, put to the user of the client that makes it (elicitation): where no notebook shows them.
 
-What this module promises: an answer counts once, and only for the call that was asked about; what is not answered in
-time counts as a no.
+What this module promises: an answer counts once, and only for the call that was asked about; a question without
+an answer in time counts as declined.
 
 After the handshake a client is sent a request. By the protocol of 2026-07-28 it is sent none: there the request for a
 call ends with the question, and the client makes it once more with the answer (`HeldCalls`). It may not, and does not
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import mcp_types
 
 Elicit: TypeAlias = "Callable[[str, JsonObject], Awaitable[mcp_types.ElicitResult]]"
-"""Given a question and the schema of its answer, returns what the client's user did."""
+"""Takes a question and the schema of its answer; returns what the client's user did."""
 _MAX_HELD = 16
-"""Of more calls that wait for an answer, the one that was asked about first is given up."""
+"""Most calls that wait for an answer; of more, the one that was asked about first is given up."""
 _OPEN_SECONDS = 300.0
 _NOT_OPEN = (
     "This answer counts for nothing: its question was answered already, was open for too long, or is about another "
@@ -38,7 +38,7 @@ _asked: ContextVar[ClientDialogs | None] = ContextVar("indus_nb dialogs of a cli
 
 
 class ClientDialogs:
-    """Shows the dialogs of one call at its client."""
+    """Dialogs of one call, shown at its client."""
 
     def __init__(self, ui: Ui, elicit: Elicit) -> None:
         self._ui = ui
@@ -47,7 +47,7 @@ class ClientDialogs:
 
     @contextmanager
     def asked(self) -> Generator[None]:
-        """Have what is asked within this context asked at the client."""
+        """Route the questions of this context to the client."""
         token = _asked.set(self)
         detach = self._ui.attach(self._show, place="an MCP client")
         try:
@@ -118,7 +118,7 @@ class ClientCall:
 
     @property
     def questions(self) -> dict[str, mcp_types.InputRequest]:
-        """What is open, each question under the key of its answer."""
+        """Return the open questions, each under the key of its answer."""
         return {key: question for key, (question, _) in self._open.items()}
 
     async def elicit(self, message: str, schema: JsonObject) -> mcp_types.ElicitResult:
@@ -142,7 +142,7 @@ class ClientCall:
             self._close(key)
 
     def take(self, responses: Mapping[str, mcp_types.InputResponse]) -> None:
-        """Take the answers to open questions; what is no answer of a user's dismisses the question."""
+        """Take the answers to open questions; an invalid answer dismisses the question."""
         import mcp_types
 
         for key in self._open.keys() & responses.keys():

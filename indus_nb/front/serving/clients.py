@@ -1,4 +1,4 @@
-"""What a user pastes into other agents, so that they find the tools of a kernel."""
+"""Configuration that a user pastes into other agents, so that they find the tools of a kernel."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def program(kernel: Path, more: Sequence[str] = ()) -> list[str]:
 
 
 def text_to_paste(kernel: Path | None, url: str, token: Path) -> str:
-    """Write what is to be pasted where, as Markdown; the token is not in it.
+    """Write configuration to paste for each client, as Markdown; the token is not in it.
 
     Args:
         kernel: The kernel's connection file, if it is known.
-        url: Where the tools are served over HTTP.
+        url: The address of the tools over HTTP.
         token: The file that holds the token.
     """
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""Who gets in over HTTP: requests with the token, few connections without it, and sessions that are used.
+"""Access over HTTP: requests with the token, few connections without it, and sessions that are used.
 
 What this module promises:
 
@@ -27,7 +27,7 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 MAX_SESSIONS = 32
 MAX_REQUESTS = 64
-"""Open at a time: each client keeps one for what the server has to say, and one for each call."""
+"""Most requests at a time: each client keeps one for what the server has to say, and one for each call."""
 _MAX_WAITING = 32
 _WAITING_SECONDS = 5.0
 _SESSION = b"mcp-session-id"
@@ -53,7 +53,7 @@ class Waiting:
         return counted
 
     def admit(self, client: object) -> None:
-        """Let a connection stay."""
+        """Admit a connection: it no longer counts as waiting."""
         _, timer = self._open.pop(_key(client), (None, None))
         if timer is not None:
             timer.cancel()
@@ -86,12 +86,12 @@ class _Counted(asyncio.Protocol):
 
 
 def _key(client: object) -> object:
-    """An address as a connection and a request alike name it."""
+    """Return the address of a client as a connection and a request alike name it."""
     return tuple(cast("tuple[object, ...]", client)[:2]) if isinstance(client, tuple | list) else client
 
 
 class Guard:
-    """The outermost application: lets through what may pass, and notes when a client hangs up.
+    """Outermost ASGI application: admits or rejects requests, and notes when a client hangs up.
 
     Args:
         waiting: The connections that have not shown the token.
@@ -104,7 +104,7 @@ class Guard:
         self._open = 0
         self._waiting = waiting
         self._sessions: dict[bytes, int] = {}
-        """How many requests of each session are open; those that were used last stand last."""
+        """The number of open requests of each session; those that were used last stand last."""
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -3,7 +3,7 @@
 What this module promises:
 
 - **The token is in one file**, which its owner alone can read and which ends with the server. It is never logged.
-  Who gets in without it, with it, and how often is what ``guard`` knows.
+  ``guard`` decides which connections and requests are admitted.
 - It listens on 127.0.0.1 alone, and the port is free again once `HttpServer.stop` has returned.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 _ACCEPTED_AT_ONCE = 4
-"""So few that one with a token shows it before those that come after it have pushed it out."""
+"""Connections accepted at once: so few that one with a token shows it before later ones have pushed it out."""
 _MAX_BODY_BYTES = 4 << 20
 _IDLE_SECONDS = 3600.0
 _END_SECONDS = 3
@@ -37,7 +37,7 @@ _TOKENS = "served"
 
 
 class HttpServer:
-    """Serves tools at an address of this machine; used on one event loop.
+    """HTTP server of tools at an address of this machine; used on one event loop.
 
     Args:
         agent_dir: The user's own directory, in which the token's file is.
@@ -53,11 +53,11 @@ class HttpServer:
 
     @property
     def serves(self) -> bool:
-        """Whether it answers."""
+        """Return whether the server answers."""
         return self._task is not None and not self._task.done()
 
     async def start(self) -> None:
-        """Listen.
+        """Open the port, and answer requests from now on.
 
         Raises:
             UsageError: The system refuses the port, or the file of the token.
@@ -160,7 +160,7 @@ def _uvicorn(app: Guard, waiting: Waiting, listening: socket.socket) -> tuple[An
 
 
 def _silence() -> None:
-    """Let the libraries log nothing of this thread: hosts, session ids and the like are nobody's business."""
+    """Turn off the logs of libraries on this thread: hosts, session ids and the like do not belong there."""
     here = threading.get_ident()
     for name in tuple(logging.root.manager.loggerDict):
         if name.startswith(_LOGGERS):

@@ -24,7 +24,7 @@ async def serve_stdio(
     """Serve tools of a session until the client hangs up.
 
     Args:
-        descriptors: Where to read from and write to.
+        descriptors: The descriptors to read from and write to.
         on_signals: Has a function called with an exit status when the process is to end.
     """
     import anyio
@@ -57,7 +57,7 @@ async def serve_stdio(
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether the client has closed its end."""
+    """Return whether the client has closed its end."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_broken, cast("BaseExceptionGroup[BaseException]", error).exceptions))
     return isinstance(error, OSError)

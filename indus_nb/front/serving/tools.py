@@ -1,7 +1,7 @@
 """An MCP server whose tools are those of a session.
 
-What this module promises: a call that its client withdraws, or that nobody waits for any more, is ended as an abort
-ends it; arguments that are not valid give a result that says what is wrong with them.
+What this module promises: a call that its client cancels, or whose client is gone, is ended as an abort ends it;
+arguments that are not valid give a result that says what is wrong with them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 GONE = "indus_nb.gone"
-"""Where the scope of a request holds the event that its client has hung up, if that can be known."""
+"""Key in a request's scope of the event that its client has hung up, if that can be known."""
 _LOOKS = frozenset({"variables", "notebook"})
 _NO_NAME = "mcp"
-"""What the library calls a client that does not name itself."""
+"""The library's name for a client that does not name itself."""
 _MAX_NAME_CHARACTERS = 60
 _INSTRUCTIONS = (
     "These tools work in the user's running Jupyter kernel, on its live variables. The user may be asked before code "
@@ -45,7 +45,7 @@ class ServedTools:
         asks_clients: Whether the user is asked at the client that makes the call, and not where the session is.
 
     Attributes:
-        callers: Who has called, with how many calls.
+        callers: The number of calls, by the caller's name.
     """
 
     def __init__(self, session: AgentSession, offered: Sequence[str], *, asks_clients: bool = False) -> None:
@@ -56,7 +56,7 @@ class ServedTools:
         self._held = HeldCalls()
 
     def server(self) -> Server[Any]:
-        """Make the server."""
+        """Build the MCP server."""
         from mcp.server.lowlevel import Server
 
         return Server(
@@ -117,7 +117,7 @@ class ServedTools:
 
 
 def _elicit(ctx: ServerRequestContext[Any, Any], call: ClientCall) -> Elicit | None:
-    """What asks the user of the client that makes a call, if that client can show a form."""
+    """Return a function that asks the user of the calling client, if that client can show a form."""
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
     capabilities = ctx.session.client_capabilities
@@ -130,7 +130,7 @@ def _elicit(ctx: ServerRequestContext[Any, Any], call: ClientCall) -> Elicit | N
 
 
 def _name_of(ctx: ServerRequestContext[Any, Any]) -> str:
-    """What a client calls itself, as a user can read it."""
+    """Return the name of a client, as a user can read it."""
     params = ctx.session.client_params
     info = None if params is None else params.client_info
     name = "" if info is None or info.name == _NO_NAME else info.title or info.name
@@ -138,7 +138,7 @@ def _name_of(ctx: ServerRequestContext[Any, Any]) -> str:
 
 
 async def _while_awaited(call: ClientCall, gone: asyncio.Event) -> None:
-    """Wait until a call ends, asks, or nobody waits for it any more, which ends it."""
+    """Wait until a call ends, asks, or its client has gone, which ends it."""
     try:
         while not (call.outcome.done() or call.asks.is_set()):
             await _first(call.outcome, call.asks, gone)

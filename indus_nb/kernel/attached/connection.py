@@ -1,4 +1,4 @@
-"""The channels to one kernel: requests and what belongs to them.
+"""The channels to one kernel: requests, and the messages that belong to them.
 
 What this module promises:
 
@@ -32,20 +32,20 @@ _MAX_MESSAGE_BYTES = 256 << 20
 _IDLE_SECONDS = 5.0
 
 OnMessage = Callable[[str, JsonObject], None]
-"""Called with type and content of each message that a request causes besides its reply."""
+"""Callback for type and content of each message that a request causes besides its reply."""
 
 
 class KernelGoneError(Exception):
-    """The kernel does not live any more."""
+    """The kernel has ended."""
 
 
 @dataclass(eq=False)
 class Request:
-    """What was asked of the kernel.
+    """One request to the kernel, and its reply.
 
     Attributes:
         begun: Set when the kernel has begun with it.
-        idle: Set when the kernel has said all that belongs to it.
+        idle: Set when the kernel has sent all messages that belong to it.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Request:
 
 
 def _nothing(_kind: str, _content: JsonObject) -> None:
-    """Pay no attention."""
+    """Ignore a message."""
 
 
 class Connection:
@@ -79,14 +79,14 @@ class Connection:
         self.process: tuple[int, str | None] | None = None
         self._client = client
         self._requests: dict[str, Request] = {}
-        self._heard = time.monotonic()
+        self._last_message_at = time.monotonic()
         client.context.setsockopt(zmq.MAXMSGSIZE, _MAX_MESSAGE_BYTES)  # of the sockets that are made from now on
         client.start_channels(stdin=False)
         channels = {"shell": client.shell_channel, "iopub": client.iopub_channel, "control": client.control_channel}
         self._tasks = [asyncio.ensure_future(self._read(name, channel)) for name, channel in channels.items()]
 
     def close(self) -> None:
-        """Close the channels; what waits fails."""
+        """Close the channels; pending requests fail."""
         for task in self._tasks:
             task.cancel()
         for request in self._requests.values():
@@ -99,7 +99,7 @@ class Connection:
         socket, session = channel.socket, self._client.session
         while True:
             frames: list[bytes] = await socket.recv_multipart()
-            self._heard = time.monotonic()
+            self._last_message_at = time.monotonic()
             with contextlib.suppress(Exception):  # no message of this protocol, or not signed with the kernel's key
                 _, parts = session.feed_identities(frames)
                 if not any(own_id.encode() in parts[2] for own_id in self._requests):
@@ -132,17 +132,17 @@ class Connection:
             del self._requests[request.id]
 
     async def ask(self, kind: str, channel: Literal["shell", "control"] = "shell") -> JsonObject:
-        """Ask something that leaves nothing, also when nobody waits for the answer any more.
+        """Send a request that leaves nothing behind, also when the caller is cancelled.
 
         Args:
-            channel: Where it is sent; what is sent to ``control`` is answered while a cell runs.
+            channel: The channel to send it on; ``control`` is answered while a cell runs.
         """
         with self._sent(channel, kind, {}, _nothing) as request:
             return await self.unless_gone(request.reply)
 
     @contextlib.contextmanager
     def executing(self, code: str, on_message: OnMessage) -> Generator[Request]:
-        """Send code that leaves nothing in the history and asks nobody.
+        """Send code that leaves nothing in the history and cannot read from stdin.
 
         Args:
             on_message: Called with what it prints and displays.
@@ -159,16 +159,16 @@ class Connection:
             yield request
 
     async def all_of(self, request: Request) -> JsonObject:
-        """Wait for the reply to a request, and for all that belongs to it."""
+        """Wait for the reply to a request, and for all its messages."""
         content = await self.unless_gone(request.reply)
         with contextlib.suppress(TimeoutError):  # what a slow reader has missed does not come any more
             await asyncio.wait_for(request.idle.wait(), _IDLE_SECONDS)
         return content
 
-    # Whether it lives
+    # Liveness
 
     async def unless_gone(self, wanted: asyncio.Future[T]) -> T:
-        """Wait for something that the kernel is going to say."""
+        """Wait for something that depends on the kernel's messages; fail if it has ended."""
         while not wanted.done():
             await asyncio.wait([wanted], timeout=_LOOK_SECONDS)
             if not wanted.done() and await asyncio.to_thread(self._is_gone):
@@ -181,11 +181,11 @@ class Connection:
         if self.process is not None:
             return not is_process(*self.process)
         if self._client.hb_channel.is_beating():
-            self._heard = time.monotonic()
-        return time.monotonic() - self._heard > _SILENT_SECONDS or self._is_refused()
+            self._last_message_at = time.monotonic()
+        return time.monotonic() - self._last_message_at > _SILENT_SECONDS or self._is_refused()
 
     def _is_refused(self) -> bool:
-        """Whether nothing listens any more where the kernel did: libraries for messages try again in silence."""
+        """Return whether the kernel's port refuses connections: ZeroMQ retries in silence."""
         if self._client.transport != "tcp":
             return False
         try:
@@ -198,7 +198,7 @@ class Connection:
 
 
 def is_process(pid: int, started: str | None) -> bool:
-    """Say whether a process lives.
+    """Return whether a process is still running.
 
     Args:
         started: When it was started, in the words of ``/proc``; ``None`` where there is none.
@@ -221,7 +221,7 @@ def is_process(pid: int, started: str | None) -> bool:
 
 
 def language_of(kernel: Found) -> str | None:
-    """Ask a kernel for its language, also while a cell runs; ``None`` if it does not say within two seconds."""
+    """Ask a kernel for its language, also while a cell runs; ``None`` without an answer within two seconds."""
     from queue import Empty
 
     from jupyter_client.blocking.client import BlockingKernelClient
@@ -246,7 +246,7 @@ def language_in(info: Mapping[str, Any]) -> str:
 
 
 def payload_of(reply: Mapping[str, Any], request: str) -> JsonObject | None:
-    """Return what the helper answered to a request.
+    """Return the helper's payload in the reply to a request.
 
     Returns:
         The answer, ``None`` if it gave none.

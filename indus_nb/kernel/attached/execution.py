@@ -1,4 +1,4 @@
-"""Code of the model's in a kernel that the agent is attached to: what it prints and displays, collected here."""
+"""Output of the model's code in a kernel that the agent is attached to."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Execution:
     """One run of code; a ``Watcher`` of it.
 
     Attributes:
-        tail: What was printed, and what the model is told among it of what was displayed.
+        tail: The printed text, with short texts for the model about displays.
         waiting: Whether it waits for a cell of the user's.
-        prompt: What is the same for the calls of one prompt.
+        prompt: A key that the calls of one prompt share.
         sent: Set when it was sent to the kernel.
-        ended: Whether nothing of it will run any more.
+        ended: Whether none of it will run any more.
         interrupt: Interrupts it, once it was sent.
     """
 
     def __init__(self, on_change: Callable[[], None], prompt: str) -> None:
-        """Begin with nothing.
+        """Start with no output.
 
         Args:
             on_change: Called when there is something new.
-            prompt: What is the same for the calls of one prompt.
+            prompt: A key that the calls of one prompt share.
         """
         self.prompt = prompt
         self.tail = GrowingTail("python", folds=True)
@@ -42,18 +42,18 @@ class Execution:
         self._clears = False
 
     def waits(self) -> None:
-        """Note that it has to wait for a cell."""
+        """Record that the code has to wait for a cell."""
         self.waiting = True
         self._on_change()
 
     def begins(self, interrupt: Callable[[], None]) -> None:
-        """Note that it is sent, and what interrupts it."""
+        """Record that the code is sent, and how to interrupt it."""
         self.waiting, self.interrupt = False, interrupt
         self.sent.set()
         self._on_change()
 
     def message(self, kind: str, content: JsonObject) -> None:
-        """Store what it prints or displays."""
+        """Store printed text or a display from a message."""
         match kind:
             case "stream":
                 self._clear_now()
@@ -75,16 +75,16 @@ class Execution:
         if update and not self.displays.has(named):
             return
         self._clear_now()
-        display, told = self.displays.prepared(data, metadata, named)
+        display, text = self.displays.prepared(data, metadata, named)
         if display is not None:
-            told, _ = self.displays.add(display, update=update)
-        if told:
+            text, _ = self.displays.add(display, update=update)
+        if text:
             self.tail.end_line()
-            self._append(told if told.endswith("\n") else f"{told}\n")
+            self._append(text if text.endswith("\n") else f"{text}\n")
 
     @property
     def begun(self) -> bool:
-        """Whether it was sent to the kernel."""
+        """Return whether the code was sent to the kernel."""
         return self.sent.is_set()
 
     def add_line(self, text: str) -> None:
@@ -102,7 +102,7 @@ class Execution:
             self.displays.clear()
 
     def text(self) -> Truncation:
-        """Return what was printed so far, or the end of it."""
+        """Return the printed text so far, or the end of it."""
         return self.tail.shown()
 
 

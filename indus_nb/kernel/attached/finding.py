@@ -1,6 +1,6 @@
-"""Which running kernel is meant: by a connection file, an id, the notebook that it works for, or because it is the one.
+"""Search for a running kernel: by connection file, id or notebook, or because it is the only one.
 
-Jupyter's servers say which notebooks are open and which kernels work for them (``/api/sessions``, with the token in
+Jupyter's servers list which notebooks are open and which kernels work for them (``/api/sessions``, with the token in
 their runtime file). Kernels of other programs, such as VS Code, are known by their connection files alone; files of
 kernels that are gone do not count, for nothing answers on their heartbeat.
 """
@@ -45,10 +45,10 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A kernel.
+    """A running kernel, and how to reach it.
 
     Attributes:
-        notebook: The notebook that it works for, if a server says so.
+        notebook: The notebook that it works for, if a server lists it.
     """
 
     connection: Path
@@ -58,11 +58,11 @@ class Found:
 
     @property
     def label(self) -> str:
-        """What users know it by."""
+        """Return the name that users know: of the notebook, else of the connection file."""
         return self.notebook.name if self.notebook is not None else self.connection.name
 
     def line(self) -> str:
-        """One line of a list of kernels."""
+        """Write the kernel's line in a list of kernels."""
         what = f"{self.id} · " if self.id else ""
         where = self.notebook if self.notebook is not None else self.connection
         return one_line(plain(f"{what}{without_home(str(where))}"), 200)
@@ -74,7 +74,7 @@ def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> Found:
     Args:
         spec: A connection file, a kernel's id or the beginning of it, a notebook, or ``auto``.
         cwd: Where relative paths start, and where the notebook of ``auto`` lies.
-        how: What names one of several.
+        how: How the user can name one of several.
 
     Raises:
         UsageError: There is none, or more than one; the message lists those that there are.
@@ -145,14 +145,14 @@ def _listed(kernels: Sequence[Found]) -> str:
 
 
 def runtime_directory() -> Path:
-    """Return where Jupyter's programs write what runs."""
+    """Return the directory of Jupyter's runtime files."""
     from jupyter_core.paths import jupyter_runtime_dir
 
     return Path(jupyter_runtime_dir())
 
 
 def _running() -> list[Found]:
-    """All kernels that answer; those that a server speaks of first."""
+    """List all kernels that answer; those that a server lists come first."""
     known = _of_servers()
     seen = {kernel.id for kernel in known}
     files = [Found(path, _id_of(path)) for path in _newest(runtime_directory().glob("kernel-*.json"))]
@@ -172,7 +172,7 @@ def _id_of(path: Path) -> str:
 
 
 def described(path: Path) -> JsonObject:
-    """Read a connection file."""
+    """Parse a connection file."""
     try:
         value = _json(path)
     except (OSError, ValueError) as error:
@@ -190,11 +190,11 @@ def _json(path: Path) -> JsonObject:
     return cast("JsonObject", value)
 
 
-# What servers say
+# Kernels that servers list
 
 
 def _of_servers() -> list[Found]:
-    """The kernels of notebooks and consoles that are open in servers of this machine."""
+    """List the kernels of notebooks and consoles that are open in servers of this machine."""
     found: dict[str, Found] = {}
     directory = runtime_directory()
     for path in _newest([*directory.glob("jpserver-*.json"), *directory.glob("nbserver-*.json")]):
@@ -236,7 +236,7 @@ def _asked(server: Server, path: str) -> list[JsonObject]:
 
 
 def interrupt_by_server(kernel: Found) -> None:
-    """Have the server that runs a kernel interrupt it, if one is known."""
+    """Request an interrupt from the server that runs a kernel, if one is known."""
     if kernel.server is not None:
         with suppress(OSError, ValueError):
             _request(kernel.server, f"/api/kernels/{kernel.id}/interrupt", method="POST")
@@ -253,11 +253,11 @@ def _request(server: Server, path: str, method: str = "GET") -> bytes:
         return answer.read(_MAX_ANSWER_BYTES)
 
 
-# Which of them live
+# Liveness
 
 
 def beating(kernels: Sequence[Found]) -> list[Found]:
-    """Return those that answer on their heartbeat, also while a cell runs."""
+    """Return the kernels that answer on their heartbeat, also while a cell runs."""
     import zmq
 
     context: Any = zmq.Context()
@@ -268,7 +268,7 @@ def beating(kernels: Sequence[Found]) -> list[Found]:
         for kernel in kernels:
             with suppress(UsageError, zmq.ZMQError):
                 about = described(kernel.connection)
-                if any(name.startswith("curve") for name in about):  # whoever has no key gets no answer
+                if any(name.startswith("curve") for name in about):  # a client without a key gets no answer
                     alive.append(kernel)
                     continue
                 socket = context.socket(zmq.REQ)

@@ -1,4 +1,4 @@
-"""What the agent has run in a kernel that it is attached to: sent as text with each request, so that nothing stays.
+"""The agent's code in a kernel that it is attached to: sent as text with each request, so that nothing stays.
 
 It imports nothing of this package, which the kernel's environment may not have, and is written for Python 3.8 on.
 """
@@ -26,11 +26,11 @@ _HISTORY, _HISTORY_CHARACTERS = 500, 1 << 20
 _OURS = "<indus attached>"
 _MISSING = object()
 _inventory = globals()
-"""What ``inventory.py`` defines, which is sent in front of this."""
+"""Names that ``inventory.py`` defines, which is sent in front of this."""
 
 
 def main(request):
-    """Do what is asked, and put the answer into the payload of the reply; a coroutine if the code awaits something."""
+    """Handle a request, and put the answer into the reply's payload; return a coroutine if the code awaits."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -74,7 +74,7 @@ def _started():
 
 
 def _sees(path):
-    """Whether a file that the agent has locked is here, and locked here too."""
+    """Return whether a file that the agent has locked exists here, and is locked here too."""
     lease = _Lease(path)
     try:
         return lease.held()
@@ -103,13 +103,13 @@ def _traces(shell, given):
 
 
 def _extension(shell):
-    """What the extension lends, where it is loaded."""
+    """Return what the extension lends, where it is loaded."""
     lend = getattr(sys.modules.get("indus_nb.front.notebook"), "lend", None)
     return None if lend is None else lend(shell)
 
 
 def _outlook(shell, given):
-    """What can be said of code before it runs."""
+    """Return the extension's forecast of code, if there is one."""
     lent = _extension(shell)
     return {} if lent is None else {"lent": lent.outlook(given["code"])}
 
@@ -292,7 +292,7 @@ class _Run:
     # While it runs
 
     def watch(self, lease):
-        """Interrupt the code once the agent does not wait for it any more: it was aborted, or is gone."""
+        """Interrupt the code once the agent no longer waits for it: it was aborted, or is gone."""
         try:
             while lease.held():
                 if self.over.wait(_SECONDS_BETWEEN_LOOKS):
@@ -311,7 +311,7 @@ class _Run:
             lease.close()
 
     def begin(self):
-        """The parts to run: none if the agent has given the code up."""
+        """Return the parts to run: none if the agent has given the code up."""
         if self.given["lease"]:
             lease = _Lease(self.given["lease"])
             if not lease.held():
@@ -344,7 +344,7 @@ class _Run:
         return self.parts
 
     def finish(self):
-        """Let no interrupt of ours come any more, put everything back, and say how it went."""
+        """Disarm our interrupt, restore the shell's state, and return how the code ended."""
         if self.cancelled:
             return {"cancelled": True}
         while True:

@@ -14,7 +14,7 @@ _COLUMNS, _ROWS, _LISTED, _CELL = 20, 10, 100, 40
 
 
 def variables(shell, given):
-    """Describe one variable closely, or list those that match: what is shown of them is decided by who asks.
+    """Describe one variable closely, or list those that match; the caller decides what is shown of them.
 
     Args:
         given: The request, with the ``pattern``.
@@ -50,7 +50,7 @@ def _kind(value):
 
 
 def _safely(look, value):
-    """What is said of an object whose own code may fail: nothing then."""
+    """Return ``look(value)``; an empty text if the object's own code fails."""
     try:
         return look(value)
     except Exception:
@@ -58,7 +58,7 @@ def _safely(look, value):
 
 
 def _of(value, library, *names):
-    """Whether it is of one of these classes itself; a class of the user's is never asked for anything."""
+    """Return whether it is of one of these very classes; code of the user's classes is never called."""
     kind = type(value)
     return str(kind.__module__).partition(".")[0] == library and kind.__name__ in names
 
@@ -99,7 +99,7 @@ def _line(value):
 
 
 def _short(value, depth=2, items=6, text=120):
-    """A short view of plain data; of anything else its class."""
+    """Return a short view of plain data; of anything else its class."""
     kind = type(value)
     if kind in (int, float, complex, bool, type(None)):
         return repr(value)[:text]
@@ -123,7 +123,7 @@ def _short(value, depth=2, items=6, text=120):
 
 
 def _view(value):
-    """A text, or a table: its line, its columns and the cells of its first rows."""
+    """Return a text, or a table: its line, its columns and the cells of its first rows."""
     if type(value) is str:
         return [value[:2000] + ("… (%d more characters)" % (len(value) - 2000) if len(value) > 2000 else ""), None]
     line = _safely(_line, value)

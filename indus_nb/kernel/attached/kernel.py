@@ -1,13 +1,13 @@
-"""A running kernel that the agent is attached to: code in it, questions to it, and what is known of it.
+"""A running kernel that the agent is attached to: code and requests to it, and the facts known of it.
 
 What this module promises:
 
 - **Nothing stays there.** Requests are silent and carry the helper with them; what code defines in the user's namespace
   is all that is left.
-- **Nobody is interrupted but our code.** Where the kernel is on this machine, the helper watches a file that is locked
-  here as long as somebody waits: once the lock is gone, also because this process was killed, it interrupts the code,
-  and does not begin with code that still waits. Elsewhere an interrupt is sent only after our code has begun and before
-  it has ended.
+- **Only our code is interrupted.** Where the kernel is on this machine, the helper watches a file that is locked
+  here as long as this process waits: once the lock is gone, also because this process was killed, it interrupts the
+  code, and does not begin with code that still waits. Elsewhere an interrupt is sent only after our code has begun and
+  before it has ended.
 - **Nothing waits in the kernel while a cell of the user's runs** but a question that leaves nothing.
 """
 
@@ -40,7 +40,7 @@ _NAME = "<indus attached>"
 
 @dataclass(slots=True)
 class About:
-    """What a kernel says of itself.
+    """Facts that a kernel reports about itself.
 
     Attributes:
         secrets: Values of its environment that are secret, with their names.
@@ -53,11 +53,11 @@ class About:
 
 @dataclass(slots=True)
 class Ended:
-    """How code ended.
+    """Result of code that has ended.
 
     Attributes:
         error: The traceback of what it raised; ``None`` if it raised nothing, empty if it was interrupted.
-        changed: What it changed, as a line.
+        changed: Its changes, as a line.
         pages: Help texts that a front end would show beside the cell.
     """
 
@@ -69,10 +69,10 @@ class Ended:
 
 
 class Watcher(Protocol):
-    """Who wants to know how code goes.
+    """Observer of the progress of code.
 
     Attributes:
-        prompt: What is the same for the calls of one prompt.
+        prompt: A key that the calls of one prompt share.
         ended: Set when nothing of it will run any more.
     """
 
@@ -80,20 +80,20 @@ class Watcher(Protocol):
     ended: bool
 
     def waits(self) -> None:
-        """Learn that it has to wait for a cell."""
+        """Handle that the code has to wait for a cell."""
         ...
 
     def begins(self, interrupt: Callable[[], None]) -> None:
-        """Learn that it is sent, and what interrupts it."""
+        """Handle that the code is sent, and take the callback that interrupts it."""
         ...
 
     def message(self, kind: str, content: JsonObject) -> None:
-        """Learn what it prints or displays."""
+        """Handle a message with what the code prints or displays."""
         ...
 
 
 class Lease:
-    """A file that is locked as long as somebody here waits; used as a context."""
+    """A file that is locked as long as this process waits; used as a context."""
 
     def __init__(self) -> None:
         self._file, self.path = tempfile.mkstemp(prefix="indusagi-", suffix=".lease")
@@ -101,7 +101,7 @@ class Lease:
         self._held = True
 
     def release(self) -> None:
-        """Let the code be interrupted."""
+        """Release the lock, so that the helper interrupts the code."""
         if self._held:
             self._held = False
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -117,10 +117,10 @@ class Lease:
 
 
 class RunningKernel:
-    """Asks one kernel, one thing at a time."""
+    """Client of one kernel, with one request at a time."""
 
     def __init__(self, found: Found) -> None:
-        """Take note of a kernel; the first question opens the channels."""
+        """Create a client of a kernel; the first request opens the channels."""
         self.found = found
         self._connection: Connection | None = None
         self._about: About | None = None
@@ -128,16 +128,16 @@ class RunningKernel:
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """Values that must not be shown: of this process's environment, and of the kernel's as far as it is known."""
+        """Return secret values that must not be shown: of this process's environment, and of the kernel's if known."""
         return {**labelled_secrets(), **(self._about.secrets if self._about is not None else {})}
 
     @property
     def about(self) -> About | None:
-        """What the kernel said of itself, once it was asked."""
+        """Return what the kernel has reported about itself; ``None`` before the first request."""
         return self._about
 
     def close(self) -> None:
-        """Close the channels; the next question opens others."""
+        """Close the channels; the next request opens others."""
         connection, self._connection, self._about = self._connection, None, None
         if connection is not None:
             connection.close()
@@ -175,12 +175,12 @@ class RunningKernel:
 
     async def _hello(self, connection: Connection) -> About:
         with Lease() as lease:
-            said = await self._answer(connection, {"do": "hello", "lease": lease.path})
-        leases = said.get("leases") is True
+            reply = await self._answer(connection, {"do": "hello", "lease": lease.path})
+        leases = reply.get("leases") is True
         if leases:
-            started: object = said.get("started")
-            connection.process = (int(said["pid"]), started if isinstance(started, str) else None)
-        return About(leases, said.get("extension") is True, _secrets(said))
+            started: object = reply.get("started")
+            connection.process = (int(reply["pid"]), started if isinstance(started, str) else None)
+        return About(leases, reply.get("extension") is True, _secrets(reply))
 
     async def _answer(self, connection: Connection, given: JsonObject) -> JsonObject:
         number = random_hex(8)
@@ -191,13 +191,13 @@ class RunningKernel:
     def _read(self, reply: JsonObject, number: str) -> JsonObject:
         answer = payload_of(reply, number)
         if answer is None:
-            said = f"{reply.get('ename', '')}: {reply.get('evalue', '')}".strip(": ")
-            why = f" ({said[:300]})" if said else ""
+            message = f"{reply.get('ename', '')}: {reply.get('evalue', '')}".strip(": ")
+            why = f" ({message[:300]})" if message else ""
             raise ToolError(f"The kernel of {self.found.label} did not do what it was asked{why}: it needs IPython.")
         return answer
 
     async def ask(self, given: JsonObject, on_busy: Callable[[], None] = lambda: None) -> JsonObject:
-        """Ask the helper something short, once no cell runs.
+        """Send the helper a short request, once no cell runs.
 
         Args:
             on_busy: Called if a cell runs.
@@ -275,22 +275,22 @@ async def _interrupt(connection: Connection, request: Request, found: Found) -> 
 
 
 def refusal(language: str, found: Found) -> str | None:
-    """Say why a kernel cannot be worked in; ``None`` if it can."""
+    """Return why a kernel cannot be worked in; ``None`` if it can."""
     if language.casefold() in ("python", "ipython"):
         return None
     what = f"runs {plain(language[:40])}" if language else "does not say what it runs"
     return f"The kernel of {found.label} {what}: only kernels of Python (IPython) can be worked in."
 
 
-def _secrets(said: JsonObject) -> dict[str, str]:
-    """Those of the kernel's environment, by their values."""
-    environment: object = said.get("environment")
+def _secrets(reply: JsonObject) -> dict[str, str]:
+    """Return the secrets of the kernel's environment, by their values."""
+    environment: object = reply.get("environment")
     held = cast("dict[str, str]", environment) if isinstance(environment, dict) else {}
     return {**labelled_secrets(held)}
 
 
 def _request(given: JsonObject, *, awaits: bool = False) -> str:
-    """The code that has the helper do something and leaves no name behind."""
+    """Build the code that sends the helper a request and leaves no name behind."""
     run = f'exec(compile({_helper()!r}, {_NAME!r}, "exec"), helper) or helper["main"]({json.dumps(given)!r})'
     return f"{'await ' if awaits else ''}(lambda helper: {run})({{}})"
 

@@ -26,7 +26,7 @@ class LateKernel(RunningKernel):
     """
 
     def __init__(self, cwd: Path) -> None:
-        """Look for nothing yet.
+        """Store where to look for a kernel, without looking yet.
 
         Args:
             cwd: Where relative paths start, and where an open notebook is looked for.

@@ -1,7 +1,7 @@
-"""What the user is asked before code runs in a kernel that the agent is attached to.
+"""Questions for the user before code runs in a kernel that the agent is attached to.
 
 Such code cannot be tried in a copy of that kernel from outside, so it is always asked about. Where the extension is
-loaded there, it says what of the changes could not be undone.
+loaded there, it names the changes that could not be undone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from indus_nb.tools.description import Approval
 
 
 def by_extension(code: str, said: JsonObject, where: str) -> Approval:
-    """Ask about code as the extension in the kernel does."""
+    """Build the question about code as the extension in the kernel does."""
     names: Any = said.get("names")
     warning = said.get("warning")
     return _approval(
@@ -26,7 +26,7 @@ def by_extension(code: str, said: JsonObject, where: str) -> Approval:
 
 
 def unknown(code: str, where: str, problem: str | None) -> Approval:
-    """Ask about code of which nothing could be found out.
+    """Build the question about code of which nothing could be found out.
 
     Args:
         problem: Why not, as a sentence, if the user is to know.

@@ -71,7 +71,7 @@ class AttachedKernel:
 
     @property
     def label(self) -> str:
-        """What users know the kernel by: its notebook, else its connection file."""
+        """Return the name that users know: of the kernel's notebook, else of its connection file."""
         return self._kernel.found.label
 
     async def close(self) -> None:
@@ -103,15 +103,15 @@ class AttachedKernel:
         self._prompts += 1
 
     async def _move(self, api: ExtensionApi, verb: str, arguments: str, ctx: Context) -> None:
-        said = await self._kernel.ask({"do": "lent", "verb": "move", "arguments": [verb, arguments]})
-        if "value" not in said and "error" not in said:
+        reply = await self._kernel.ask({"do": "lent", "verb": "move", "arguments": [verb, arguments]})
+        if "value" not in reply and "error" not in reply:
             raise UsageError(f"The extension is not loaded in the kernel of {self.label}: `%load_ext indus_nb` there.")
-        if "error" in said:
-            raise UsageError(str(said["error"]))
+        if "error" in reply:
+            raise UsageError(str(reply["error"]))
         what = "taken back" if verb == "undo" else "done once more, without running it again,"
-        told = f"The user has {what} what your last calls of python changed in the kernel: {said['value']}."
-        api.send_message("undo", told, display=False)
-        ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {said['value']}.")
+        message = f"The user has {what} what your last calls of python changed in the kernel: {reply['value']}."
+        api.send_message("undo", message, display=False)
+        ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {reply['value']}.")
 
     def tools(self) -> list[Tool]:
         """Make the tools; outside of a session no call becomes a job."""
@@ -203,16 +203,16 @@ class AttachedKernel:
         except ToolError as error:
             if not execution.begun or execution.ended:
                 raise
-            said = joined(execution.text().content, str(error))  # the kernel ended with what it was doing
-            raise ToolError(without_secrets(said, context.hide, self._kernel.secrets), details) from error
+            output = joined(execution.text().content, str(error))  # the kernel ended with what it was doing
+            raise ToolError(without_secrets(output, context.hide, self._kernel.secrets), details) from error
         except asyncio.CancelledError:
             if not execution.begun:
                 raise
             how = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
             why = f"The run was aborted: the code {how}." if job() is None else f"It was stopped: the code {how}."
-            said = joined(execution.text().content, why)
+            output = joined(execution.text().content, why)
             stopped = {**details, "interrupted": "stopped"}
-            raise ToolError(without_secrets(said, context.hide, self._kernel.secrets), stopped) from None
+            raise ToolError(without_secrets(output, context.hide, self._kernel.secrets), stopped) from None
         finally:
             reporting.cancel()
             limit.cancel()
@@ -228,7 +228,7 @@ class AttachedKernel:
         execution.interrupt()
 
     def _limit(self, *, goes_on: bool) -> float | None:
-        """How many seconds code may run: what goes on as a job is ended by a limit of the user's own only."""
+        """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
         wanted = self._settings.notebook
         chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
         return wanted.python_timeout_seconds if chosen else None
@@ -270,30 +270,30 @@ class AttachedKernel:
         )
 
     def _approval(self, code: str) -> Approval:
-        """The question before code; called off the event loop, and not longer than for a look at the kernel."""
+        """Build the question before code; called off the event loop, and no longer than for a look at the kernel."""
         loop = self._loop
         if loop is None or loop.is_closed() or _runs_here(loop):
             return questions.unknown(code, self.label, None)
         asking = asyncio.run_coroutine_threadsafe(self._kernel.ask({"do": "outlook", "code": code}), loop)
         try:
-            said = asking.result(_LOOK_SECONDS)
+            reply = asking.result(_LOOK_SECONDS)
         except TimeoutError:
             asking.cancel()
             return questions.unknown(code, self.label, _BUSY)
         except ToolError as error:
             return questions.unknown(code, self.label, str(error))
-        if (lent := said.get("lent")) is not None:
+        if (lent := reply.get("lent")) is not None:
             return questions.by_extension(code, cast("JsonObject", lent), self.label)
         return questions.unknown(code, self.label, None)
 
     async def _traces(self) -> Traces:
-        """What the kernel knows of its notebook; what a server says of it counts more."""
-        said = await self._kernel.ask({"do": "traces"})
-        environment, named = {"JPY_SESSION_NAME": str(said.get("session") or "")}, said.get("named")
+        """Collect the kernel's traces of its notebook; those of a server take precedence."""
+        reply = await self._kernel.ask({"do": "traces"})
+        environment, named = {"JPY_SESSION_NAME": str(reply.get("session") or "")}, reply.get("named")
         namespace = {"__vsc_ipynb_file__": named} if isinstance(named, str) else {}
-        path, _ = named_notebook(environment, namespace, Path(str(said.get("directory") or ".")), None)
-        ran = [str(source) for source in cast("list[object]", said.get("ran") or [])]
-        before = [""] * min(int(said.get("first") or 0), _MAX_NUMBERS)
+        path, _ = named_notebook(environment, namespace, Path(str(reply.get("directory") or ".")), None)
+        ran = [str(source) for source in cast("list[object]", reply.get("ran") or [])]
+        before = [""] * min(int(reply.get("first") or 0), _MAX_NUMBERS)
         known = self._kernel.found.notebook
         return Traces(known or path, known is not None, ran=[*before, *ran])
 
@@ -303,16 +303,16 @@ class AttachedKernel:
         self._loop = asyncio.get_running_loop()
         self._long.check(self._jobs())
         waits = text_output("(waits for the cell that runs)")
-        said = await self._kernel.ask(
+        reply = await self._kernel.ask(
             {"do": "variables", "pattern": arguments.pattern}, on_busy=lambda: context.report(waits)
         )
-        return text_output(self._listing(said, arguments.pattern))
+        return text_output(self._listing(reply, arguments.pattern))
 
-    def _listing(self, said: JsonObject, pattern: str) -> str:
-        if isinstance(text := said.get("text"), str):
+    def _listing(self, data: JsonObject, pattern: str) -> str:
+        if isinstance(text := data.get("text"), str):
             return text
         hidden = self._kernel.secrets
-        one = said.get("one")
+        one = data.get("one")
         if isinstance(one, list):
             name, kind, text, table = cast("list[Any]", one)
             if is_secret_name(str(name)) and kind != "module":
@@ -321,21 +321,21 @@ class AttachedKernel:
             return hide(joined(f"{name}: {kind} {text}", rows), hidden)
         lines = [
             f"{name}: {kind} {_HIDDEN_VALUE if is_secret_name(str(name)) else hide(str(text), hidden)}".rstrip()
-            for name, kind, text in cast("list[Any]", said.get("listed") or [])
+            for name, kind, text in cast("list[Any]", data.get("listed") or [])
         ]
-        if said.get("more"):
-            lines.append(f"… and {said['more']} more. Give a pattern to see others.")
+        if data.get("more"):
+            lines.append(f"… and {data['more']} more. Give a pattern to see others.")
         if not lines:
-            return f"No variable matches {pattern!r}." if said.get("any") and pattern else "There are no variables yet."
+            return f"No variable matches {pattern!r}." if data.get("any") and pattern else "There are no variables yet."
         return "\n".join(lines)
 
 
 async def _no_page(_what: str, _payload: Mapping[str, Any]) -> None:
-    """No page can be asked from outside."""
+    """Answer nothing: no page can be asked from outside."""
 
 
 def _table(table: Mapping[str, Any]) -> str:
-    """The columns and first rows of a frame, without the cells of secret columns."""
+    """Write the columns and first rows of a frame, without the cells of secret columns."""
     columns = [(str(name), str(kind)) for name, kind in table.get("columns", ())]
     kinds = "\n".join(f"- {name}: {kind}" for name, kind in columns)
     names = ["", *(name for name, _ in columns)]

@@ -1,4 +1,4 @@
-"""The notebook file: which one a kernel works for, its cells for the model, and cells that the model proposes."""
+"""The notebook file of a kernel: finding it, its cells for the model, and cells that the model proposes."""
 
 from indus_nb.kernel.document.notebook_file import (
     Cell,

@@ -1,4 +1,4 @@
-"""The notebook file that a kernel works for: which one it is, and the cells in it.
+"""The notebook file that a kernel works for: finding it, and reading its cells.
 
 A kernel learns at most once where its notebook lies, and files are renamed. So a file counts as the notebook only if
 there is evidence: the id or the source of a cell that ran here. The file is only ever read.
@@ -52,7 +52,7 @@ class Cell:
 
     @property
     def asks_us(self) -> bool:
-        """Whether its outputs are a transcript of the agent's."""
+        """Return whether the cell is a line for the agent, with a transcript as its outputs."""
         return self.source.lstrip().startswith(OUR_MAGICS[:2])
 
     def first_line(self) -> str:
@@ -68,8 +68,8 @@ class NotebookFile:
         path: Where the file lies.
         cells: Its cells, in order.
         saved: The time of the last change of the file, in seconds since 1970.
-        note: What is uncertain about this file being the kernel's notebook, as a sentence.
-        metadata: What front ends and extensions keep in it, as it stands: anybody may have written that.
+        note: A doubt about this file being the kernel's notebook, as a sentence.
+        metadata: Metadata of front ends and extensions, unchanged; untrusted.
     """
 
     path: Path
@@ -141,7 +141,7 @@ def _parsed(path: Path, data: bytes) -> JsonObject:
 
 
 def parse_cell(given: object) -> Cell | None:
-    """Make a cell of its JSON, as files and front ends write it.
+    """Parse a cell of its JSON, as files and front ends write it.
 
     ``None`` for anything but an object.
     """
@@ -163,7 +163,7 @@ def parse_cell(given: object) -> Cell | None:
 
 
 def _tags(cell: Mapping[str, object]) -> frozenset[str]:
-    """The tags of a cell: in its metadata, or as a page sends them."""
+    """Return the tags of a cell: from its metadata, or as a page sends them."""
     metadata = cell.get("metadata")
     kept = cast("Mapping[str, object]", metadata) if isinstance(metadata, dict) else cell
     tags = kept.get("tags")
@@ -181,12 +181,12 @@ def joined_text(text: object) -> str:
     return text if isinstance(text, str) else ""
 
 
-# Which file it is
+# Identifying the file
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a kernel knows of its notebook.
+    """Evidence in a kernel of which notebook it runs.
 
     Attributes:
         path: Where the notebook lies according to the front end.
@@ -256,7 +256,7 @@ def find_notebook(traces: Traces) -> NotebookFile:
 
 
 def _check_connection(traces: Traces, named: Path) -> None:
-    """Take no notebook that the cells of another connection ran from for the one that asks."""
+    """Refuse a notebook whose cells ran from another connection than the one that asks."""
     if traces.elsewhere and traces.ids:
         raise ToolError(
             f"It is not known which notebook this cell is in: {named} was named to the kernel and does not hold it, "
@@ -303,7 +303,7 @@ def shown_notebook(path: str, directory: Path, ids: frozenset[str]) -> NotebookF
     """Read the notebook that a page shows.
 
     Args:
-        path: Where the page has it, below a directory that the kernel is not told.
+        path: Where the page has it, below a directory that the kernel does not know.
         directory: The directory in which the kernel was started, below that one.
 
     Returns:
@@ -329,7 +329,7 @@ def _holds(file: NotebookFile, ids: frozenset[str]) -> bool:
 
 
 def _others_with(named: Path, ids: frozenset[str]) -> list[NotebookFile]:
-    """The other notebooks of the directory that hold one of the cells; no more than 64 MB of them are searched."""
+    """List other notebooks in the directory that hold one of the cells; search no more than 64 MB."""
     found: list[NotebookFile] = []
     left = _MAX_SEARCHED_BYTES
     if not any(_JUPYTER_ID.fullmatch(own_id) for own_id in ids):

@@ -1,7 +1,7 @@
-"""The notebooks that pages show, which are changed by their pages: a file written beside those would be lost or lose.
+"""The notebooks that pages show, which only their pages may write: other writes to the file would conflict.
 
-What this module promises: `write` and `edit` never touch such a file. What a command or code did to one is told apart
-from what its page has saved, by comparing the cells of both.
+What this module promises: `write` and `edit` never touch such a file. What a command or code did to one is told
+apart from what its page has saved, by comparing the cells of both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OpenNotebooks:
     """The open notebooks of one shell. Used on the agent's thread."""
 
     def __init__(self, reader: NotebookReader, ask_page: AskPage) -> None:
-        """Make it for a shell.
+        """Create the registry of a shell.
 
         Args:
             ask_page: Asks the page that shows the notebook.
@@ -41,7 +41,7 @@ class OpenNotebooks:
         api.on("tool_call", self._check)
 
     async def paths(self) -> list[Path]:
-        """Return the files: of the page that can be asked, and the one that was named to the kernel."""
+        """Return the open files: of the page that can be asked, and the one that the front end named."""
         shown = path_of(await self._ask_page("run_cells", {"cells": []}))
         directory, named = self._reader.directory, self._reader.named()[0]
         places = [above / shown for above in (directory, *directory.parents) if shown]

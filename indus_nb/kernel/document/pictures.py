@@ -1,4 +1,4 @@
-"""Images that the user sends along: from files, or from variables that show themselves as one."""
+"""Images that the user attaches: from files, or from variables that can be drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from indus_nb.tools.tool import ToolError
 
 
 def image_of(wanted: str, shell: Any) -> ImageContent:
-    """Find the image that a user names, and make it small enough for a model.
+    """Find the image that a user names, and scale it down for a model.
 
     Args:
         wanted: The name of a variable of the user's, or else of a file.
@@ -45,7 +45,7 @@ def image_of(wanted: str, shell: Any) -> ImageContent:
 
 
 def _bytes_of(value: Any, shell: Any) -> bytes:
-    """An image's bytes: given as such, drawn by its own method, or made of an array of pixels."""
+    """Return an image's bytes: as given, drawn by its own method, or made of an array of pixels."""
     if isinstance(value, bytes):
         return value
     bundle, _ = shell.display_formatter.format(value, include={"image/png", "image/jpeg"})

@@ -30,7 +30,7 @@ from indus_nb.tools.files.edit import numbered_diff
 from indus_nb.tools.tool import ToolContext, text_output
 
 NoteCell = Callable[[str, str, CellStep], None]
-"""Takes note of what a call did to a cell: the ids of call and session, and the cell."""
+"""Callback that records what a call did to a cell: the ids of call and session, and the cell."""
 CellType = Literal["code", "markdown"]
 
 _MAX_PROPOSAL_CHARACTERS = 20_000
@@ -40,7 +40,7 @@ _RUNS = "It runs as soon as the kernel is free; you are told what it gave with t
 _NOT_RUN = "It was not run."
 _AND_RUN = ", to run"
 _PROMPT_REPLY_SECONDS = 0.25
-"""Within which a page that is not busy has answered: then the question has all its choices from the beginning."""
+"""Time for a page that is not busy to answer, so that the question has all its choices from the beginning."""
 _ASK_AGAIN_SECONDS = 0.5
 
 
@@ -70,7 +70,7 @@ class FinishedCell:
 
 @dataclass(slots=True)
 class _New:
-    """A new cell: behind which one, and where that is in words; ``follows`` the one before it in the list."""
+    """A new cell: the cell above it, and that place in words; ``follows`` the one before it in the list."""
 
     source: str
     type: CellType
@@ -98,7 +98,7 @@ class _New:
 
 @dataclass(slots=True)
 class _Change:
-    """Another source for a cell."""
+    """A new source for an existing cell."""
 
     source: str
     place: int
@@ -117,7 +117,7 @@ class _Change:
         return self.difference
 
     def numbered(self) -> str:
-        """The difference with numbered lines, where that shows all: it takes no notice of line ends."""
+        """Return the difference with numbered lines, unless line ends differ, which it does not show."""
         numbered = "" if "\r" in self.cell.source else numbered_diff(self.cell.source, self.source)
         return plain(clean_text(numbered)) or self.difference
 
@@ -131,7 +131,7 @@ class _Change:
 
 
 class _Applied(NamedTuple):
-    """A cell that the page has inserted or changed; the number is 0 where it does not say."""
+    """A cell that the page has inserted or changed; the number is 0 where it sends none."""
 
     id: str
     number: int
@@ -146,7 +146,7 @@ class CellProposals:
     - ``insert_cell`` with ``after`` (a cell's id), ``type``, ``source`` and perhaps ``outputs``.
     - ``replace_cell`` with ``cell`` (its id), ``old`` (the source that the user was shown as the old one; the page
       rejects the change if it is another by now) and ``source``.
-    - ``run_cells`` with ``cells`` (their ids), which are run in that order; without any it only says whether it could.
+    - ``run_cells`` with ``cells`` (their ids), which are run in that order; without any it only checks if it could.
     """
 
     def __init__(
@@ -239,8 +239,8 @@ class CellProposals:
     async def _carry_out(
         self, plans: Sequence[_New | _Change], ctx: Context, note: Callable[[CellStep], None], *, run: bool
     ) -> ToolOutput:
-        """Do what the user accepted; return what the model reads, and what the user does."""
-        told: list[str] = []
+        """Carry out an accepted proposal; return the text for the model, and what remains for the user."""
+        outcomes: list[str] = []
         shown: list[str] = []
         to_run: list[str] = []
         last: str | None = None
@@ -258,19 +258,19 @@ class CellProposals:
                 shown[-1] += _AND_RUN
             elif changed is not None:
                 outcome += f" {_NOT_RUN}"
-            told.append(outcome)
+            outcomes.append(outcome)
         if to_run and not await self._run(to_run):
             ctx.ui.notify("The front end did not run the new cells: run them yourself.")
-            told = [outcome.replace(_RUNS, _NOT_RUN) for outcome in told]
+            outcomes = [outcome.replace(_RUNS, _NOT_RUN) for outcome in outcomes]
             shown = [outcome.removesuffix(_AND_RUN) for outcome in shown]
         details = _details(plans, "; ".join(dict.fromkeys(shown)))
-        if len(told) == 1:
-            return text_output(f"The user accepted it{told[0]}", details)
-        listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(told, 1))
-        return text_output(f"The user accepted {len(told)} cells.\n{listed}", details)
+        if len(outcomes) == 1:
+            return text_output(f"The user accepted it{outcomes[0]}", details)
+        listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(outcomes, 1))
+        return text_output(f"The user accepted {len(outcomes)} cells.\n{listed}", details)
 
     async def _put(self, plan: _New, last: str | None, ctx: Context) -> tuple[CellStep | None, str]:
-        """Insert a new cell, behind the ``last`` one if it follows that."""
+        """Insert a new cell, after the ``last`` one if it follows that."""
         below = self._below_this_run()
         behind = last if plan.follows and last is not None else plan.after
         if behind is None and not plan.named:
@@ -302,7 +302,7 @@ class CellProposals:
         )
 
     async def _can_run(self) -> bool:
-        """Ask until a page answers, for one that is busy, or was just opened, does so late."""
+        """Poll until a page answers: one that is busy, or was just opened, does so late."""
         while True:
             answer = await self._ask_page("run_cells", {"cells": []})
             if answer is not None:
@@ -352,7 +352,7 @@ class CellProposals:
         return True
 
     async def _apply(self, what: str, payload: JsonObject) -> _Applied | None:
-        """Have the page do it; ``None`` if it was not done."""
+        """Have the page apply a change; return ``None`` if it did not."""
         answer = await self._ask_page(what, payload)
         if answer is None or "error" in answer:
             return None
@@ -366,7 +366,7 @@ class CellProposals:
         return self._below
 
     def _put_below(self, source: str, cell_type: CellType) -> str:
-        """Have the front end put it below the waiting cell; return what the model reads of that."""
+        """Have the front end put it below the waiting cell; return the text for the model."""
         below = self._below_this_run()
         below.cells.append((cell_type, source))
         if not self._insert_below(below.text()):
@@ -386,15 +386,15 @@ class CellProposals:
 
 @dataclass(slots=True)
 class _Below:
-    """The cells that were put below one run of a cell; when it ends the front end accepts one text for all of them."""
+    """Cells put below one run of a cell; when it ends the front end accepts one text for all of them."""
 
     run: object = None
     cells: list[tuple[CellType, str]] = field(default_factory=list[tuple[CellType, str]])
     last_id: str | None = None
-    """The id of the cell that the page put in last, or of the running one."""
+    """Id of the cell that the page put in last, or of the running one."""
 
     def text(self) -> str:
-        """One cell as it is; several as one, between lines that editors know as borders of cells."""
+        """Return one cell as it is; several as one, separated by cell markers that editors know."""
         if len(self.cells) == 1:
             cell_type, source = self.cells[0]
             return source if cell_type == "code" else f"%%markdown\n{source}"
@@ -410,7 +410,7 @@ def _bordered(cell_type: CellType, source: str) -> str:
 
 
 def _checked(source: str) -> str:
-    """The source, if a user can see all that is in it; raises ``ToolError`` if not."""
+    """Return the source if a user can see all that is in it; raise ``ToolError`` if not."""
     source = source.replace("\r\n", "\n").strip("\n")
     if not source.strip():
         raise ToolError("The source is empty. Nothing was proposed.")
@@ -445,7 +445,7 @@ def _change(source: str, cells: Sequence[Cell], target: int | str) -> _Change:
 
 
 def _question(plans: Sequence[_New | _Change]) -> Question:
-    """What the user is asked, without the answers."""
+    """Build the question for the user, without the answers."""
     if len(plans) == 1:
         return plans[0].question()
     headings = [f"{number} of {len(plans)} · {plan.heading()}" for number, plan in enumerate(plans, 1)]
@@ -460,7 +460,7 @@ def _question(plans: Sequence[_New | _Change]) -> Question:
 
 
 def _details(plans: Sequence[_New | _Change], outcome: str) -> JsonObject:
-    """What cards show of a proposal: what became of it, and what it was where the arguments do not show that."""
+    """Build the details for cards: the outcome, and a difference where the arguments do not show it."""
     diff = _question(plans).diff
     return {"outcomeInWords": outcome, **({"diff": diff} if diff else {})}
 
@@ -483,7 +483,7 @@ def described(default: CallDescription, arguments: Any) -> CallDescription:
 
 
 def _asks_us(source: str) -> bool:
-    """Whether a cell would have the agent talk to itself, which only the user may."""
+    """Return whether a cell would have the agent talk to itself, which only the user may."""
     return any(line.lstrip().startswith(OUR_MAGICS) for line in source.split("\n"))
 
 
@@ -493,7 +493,7 @@ async def _ask(
     plans: Sequence[_New | _Change],
     can_run: Callable[[], Coroutine[Any, Any, bool]] | None,
 ) -> bool:
-    """Return when the user accepts, whether the cells shall be run; raises ``ToolError`` when they do not."""
+    """Return whether the accepted cells are to be run; raise ``ToolError`` if the user rejects them."""
 
     def with_choices(*accepting: str) -> Question:
         digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}

@@ -43,7 +43,7 @@ from indus_nb.tools.tool import ToolError, in_thread
 from indus_nb.tools.truncate import size_text
 
 AskPage: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
-"""Asks the page that shows the notebook: the name of a question and its payload to the answer, ``None`` for none."""
+"""Request to the page that shows the notebook, by name and payload; returns its answer, or ``None``."""
 
 _MAX_WHOLE_CHARACTERS = 12_000  # above it the notebook is listed instead
 _MAX_CHARACTERS = 40_000
@@ -57,7 +57,7 @@ _MAX_IMAGE_CHARACTERS = 20 << 20
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _TEXTS = ("text/markdown", "text/latex", "text/plain", "application/json")
 _OUR_TEXTS = ("text/plain",)
-"""Of our own displays: their Markdown is written for viewers, with signs escaped that a viewer could take for more."""
+"""Formats that are read of our own displays: their Markdown is escaped for viewers."""
 
 
 # Cells as text
@@ -65,7 +65,7 @@ _OUR_TEXTS = ("text/plain",)
 
 @dataclass(slots=True)
 class Reading:
-    """Writes cells for a model: as text, with the images that the text refers to in ``images``.
+    """Writer of cells for a model: as text, with the images that the text refers to in ``images``.
 
     Attributes:
         ran: The sources of cells that ran here, by number; an empty one for the number 0.
@@ -171,7 +171,7 @@ def _bundle(output: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _kind(output: Mapping[str, Any]) -> str:
-    """The kind of an output, in a word."""
+    """Return the kind of an output, in a word."""
     match output.get("output_type"):
         case "stream":
             return "stderr" if output.get("name") == "stderr" else "stdout"
@@ -184,7 +184,7 @@ def _kind(output: Mapping[str, Any]) -> str:
 
 
 def _text_of(output: Mapping[str, Any], limit: int, preferred: Sequence[str] = ()) -> str:
-    """An output as text, of about ``limit`` characters at most."""
+    """Write an output as text, of about ``limit`` characters at most."""
     match output.get("output_type"):
         case "stream":
             text = joined_text(output.get("text"))
@@ -207,12 +207,12 @@ def _text_of(output: Mapping[str, Any], limit: int, preferred: Sequence[str] = (
 
 
 def _ends(text: str, limit: int) -> str:
-    """The text, or both ends of one that is far too long: so that no more than these are processed."""
+    """Return the text, or only both ends if it is far too long to process."""
     return textcut.middle(text, 4 * limit, "\n…\n")
 
 
 def _readable(text: str) -> str:
-    """The text without secrets and terminal control sequences; of a line written over, its last state."""
+    """Return the text without secrets and terminal control sequences; keep the last state of overwritten lines."""
     lines = (line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return hide(plain(clean_text("\n".join(lines))), labelled_secrets())
 
@@ -234,7 +234,7 @@ def _image(text: str) -> ImageContent:
 
 
 def chosen_cells(cells: Sequence[Cell], text: str) -> list[int]:
-    """Find the cells that ``text`` names.
+    """Parse a selection of cells.
 
     Args:
         cells: All cells of the notebook.
@@ -262,7 +262,7 @@ def chosen_cells(cells: Sequence[Cell], text: str) -> list[int]:
 
 
 def _spans(numbers: Sequence[int]) -> str:
-    """Numbers in short.
+    """Abbreviate runs of numbers, as in ``3-5,9``.
 
     >>> _spans([3, 4, 5, 9])
     '3-5,9'
@@ -287,7 +287,7 @@ class KnownNotebook:
         cells: The cells, with the sources that the page shows if it answered.
         file: The file, if it was found.
         ran: The sources of cells that ran here, by number.
-        path: Where the page has it; empty if it does not say.
+        path: Where the page has it; empty if it sends none.
     """
 
     cells: list[Cell]
@@ -298,7 +298,7 @@ class KnownNotebook:
 
     @property
     def name(self) -> str:
-        """The name of its file; empty if it is not known."""
+        """Return the name of its file; empty if it is not known."""
         return self.file.path.name if self.file is not None else PurePosixPath(self.path).name
 
 
@@ -321,7 +321,7 @@ class Reader:
         """The directory in which the kernel was started."""
 
     async def look(self, *, outputs: bool = False) -> KnownNotebook:
-        """Look at the page and the file.
+        """Read the page and the file.
 
         With ``outputs`` those are what the page shows, in short, if it answers.
 
@@ -344,7 +344,7 @@ class Reader:
         return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path)
 
     def _file_of(self, page: Sequence[Cell], path: str, traces: Traces) -> NotebookFile | None:
-        """The file of the notebook with these cells on its page."""
+        """Find the file of the notebook with these cells on its page."""
         ids = frozenset(cell.id for cell in page if cell.id)
         if path:
             return shown_notebook(path, self.directory, ids)
@@ -432,13 +432,13 @@ def cells_of(answer: Mapping[str, Any] | None) -> list[Cell]:
 
 
 def path_of(answer: Mapping[str, Any] | None) -> str:
-    """Return where the page has the notebook, without the name of a drive before it; empty if it does not say."""
+    """Return where the page has the notebook, without the name of a drive before it; empty if it sends none."""
     path: object = None if answer is None else answer.get("path")
     return path.rpartition(":")[2].lstrip("/") if isinstance(path, str) and ".." not in path else ""
 
 
 def _head(seen: KnownNotebook) -> list[str]:
-    """The lines about the notebook as a whole."""
+    """Write the lines about the notebook as a whole."""
     if seen.file is None:
         named = seen.name or "The notebook"
         rows = [f"{named} as the browser shows it · {len(seen.cells)} cells · its outputs are not known"]
@@ -465,7 +465,7 @@ def _head(seen: KnownNotebook) -> list[str]:
 
 
 def _ago(seconds: float) -> str:
-    """A time span in words.
+    """Write a time span in words.
 
     >>> _ago(5), _ago(130), _ago(90_000)
     ('5 s ago', '2 min ago', '25 h ago')

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NotebookTools:
-    """What a session may do with the notebook of one shell."""
+    """Tools of a session for the notebook of one shell."""
 
     tools = ("notebook", "propose_cell")
 
@@ -56,7 +56,7 @@ class NotebookTools:
     async def verify(self, on_progress: Callable[[Verified], None]) -> Verified:
         """Run the notebook's cells in a fresh kernel, and compare what they give.
 
-        `on_progress` is called with what came of it until then.
+        `on_progress` is called with the results until then.
         """
         from indus_nb.kernel.document.verifying import verify
 

@@ -1,7 +1,7 @@
-"""A notebook's cells run in a fresh kernel, and how what they give differs from what the notebook shows.
+"""A run of a notebook's cells in a fresh kernel, compared with the outputs in the notebook.
 
 What this module promises: cells that ask the agent are not run; the first cell that fails is the last one that runs,
-unless its tag says that it may fail; when it ends, in whatever way, the kernel and all that its cells started have
+unless a tag allows it to fail; when it ends, in whatever way, the kernel and all that its cells started have
 ended.
 """
 
@@ -53,11 +53,11 @@ _FRACTION = re.compile(r"(?<![\w.])-?\d+\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
 
 @dataclass(slots=True)
 class Verified:
-    """What came of running a notebook afresh; cells are counted from 1.
+    """Result of running a notebook afresh; cells are counted from 1.
 
     Attributes:
         name: The name of the notebook's file; empty if it is not known.
-        tagged: Those that are not run by their tags.
+        tagged: Cells that are not run because of their tags.
         different: Cells that gave something else, and the difference.
         running: The cell that runs, and its first line.
     """
@@ -75,18 +75,18 @@ class Verified:
 
     @property
     def is_good(self) -> bool:
-        """Whether all cells ran, and gave what the notebook shows."""
+        """Return whether all cells ran, and gave what the notebook shows."""
         return self.is_over and self.failed is None and not self.different
 
     def at_work(self) -> str:
-        """Say what goes on."""
+        """Describe the progress for the user."""
         if self.running is None:
             return "a fresh kernel starts, to run the notebook's cells in"
         number, line = self.running
         return hide(f"cell {number} runs in a fresh kernel: {line}", labelled_secrets())
 
     def text(self) -> str:
-        """Say what came of it, so far or at the end."""
+        """Describe the result, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
         named = f"{self.name}: " if self.name else ""
         rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel, in {self.seconds:.1f} s."]
@@ -110,7 +110,7 @@ class Verified:
         return hide(plain(clean_text("\n".join(rows))), labelled_secrets())
 
     def prompt(self) -> str:
-        """Write what the agent is asked to do about it."""
+        """Write the prompt that asks the agent to fix the differences."""
         return (
             "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are numbered as in the tool "
             "`notebook`. Find out why it does not give what the notebook shows, and propose the mended cells with "
@@ -129,7 +129,7 @@ async def verify(
     Args:
         cells: The cells, with the outputs that the notebook shows.
         directory: Where the kernel works.
-        on_progress: Called with what came of it until then: before each cell, and at the end.
+        on_progress: Called with the results until then: before each cell, and at the end.
         name: Of the notebook; empty if it is not known.
 
     Raises:
@@ -170,7 +170,7 @@ async def verify(
 
 @contextlib.asynccontextmanager
 async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
-    """A kernel of this interpreter; gives what runs code in it and returns an error, if any, and outputs."""
+    """Start a kernel of this interpreter; yield a function that runs code, and returns an error and outputs."""
     managers: Any = import_module("jupyter_client.manager")
     specs: Any = import_module("jupyter_client.kernelspec")
     # Without directories only the kernel of this interpreter is known.
@@ -230,7 +230,7 @@ async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject
 
 
 def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
-    """Compare outputs of a cell, but for addresses, times, the last digits of fractions and what figures show.
+    """Compare outputs of a cell, except addresses, times, last digits of fractions and contents of figures.
 
     Args:
         shown: The outputs in the notebook.
@@ -248,7 +248,7 @@ def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, An
 
 
 def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What of outputs is compared: the lines of their texts, and a line for each figure."""
+    """Return the comparable lines of outputs: those of their texts, and one for each figure."""
     printed: list[str] = []
     shown: list[str] = []
     for output in outputs:

@@ -1,9 +1,9 @@
-"""What code would do, found out in a copy of this process that can reach nothing.
+"""Preview of what code would do, in a copy of this process that can reach nothing.
 
 The process is forked. The copy has all of its memory, and neither its open files nor its connections; it can change no
 file but in a directory of its own, read no more than it is allowed, start no program, connect to nothing and signal
-nobody. There the code runs, and sends over a pipe what it shows, what it did and what it was stopped at. What it sends
-is its own word: code can notice where it runs.
+no process. There the code runs, and sends over a pipe what it shows, what it did and what it was stopped at. This is
+untrusted: code can notice where it runs.
 
 It knows neither notebooks nor sessions.
 """

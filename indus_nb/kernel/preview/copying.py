@@ -1,4 +1,4 @@
-"""A copy of this process that does a task, followed and ended.
+"""Copy of this process for one task: forked, followed and ended.
 
 What this module promises: the calling thread is busy for the fork and no longer; whatever becomes of the copy, also if
 the waiting task is cancelled, its process is killed and waited for, and its directory removed; a copy whose parent was
@@ -32,13 +32,13 @@ _MAX_MEMORY = 2 << 30
 
 
 class Copy:
-    """A copy of this process, and what it needs: a directory of its own, and a pipe to send its result."""
+    """A copy of this process, with a directory of its own and a pipe for its result."""
 
     def __init__(self, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> None:
-        """Make what it needs, before the fork, on any thread.
+        """Make the directory and the pipe, before the fork, on any thread.
 
         Args:
-            seconds: How long it may run.
+            seconds: Time limit of the copy.
             readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
         """
         self._seconds = seconds
@@ -60,7 +60,7 @@ class Copy:
 
     @classmethod
     async def made(cls, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> Copy:
-        """Make one in a thread; if the task is cancelled nothing is left of it.
+        """Build a copy's resources in a thread; if the task is cancelled nothing is left of them.
 
         Returns:
             The copy, not forked yet.
@@ -74,11 +74,11 @@ class Copy:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a process."""
+        """Return whether there is a process."""
         return self._state == "begun"
 
     def fork(self, task: Task) -> None:
-        """Fork this process; the copy does the task and ends.
+        """Fork this process; the copy runs the task and ends.
 
         Called once, on the main thread, where no handler of a signal may raise anything meanwhile; does nothing once
         the copy was abandoned. Monkey patches of ``os.fork`` are passed by: they are for processes that go on.
@@ -121,7 +121,7 @@ class Copy:
         self._writing = -1
 
     async def follow(self, on_frame: Callable[[JsonObject, bytes], None]) -> Report:
-        """Take what the copy sends until it ends, end it, and return its report; called once.
+        """Read the copy's output until it ends, end it, and return its report; called once.
 
         Args:
             on_frame: Called with each frame but the report.
@@ -154,7 +154,7 @@ class Copy:
         return found or Report("none", _death(ended_by))
 
     def _read(self, frames: Frames, on_frame: Callable[[JsonObject, bytes], None]) -> _Ending | None:
-        """Take what has come; returns how it ended, if it did."""
+        """Read the pipe; return how the copy ended, if it did."""
         part = os.read(self._reading, _CHUNK)
         try:
             for data, blob in frames.feed(part):
@@ -166,7 +166,7 @@ class Copy:
         return None if part else _Ending(None)
 
     def abandon(self) -> None:
-        """End it, if it has begun, without waiting for a report; called on the loop, instead of ``follow``."""
+        """Kill the process, if any, without waiting for a report; called on the loop, instead of ``follow``."""
         with self._lock:
             self._given_up = True
             if self._state in ("forking", "ended"):  # the thread that forks does what follows
@@ -181,7 +181,7 @@ class Copy:
                 signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def _wait(self) -> int:
-        """Wait for its end, and leave nothing of it; returns the signal that ended it, or 0."""
+        """Reap the process, and remove its resources; return the signal that ended it, or 0."""
         try:
             found = os.waitid(os.P_PIDFD, self._process, os.WEXITED) if self._process >= 0 else None
         except ChildProcessError:
@@ -217,5 +217,5 @@ def _death(number: int) -> str:
 
 
 def _allowed_bytes() -> int:
-    """How much more memory than this process a copy may take: 2 GB, and no more than half of what it leaves free."""
+    """Return how much more memory a copy may take: 2 GB, and no more than half of what it leaves free."""
     return min(_MAX_MEMORY, max(room_for_copy(), 0) // 2)

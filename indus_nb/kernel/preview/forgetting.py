@@ -1,4 +1,4 @@
-"""Values overwritten in the memory of a copy, so that code in it cannot read keys there.
+"""Removal of secret values from the memory of a copy, so that code in it cannot read keys there.
 
 What this module promises: sizes and addresses stay, so whatever holds a value goes on with one of the same length. It
 takes no longer than some tenths of a second; what it leaves out then are the newest parts of the largest mappings.
@@ -15,10 +15,10 @@ from pathlib import Path
 FILLER = "x"
 _MAX_VALUES = 32
 _BUDGET = 1 << 30
-"""Bytes times values: each value is looked for by itself, at 10 to 20 GB in a second."""
+"""Limit of bytes times values: each value is searched for by itself, at 10 to 20 GB a second."""
 _Span = tuple[int, int]
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw.p \S+ \S+ 0 *(\[(?:heap|stack|anon).*|)")
-"""Of no file: what programs have made, and not what they are made of."""
+"""Anonymous mappings, which hold data of programs and not their code."""
 
 
 def forget(values: Iterable[bytes]) -> None:
@@ -64,7 +64,7 @@ def _overwrite(values: int, sizes: Sequence[int]) -> None:
 
 
 def _spans(but: _Span) -> Iterator[_Span]:
-    """What is in memory: the stack and small mappings first, of large ones the oldest parts first."""
+    """List what is in memory: the stack and small mappings first, of large ones the oldest parts first."""
     lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     found = [match for line in lines if (match := _MAPPING.match(line)) is not None]
     mappings = [(int(each[1], 16), int(each[2], 16)) for each in found]
@@ -79,7 +79,7 @@ def _without(start: int, end: int, but: _Span) -> Iterator[_Span]:
 
 
 def _resident(start: int, end: int) -> Iterator[_Span]:
-    """The parts of a mapping that were ever written to; mappings grow downwards, so the oldest first."""
+    """List the parts of a mapping that were ever written to; mappings grow downwards, so the oldest first."""
     pages = (end - start) // mmap.PAGESIZE
     if not pages:
         return

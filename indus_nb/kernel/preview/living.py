@@ -32,11 +32,11 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 class Before(NamedTuple):
-    """What a copy knows of the process that it was, from before the fork.
+    """State of the process before the fork, for its copy.
 
     Attributes:
         random: The state of Python's random numbers, which Python sets anew in a copy.
-        probe: Finds out whether the system tells which pages are the copy's own.
+        probe: Finds out whether the system shows which pages are the copy's own.
     """
 
     process: int
@@ -52,14 +52,14 @@ def live(
     readable: Sequence[tuple[str, bool | None]],
     before: Before,
 ) -> NoReturn:
-    """Do a task in the copy, and end it.
+    """Run a task in the copy, and end the copy.
 
     Args:
-        pipe: Where its frames are written.
+        pipe: Descriptor that its frames are written to.
         scratch: The directory that it may write to.
-        limits: What it may take.
+        limits: Resource limits of the copy.
         readable: Rules of Landlock: paths that it may read; with ``None`` only list the directories there.
-        before: What was known before the fork.
+        before: State from before the fork.
     """
     try:
         end = _End(task, pipe)
@@ -99,10 +99,10 @@ def live(
 
 
 class _End:
-    """Ends the copy, once.
+    """The end of the copy, which comes once.
 
     Attributes:
-        effects: What was done to the copy's own files, and what cannot be seen.
+        effects: Effects on the copy's own files, and those that cannot be seen.
     """
 
     def __init__(self, task: Task, pipe: int) -> None:
@@ -123,7 +123,7 @@ class _End:
         """End with a report of the task.
 
         Args:
-            how: How it ended; ``done`` leaves that to the task.
+            how: The way in which it ended; ``done`` leaves that to the task.
         """
         while not self._lock.acquire(blocking=False):
             time.sleep(1)  # another thread ends the process
@@ -139,7 +139,7 @@ class _End:
         self.tell(report)
 
     def send(self, data: JsonObject, blob: bytes = b"") -> None:
-        """Send a frame."""
+        """Send a frame over the pipe."""
         rest = memoryview(packed(data, blob))
         with self._sending:
             while rest:
@@ -152,7 +152,7 @@ class _End:
 
 
 def _of_processes(readable: Sequence[tuple[str, bool | None]]) -> list[tuple[str, bool | None]]:
-    """The rules, with little of ``/proc``: the environment that this process began with has keys in it."""
+    """Return the rules, with little of ``/proc``: the environment that this process began with has keys in it."""
     own = [f"/proc/self/{name}" for name in ("status", "stat", "statm", "maps", "limits", "cgroup", "mountinfo", "fd")]
     own = [os.path.realpath(path) for path in own]
     about = [
@@ -166,7 +166,7 @@ def _devices() -> list[tuple[str, bool | None]]:
 
 
 def _one_thread() -> None:
-    """Have libraries work without threads: theirs are not in the copy, and some would wait for them."""
+    """Make libraries work without threads: theirs are not in the copy, and some would wait for them."""
     os.environ["LOKY_MAX_CPU_COUNT"] = "1"  # else joblib runs a program to count them
     if "joblib" in sys.modules:
         import joblib  # pyright: ignore[reportMissingImports, reportMissingTypeStubs, reportUnknownVariableType]

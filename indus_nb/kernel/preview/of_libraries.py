@@ -16,12 +16,12 @@ _FREE = "biufcSUV"
 
 
 _MAX_HASHED = 100_000
-"""How many values pandas is given for a table of hashes: a copy can choose them so that all collide."""
+"""Most values that pandas is given for a table of hashes: a copy can choose them so that all collide."""
 _MAX_WORK = 10_000
-"""To find out whether two arrays share memory; how they lie in it can make that any effort."""
+"""Effort for the question whether two arrays share memory; their layout can make it unbounded."""
 _MAX_MOMENTS = 1_000_000
 _MAX_PARTS_OF_FIGURE = 20_000
-"""How many moments pandas is to compare with a frequency, and parts plotly is to look at, each in Python."""
+"""Most moments that pandas compares with a frequency, and parts that plotly looks at, each in Python."""
 
 
 class RefusedValueError(Exception):
@@ -38,7 +38,7 @@ class Plain:
 
 
 class Before(NamedTuple):
-    """What was there before, and is referred to where it is a part of a new value.
+    """Objects from before the fork, which are referred to where they are part of a new value.
 
     Attributes:
         known: The ids of objects that can change, with the variables that are bound to them.
@@ -89,7 +89,7 @@ def share_memory(one: Any, other: Any) -> bool:
 
 
 def owner_of(value: Any) -> Any:
-    """Return what has the memory that an array is in."""
+    """Return the object that owns the memory of an array."""
     while (base := getattr(value, "base", None)) is not None:
         value = base
     return value
@@ -111,7 +111,7 @@ def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes, 
 
 
 def view_of(value: Any, held: Any) -> _Sent | None:
-    """Return what is sent of an array that is a part of another.
+    """Encode an array that is a view of another.
 
     Args:
         held: The other one, which a variable is bound to.
@@ -192,7 +192,7 @@ def _made_scalar(array: Any) -> Any:
 
 
 def _column(obj: Any, before: Before | None = None) -> Any:
-    """What is sent of the values of a column, or of labels."""
+    """Encode the values of a column, or of labels."""
     pandas: Any = sys.modules["pandas"]
     column = pandas.Series(obj)
     dtype = column.dtype
@@ -210,7 +210,7 @@ def _column(obj: Any, before: Before | None = None) -> Any:
 
 
 def _others(pandas: Any) -> tuple[Any, ...]:
-    """Types of columns that are not listed: they are sent otherwise, or not at all."""
+    """List the extension types that are sent otherwise, or not at all."""
     return (
         *(pandas.CategoricalDtype, pandas.DatetimeTZDtype),
         *(pandas.PeriodDtype, pandas.IntervalDtype, pandas.SparseDtype),
@@ -222,7 +222,7 @@ def _is_one_dimensional(value: Any) -> bool:
 
 
 def _item(value: Any) -> Any:
-    """A number as Python has it."""
+    """Convert a number of numpy's to one of Python's."""
     return value.item() if type(value).__module__ == "numpy" else value
 
 
@@ -326,7 +326,7 @@ def labels_at(held: Any, path: Any) -> Any:
 
 
 def _own_or_held(labels: Any, before: Before | None) -> Any:
-    """Labels as they are if a variable's are the same object, else a copy, which is no part of what was there."""
+    """Return labels as they are if a variable has the same object, else a copy of them."""
     if before is None:
         return labels.copy()
     return labels if id(labels) in before.labels else before.copies.setdefault(id(labels), labels.copy())
@@ -343,7 +343,7 @@ def _made_series(column: Any, index: Any, name: Any) -> Any:
 
 
 def _as_long(column: Any, index: Any) -> Any:
-    """The column, if it is as long as its labels; a single value would be repeated for each."""
+    """Return the column, if it is as long as its labels; a single value would be repeated for each."""
     if type(column).__module__ == "builtins" or len(column) != len(index):
         raise RefusedValueError("the values cannot be read")
     return column
@@ -372,7 +372,7 @@ def _check_plain(obj: Any) -> None:
 
 
 def _checked(obj: Any, sent: _Sent, make: Callable[..., Any]) -> _Sent:
-    """What is sent, if it comes out equal."""
+    """Return an encoded value, if it decodes to an equal one."""
     again = make(*sent[1:])
     same_types = (
         [*map(str, again.dtypes)] == [*map(str, obj.dtypes)]
@@ -491,7 +491,7 @@ MADE: Mapping[str, Callable[..., Any]] = {
     "stamp": _made_stamp,
     "nat": _made_nat,
 }
-"""How each kind is made of its parts, which have been made before."""
+"""Constructors of each kind from its parts, which have been made before."""
 OF_OWN_PARTS = frozenset(
     {"array", "dates", "objects", "scalar", "labels", "levels", "index", "series", "frame", "plotly", "stamp"}
 )

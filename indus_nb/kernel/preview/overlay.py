@@ -1,4 +1,4 @@
-"""Files that Python code writes in a copy: kept in a directory of the copy's, and found again where they would be.
+"""Files that Python code writes in a copy: redirected to a directory of the copy's, and found at their own paths.
 
 Only the functions of Python that name a file are covered. What a library writes by its own means is refused by the
 kernel, as is what is not covered here.
@@ -24,13 +24,13 @@ _GONE = ""
 
 
 class Overlay:
-    """What code did to files."""
+    """Overlay of the file system that keeps what code writes."""
 
     def __init__(self, scratch: str, stop: Stop, effects: list[Effect], *, counts: Callable[[], bool]) -> None:
-        """Begin without any.
+        """Begin with no changes.
 
         Args:
-            effects: Where what it did is added.
+            effects: List to which its effects are added.
             counts: Returns whether it is the code that does something now, and no library for itself.
         """
         self._counts = counts
@@ -72,8 +72,8 @@ class Overlay:
         """Open a file as ``open`` does; one that is written lies in the directory.
 
         Args:
-            *args: What else ``open`` takes.
-            **kwargs: What else ``open`` takes.
+            *args: Further arguments of ``open``.
+            **kwargs: Further arguments of ``open``.
         """
         path = _path(file)
         if path is not None and path.startswith(f"{self._scratch}/") and {*"wax+"} & {*str(mode)} and self._counts():
@@ -95,7 +95,7 @@ class Overlay:
         return [Effect("writes_file", path, f"leaves the temporary file {path}") for path in left]
 
     def _writable(self, path: str, mode: str, given: Any) -> str | None:
-        """Where to write a file; ``None`` if it must be opened as it is, to fail as it does."""
+        """Return the path to write a file at; ``None`` if it must be opened as it is, to fail as it does."""
         exists = self._places.get(path) != _GONE and (path in self._places or os.path.lexists(path))
         if "x" in mode and exists:
             raise _error(errno.EEXIST, given)

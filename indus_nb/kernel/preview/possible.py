@@ -1,4 +1,4 @@
-"""Whether this process can be copied now, and why not."""
+"""Checks whether this process can be copied now, and why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indus_nb.base.free_memory import free_memory
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 _SECONDS_PER_PAGE = 8e-8
-"""To copy its entry in the page table, on a slow processor."""
+"""Time to copy a page's entry in the page table, on a slow processor."""
 _MAX_FORK_SECONDS = 0.1
 _MIN_ROOM_BYTES = 128 << 20
 _GPU_FILES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/")
@@ -22,14 +22,14 @@ _POOLS = {"polars": ("polars-", "Polars"), "duckdb": ("duckdb", "DuckDB")}
 """Libraries whose own threads a copy would wait for once they have begun: the threads' names, and theirs."""
 _LOOKS = 4
 _OURS = ("indus_nb", "asyncio_")
-"""Threads that are in no library that a fork could wait for."""
+"""Prefixes of threads that are in no library that a fork could wait for."""
 
 
 def obstacle(uses: Callable[[str], bool]) -> str:
     """Return why there can be no preview in this process, on Linux; empty if there can.
 
     Args:
-        uses: Whether the code reaches objects of a library, by the name of its package.
+        uses: Returns whether the code reaches objects of a library, by the name of its package.
     """
     return _of_system() or _of_size() or _of_libraries(uses)
 
@@ -48,7 +48,7 @@ def _of_size() -> str:
 
 
 def room_for_copy() -> int:
-    """Return how many bytes would still be free if a copy wrote to all that this process holds.
+    """Return how many bytes would still be free if a copy wrote to all memory of this process.
 
     The system shares memory between the two until one of them writes to it. Where a container runs out of it, all of
     its processes may be ended.

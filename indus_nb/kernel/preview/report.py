@@ -1,4 +1,4 @@
-"""What is done in a copy, and what it sends of it: frames over a pipe, the last of which is a report."""
+"""Tasks of a copy, and what it sends of them: frames over a pipe, the last of which is a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indus_nb.safety.effects import Effect, EffectKind
 MAX_FRAME_BYTES = 64 << 20
 MAX_TEXT_BYTES = 16 << 20
 MAX_BYTES = 512 << 20
-"""What is read of one frame, of the part of it that is JSON, and of one copy, at most."""
+"""Most bytes that are read of one frame, of the part of it that is JSON, and of one copy."""
 MAX_DIGITS = 4300
 _HEAD = struct.Struct(">II")
 _MAX_EFFECTS = 1000
@@ -25,37 +25,37 @@ _MAX_NAME = 1000
 _KINDS = frozenset(get_args(EffectKind))
 
 Stop: TypeAlias = Callable[[Effect], NoReturn]
-"""Ends the copy with what the code was about to do."""
+"""Callback that ends the copy with what the code was about to do."""
 Send: TypeAlias = Callable[[JsonObject, bytes], None]
-"""Sends a frame: an object, and bytes."""
+"""Callback that sends a frame: an object, and bytes."""
 
 
 class Task(Protocol):
-    """What is done in a copy."""
+    """A task that runs in a copy."""
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
-        """Do it. Called in the copy; what it raises ends it without a result.
+        """Run the task. Called in the copy; an exception ends it without a result.
 
         Args:
             stop: Ends the copy with what the code was about to do.
-            effects: What was done so far to files of the copy's own, and what cannot be seen.
+            effects: Effects so far on files of the copy's own, and those that cannot be seen.
         """
         ...
 
     def report(self) -> Report:
-        """Return what came of it so far. Called in the copy, on any thread, also in the middle of ``run``."""
+        """Return the result so far. Called in the copy, on any thread, also in the middle of ``run``."""
         ...
 
 
 @dataclass
 class Report:
-    """What came of a task in a copy.
+    """Result of a task in a copy.
 
     Attributes:
         how: It ended, raised something, or was about to do something that a copy cannot; ``none``: there is no copy.
-        why: What it raised or was stopped at, or why there is no copy.
-        effects: What it would do, or has done to what is the copy's alone.
-        outcome: What it changed, as a sentence without subject.
+        why: The error or effect that ended it, or why there is no copy.
+        effects: Effects that it would have, or has had on what is the copy's alone.
+        outcome: Changes of variables, as a sentence without subject.
         dropped: New variables that are of no use outside of the copy.
     """
 
@@ -67,7 +67,7 @@ class Report:
     kept: list[str] = field(default_factory=list[str])
 
     def to_json(self) -> JsonObject:
-        """Return it as it is sent, shortened to what is shown of it."""
+        """Return the report as it is sent, shortened to what is shown of it."""
         effects = [*{(each.kind, each.what, each.words): each for each in self.effects}.values()]
         if (more := len(effects) - _MAX_EFFECTS) > 0:
             effects[_MAX_EFFECTS:] = [Effect("unknown", "", f"has {more:,} more effects")]
@@ -80,7 +80,7 @@ class Report:
 
 
 def parsed(data: JsonObject) -> Report | None:
-    """Read a report that a copy sent, in words of ours (`indus_nb.kernel.preview.words`); ``None`` if it is none."""
+    """Parse a copy's report into trusted wording (`indus_nb.kernel.preview.words`); ``None`` if it is none."""
     how: Any = data.get("how")
     texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
     names: list[Any] = [data.get(name) for name in ("dropped", "kept")]
@@ -91,10 +91,10 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
         return None
-    said = [_effect(each) for each in cast("list[Any]", effects)]
-    if None in said:
+    read = [_effect(each) for each in cast("list[Any]", effects)]
+    if None in read:
         return None
-    found = [(each.words, worded(each.kind, each.what, each.words)) for each in said if each is not None]
+    found = [(each.words, worded(each.kind, each.what, each.words)) for each in read if each is not None]
     why = reason(how, texts[0][:_MAX_CHARACTERS], found)
     dropped, kept = ([name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names)
     return Report(how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept)
@@ -113,7 +113,7 @@ def _effect(value: Any) -> Effect | None:
 
 
 def whole_number() -> Callable[[str], int] | None:
-    """Return what reads whole numbers of JSON; ``None`` where Python's own limit of their digits is in force.
+    """Return a parser of integers in JSON; ``None`` where Python's own limit of their digits is in force.
 
     Without it the time that a number takes grows with the square of its digits.
     """
@@ -127,7 +127,7 @@ def _short_number(text: str) -> int:
 
 
 def packed(data: JsonObject, blob: bytes = b"") -> bytes:
-    """Return a frame as it is sent.
+    """Return the bytes of a frame.
 
     Args:
         blob: Bytes that go with it.
@@ -140,14 +140,14 @@ def packed(data: JsonObject, blob: bytes = b"") -> bytes:
 
 
 class Frames:
-    """Takes the bytes of a pipe, and gives the frames in them."""
+    """Decoder of the frames in the bytes of a pipe."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._read = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[JsonObject, bytes]]:
-        """Give the frames that are whole by now.
+        """Return the frames that are complete with this chunk.
 
         Args:
             data: The next bytes; hostile.

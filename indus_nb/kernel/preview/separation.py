@@ -14,7 +14,7 @@ from pathlib import Path
 _MAX_COPIED_BYTES = 128 << 20
 _MAX_FILE_BYTES = 16 << 20
 _CPU_SECONDS_PER_SECOND = 2
-"""It is killed before it has taken them, but by a parent that was stopped."""
+"""Limit of processor time: the parent kills the copy before it is reached, unless the parent was stopped."""
 _MAX_NEW_DESCRIPTORS = 128
 _PRIVATE_ANONYMOUS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _FIXED = 0x10
@@ -22,7 +22,7 @@ _MOVE_THERE = 1 | 2  # MREMAP_MAYMOVE, MREMAP_FIXED
 
 
 def cut_off(*kept: int) -> None:
-    """Make of this process one that shares neither files, connections nor memory with its parent.
+    """Separate this process from its parent: no shared files, connections or memory.
 
     Descriptors stay taken, by one that can neither be read nor written: else new files would get the numbers of those
     that objects of the parent's still refer to.
@@ -48,7 +48,7 @@ def _replaced(by: int, number: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a copy may take.
+    """Resource limits of a copy.
 
     Attributes:
         seconds: Time, until it is killed.
@@ -59,7 +59,7 @@ class Limits:
 
 
 def limit(limits: Limits) -> None:
-    """Limit what this process may take."""
+    """Limit the resources of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     memory = pages * resource.getpagesize() + limits.memory_bytes
     descriptors = max(map(int, os.listdir("/proc/self/fd"))) + _MAX_NEW_DESCRIPTORS
@@ -78,7 +78,7 @@ def limit(limits: Limits) -> None:
 
 
 def _unshare_memory() -> None:
-    """Give this process memory of its own in the place of what it shares and could write to; or none."""
+    """Replace writable shared memory of this process by a private copy, or by none."""
     room = _MAX_COPIED_BYTES
     for start, size in [*_shared()]:
         if size <= room and _copied(start, size):

@@ -46,19 +46,19 @@ from indus_nb.kernel.preview.of_libraries import (
 from indus_nb.kernel.preview.report import whole_number
 
 MAX_BYTES = 48 << 20
-"""Of all values together; what is larger is made where it is to be."""
+"""Largest size of all values together; a larger value is made where it is to be."""
 _MAX_TEXT_BYTES = 16 << 20
 _MAX_PARTS = 500_000
 _MAX_DEPTH = 60
 _MAX_ARRAYS = 64
-"""In the same memory, as each is compared with each."""
+"""Most arrays in the same memory, as each is compared with each."""
 _MAX_WEIGHT = 256 << 20
 _PART_WEIGHT = 8
-"""Of a part: what a reference to it takes. Bytes weigh their length, and what is referred to weighs each time again."""
+"""Weight of a part: a reference to it. Bytes weigh their length, and a referenced value weighs each time again."""
 _MAX_SECONDS = 10.0
-"""For making values: keys whose hashes a copy has chosen would take hours."""
+"""Longest time for making values: keys whose hashes a copy has chosen would take hours."""
 _MAX_BITS = 14_000
-"""Of a whole number, which has no more digits then than are read (`report.whole_number`)."""
+"""Largest integer, which has no more digits then than are read (`report.whole_number`)."""
 _HEAD = struct.Struct(">I")
 _FACTORIES: Mapping[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
 
@@ -70,13 +70,13 @@ def dumped(
     variables: Mapping[str, Any] | None = None,
     places: Mapping[int, tuple[str, str] | None] | None = None,
 ) -> tuple[bytes, dict[str, str]]:
-    """Return values as they are sent, in the copy.
+    """Encode values for sending, in the copy.
 
     Args:
         known: The ids of objects that were there before and can change, with the variables that are bound to them;
             empty where only a part of a variable is such an object.
-        functions: Those of the variables whose functions can be made again where they are to be.
-        variables: What the variables are bound to of which values may be parts.
+        functions: Names of variables whose functions can be made again by the receiver.
+        variables: Variables of which values may be parts.
         places: The ids of objects that modules hold, with the module and the name there; ``None`` for what no value
             may refer to.
 
@@ -104,28 +104,28 @@ def dumped(
 
 
 class _Weight:
-    """What values weigh, and how deep they are: as if each reference to a part were another copy of it."""
+    """Size and depth of values, as if each reference to a part were another copy of it."""
 
     def __init__(self) -> None:
         self.total = 0
         self._depth = 0
 
     def begin(self) -> tuple[int, int]:
-        """Begin a part; returns what ``end`` is called with."""
+        """Begin a part; return the argument of ``end``."""
         mark = self.total, self._depth
         self._depth = 0
         self.add(_PART_WEIGHT)
         return mark
 
     def end(self, mark: tuple[int, int]) -> tuple[int, int]:
-        """End a part; returns its weight and depth, with which ``add`` is called where it is referred to."""
+        """End a part; return its weight and depth, with which ``add`` is called where it is referred to."""
         weight, depth = self.total - mark[0], self._depth + 1
         self._depth = mark[1]
         self.add(0, depth)
         return weight, depth
 
     def add(self, weight: int, depth: int = 0) -> None:
-        """Add what has no parts that are sent by themselves; raises ``RefusedValueError`` where it becomes too much."""
+        """Add a weight; raises ``RefusedValueError`` where the total becomes too much."""
         self.total += weight
         self._depth = max(self._depth, depth)
         if self.total > _MAX_WEIGHT or self._depth > _MAX_DEPTH:
@@ -133,7 +133,7 @@ class _Weight:
 
 
 class _Sender:
-    """Makes of values what JSON can hold, and buffers beside it."""
+    """Encoder of values as JSON, with buffers beside it."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Sender:
         return len(self.buffers), self.size, len(self._kept), self._weight.total
 
     def back(self, mark: tuple[int, int, int, int]) -> None:
-        """Forget what was added since."""
+        """Drop what was added since."""
         del self.buffers[mark[0] :]
         self.size = mark[1]
         for obj in self._kept[mark[2] :]:
@@ -183,7 +183,7 @@ class _Sender:
         return [at, len(data)]
 
     def top(self, value: Any) -> Any:
-        """A value that a variable is bound to: it may also be a module, or what an installed module has."""
+        """Encode a variable's value: it may also be a module, or an attribute of an installed module."""
         kind = cast("Any", type(value))
         if kind is ModuleType:
             return {"k": "module", "v": value.__name__}
@@ -196,7 +196,7 @@ class _Sender:
         return self.value(value, 0)
 
     def value(self, value: Any, depth: int) -> Any:
-        """What is sent of a value."""
+        """Encode a value."""
         kind = cast("Any", type(value))
         if value is None or kind in (bool, int, float, str):
             if kind is int and int.bit_length(cast("Any", value)) > _MAX_BITS:
@@ -206,7 +206,7 @@ class _Sender:
         return self._referred(value) or self._part(value, kind, depth)
 
     def _referred(self, value: Any) -> dict[str, Any] | None:
-        """What is sent of a value that is somewhere already; ``None`` if it is not."""
+        """Encode a reference to a value that exists already; return ``None`` if it does not."""
         key = id(value)
         if (path := self._before.labels.get(key)) is not None:
             return {"k": "labels of", "v": path}
@@ -241,7 +241,7 @@ class _Sender:
         return {**parts, "n": number}
 
     def _owns(self, value: Any) -> None:
-        """Refuse a second array in the same memory: each is sent with a copy of it."""
+        """Reject a second array in the same memory: each is sent with a copy of it."""
         if is_array(value):
             others = self._owners.setdefault(id(owner_of(value)), [])
             if len(others) > _MAX_ARRAYS or any(share_memory(value, other) for other in others):
@@ -280,7 +280,7 @@ class _Sender:
         return sent
 
     def _view(self, value: Any) -> tuple[Any, ...] | None:
-        """What is sent of an array that is a part of a variable's."""
+        """Encode an array that is a view of a variable's; return ``None`` for any other value."""
         if self._within or type(value).__name__ != "ndarray" or value.base is None:
             return None
         for held in self._variables.values():
@@ -305,11 +305,11 @@ def loaded(
     functions: Mapping[str, Callable[[], Any]],
     modules: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Make the values that a copy has sent.
+    """Decode the values that a copy has sent.
 
     Args:
         variables: The variables that values may refer to.
-        functions: What makes the functions that values may be, by name.
+        functions: Constructors of the functions that values may be, by name.
         modules: Installed modules that may be imported for them, besides those that are.
 
     Raises:
@@ -318,7 +318,7 @@ def loaded(
     try:
         length = _HEAD.unpack_from(data)[0]
         if length > _MAX_TEXT_BYTES or len(data) > 2 * MAX_BYTES:
-            raise RefusedValueError("the values are too large")  # noqa: TRY301 - told like all that cannot be read
+            raise RefusedValueError("the values are too large")  # noqa: TRY301 - reported like all that cannot be read
         found: Any = json.loads(data[_HEAD.size : _HEAD.size + length], parse_int=whole_number())
         receiver = _Receiver(memoryview(data)[_HEAD.size + length :], variables, functions, modules)
         return {str(name): receiver.value(each) for name, each in found.items()}
@@ -397,7 +397,7 @@ class _Receiver:
                 return vars(self._module(module))[name]
 
     def _module(self, name: Any) -> ModuleType:
-        """An installed module that is imported, or that the code imports."""
+        """Return an installed module that is imported, or that the code imports."""
         import importlib
 
         if name in sys.modules and is_installed(name):
@@ -423,7 +423,7 @@ class _Receiver:
         return MADE[kind](*parts)
 
     def _counted(self, kind: str, content: Any) -> Any:
-        """What is sent in one piece, which weighs by its length."""
+        """Decode a value that is sent in one piece, which weighs by its length."""
         if kind == "plain":
             plain = Plain(content)
             self._weight.add(_PART_WEIGHT * len(plain.values))
@@ -434,7 +434,7 @@ class _Receiver:
         return (bytes if kind == "bytes" else bytearray)(data)
 
     def _keyed(self, kind: str, content: Any, fields: Mapping[str, Any]) -> Any:
-        """A set or dictionary, made key by key: one call for all keys takes any time where their hashes collide."""
+        """Build a set or dictionary key by key: one call for all keys takes any time where their hashes collide."""
         items: dict[Any, Any] = {}
         is_set = kind in ("set", "frozenset")
         for sent in content:

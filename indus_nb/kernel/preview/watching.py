@@ -1,4 +1,4 @@
-"""What code in a copy is about to do outside, told from Python's audit events.
+"""Detection of what code in a copy is about to do outside, from Python's audit events.
 
 The system refuses it in any case. Here it gets a sentence, and the copy ends at once, so that no ``except`` of the
 code's goes on as if it had failed. While a module is imported it fails instead, as do probes of libraries that go on
@@ -30,7 +30,7 @@ from indus_nb.safety.effects import Effect, EffectKind
 _MAX_CHARACTERS = 160
 _MAX_FRAMES = 400
 _PROBES = frozenset({"platform", "ctypes.util", "matplotlib.font_manager", "joblib.externals.loky.backend.context"})
-"""Modules that start programs or write files to find something out, and do without where they cannot."""
+"""Modules that probe the system with programs or files, and do without where they cannot."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_FILES = {
     "os.remove": "deletes",
@@ -60,19 +60,19 @@ class _MayRead(Protocol):
 
 
 class Ending(Protocol):
-    """What ends the copy."""
+    """The end of the copy."""
 
     begun: bool
     effects: list[Effect]
 
     @property
     def stop(self) -> Stop:
-        """Ends it with a sentence."""
+        """Return a function that ends the copy with a sentence."""
         ...
 
 
 def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]) -> None:
-    """Watch this process until its end.
+    """Watch the audit events of this process until its end.
 
     Args:
         scratch: The directory that it may change.
@@ -109,7 +109,7 @@ def watch(end: Ending, scratch: str, readable: Sequence[tuple[str, bool | None]]
 
 
 def _notice_refusals(end: Ending, own: FrameType) -> None:
-    """Have functions of ``os`` of which there are no audit events end the copy where the system refuses them."""
+    """Make functions of ``os`` without audit events end the copy where the system refuses them."""
 
     def noticing(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(plain)
@@ -130,7 +130,7 @@ def _notice_refusals(end: Ending, own: FrameType) -> None:
 
 
 def _notice_codecs(end: Ending) -> None:
-    """Have the registries of codecs, which nobody can read, end the copy."""
+    """Make the registries of codecs, which cannot be read, end the copy."""
 
     def register(*_: object) -> NoReturn:
         end.stop(_effect("changes_setting", "codecs", "changes codecs"))
@@ -143,7 +143,7 @@ def _signature(function: Any) -> str:
 
 
 def _is_dead(value: Any) -> bool:
-    """Whether it is a descriptor of the kernel's, in whose place there is one that can neither be read nor written."""
+    """Return whether a descriptor is one of the kernel's, replaced by one that can neither be read nor written."""
     try:
         return type(value) is int and bool(fcntl.fcntl(value, fcntl.F_GETFL) & os.O_PATH)
     except (OSError, OverflowError):
@@ -151,7 +151,7 @@ def _is_dead(value: Any) -> bool:
 
 
 def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> None:
-    """Take note of what is let through."""
+    """Record an effect that is let through."""
     if event in ("os.putenv", "os.unsetenv") and prober(own):
         set_by_imports.add(_text(args[0]))
     if event == "ctypes.dlsym" and _is_users_call():
@@ -160,7 +160,7 @@ def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> Non
 
 
 def _refuse(effect: Effect, end: Ending, own: FrameType) -> None:
-    """End the copy at what would reach outside; modules that are imported, and probes of libraries, fail instead."""
+    """End the copy at an effect outside; modules that are imported, and probes of libraries, fail instead."""
     if effect.kind == "reads_outside" and f"{effect.what}/".startswith("/proc/"):
         raise OSError(errno.EACCES, "a copy of the kernel sees no other processes", effect.what)
     by = prober(own)
@@ -177,7 +177,7 @@ set_by_imports: set[str] = set()
 
 
 def _is_users_call() -> bool:
-    """Whether code of the user's asks ``ctypes`` for a function, and no library."""
+    """Return whether code of the user's asks ``ctypes`` for a function, and no library."""
     frame: FrameType | None = sys._getframe(3)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     while frame is not None and frame.f_globals.get("__name__") == "ctypes":
         frame = frame.f_back
@@ -185,17 +185,17 @@ def _is_users_call() -> bool:
 
 
 def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
-    """Return what an audit event announces, if that is anything outside of the process.
+    """Return the effect that an audit event announces, if it is outside of the process.
 
     Args:
-        is_own: Whether a path is one that may be changed.
+        is_own: Returns whether a path is one that may be changed.
 
     Returns:
         The effect, or nothing.
     """
     if event in _OF_FILES or event in _OF_TWO_FILES:
         return _changing(event, args, is_own)
-    if (say := _SAID.get(event)) is not None:
+    if (say := _DESCRIBERS.get(event)) is not None:
         return say(event, args)
     if event == "open":
         return _opening(args, is_own)
@@ -263,7 +263,7 @@ _plain_stat = os.stat
 
 
 def _absolute(path: Any, directory: Any = None) -> str | None:
-    """A path in full; what it is relative to may be a descriptor."""
+    """Return a path in full; it may be relative to a descriptor."""
     if not isinstance(path, str | bytes):
         return None
     if not isinstance(directory, int) or directory < 0:
@@ -304,7 +304,7 @@ def _connecting(_: str, args: Sequence[Any]) -> Effect:
     return _effect("uses_network", address, f"connects to {address}")
 
 
-_SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
+_DESCRIBERS: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
     **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"), _running),
     **dict.fromkeys(
         ("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"),
@@ -323,7 +323,7 @@ _SAID: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 
 
 def prober(last: FrameType) -> Literal["import", "probe", ""]:
-    """Find what does this: an installed module that is imported, or goes on without; empty if it is the code."""
+    """Return whether an import or the probe of an installed module makes the call; empty if the code does."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     file = ""
     for _ in range(_MAX_FRAMES):

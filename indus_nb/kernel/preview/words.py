@@ -1,4 +1,4 @@
-"""The words for what a copy reports: sentences of ours, in which what it sent stands as an object alone.
+"""Trusted wording for what a copy reports: templates of ours, in which its texts are objects alone.
 
 What this module promises: whatever a copy sends, the rest of a question cannot be taken for its words. An object with
 blanks in it stands in quotation marks, on one line, and is cut; a sentence that is none of these is an object too.
@@ -57,7 +57,7 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
         *("could not be followed", "could not be followed ({})"),
     ),
 }
-"""What is said of each kind of effect; the first one where it is none of the others."""
+"""Templates for each kind of effect; the first one where a sentence fits none of the others."""
 _ENDS: Mapping[str, Sequence[str]] = {
     "stopped": (
         *("was stopped: {}", "needs more memory than a copy of the kernel may have"),
@@ -76,17 +76,17 @@ _DETAIL = re.compile(rf":? {_COUNT} → {_COUNT}")
 
 
 def shown_path(path: str) -> str:
-    """Return a path as it is told: below the working directory without that."""
+    """Return a path as it is shown: relative to the working directory if it is below that."""
     directory = os.getcwd()
     inside = path.removeprefix(f"{directory}/") if directory != "/" else path
     return one_line(inside, _MAX_CHARACTERS)
 
 
 def worded(kind: EffectKind, what: str, words: str) -> Effect:
-    """Return an effect of a copy's with words of ours.
+    """Return an effect of a copy's in trusted wording.
 
     Args:
-        words: What the copy said of it; hostile.
+        words: The copy's text on it; untrusted.
     """
     form, objects = _form(_FORMS[kind], words)
     if form is None:
@@ -101,11 +101,11 @@ def worded(kind: EffectKind, what: str, words: str) -> Effect:
 
 
 def reason(how: str, why: str, said: Iterable[tuple[str, Effect]]) -> str:
-    """Return why a copy ended, in words of ours.
+    """Return why a copy ended, in trusted wording.
 
     Args:
-        why: What the copy said; hostile.
-        said: What it said of each of its effects, with the effect.
+        why: The copy's text; untrusted.
+        said: The copy's text on each of its effects, with the effect.
 
     Returns:
         The reason; of an error of the code's its text, on one line.
@@ -119,7 +119,7 @@ def reason(how: str, why: str, said: Iterable[tuple[str, Effect]]) -> str:
 
 
 def _form(forms: Sequence[str], words: str) -> tuple[str | None, list[str]]:
-    """The form that a sentence has, the longest if it has several, and the objects in it."""
+    """Match a sentence with the templates: return the longest that fits, and the objects in it."""
     for form in sorted(forms, key=len, reverse=True):
         pattern = "(.*?)".join(map(re.escape, form.split("{}")))
         if (found := re.fullmatch(pattern, words, re.DOTALL)) is not None:
@@ -128,12 +128,12 @@ def _form(forms: Sequence[str], words: str) -> tuple[str | None, list[str]]:
 
 
 def _detail(text: str, what: str) -> str:
-    """What is said of a variable behind its name."""
+    """Return the detail that follows a variable's name."""
     detail = text.removeprefix(what) if text.startswith(what) else f" {text}"
     if not detail or _DETAIL.fullmatch(detail):
         return detail
-    said = detail.strip()
-    return f" ({_object(said[1:-1] if said.startswith('(') and said.endswith(')') else said)})"
+    stripped = detail.strip()
+    return f" ({_object(stripped[1:-1] if stripped.startswith('(') and stripped.endswith(')') else stripped)})"
 
 
 def _object(text: str) -> str:

@@ -1,6 +1,6 @@
-"""What of a process code can change beside variables and files: found by comparing all of it before and after.
+"""State of a process besides variables and files that code can change: all of it is compared before and after.
 
-What this module promises: what is compared is what is there, whoever has changed it and by whatever means. Modules and
+What this module promises: what is compared is what is there, by whatever means it was changed. Modules and
 classes are compared name by name, so that what is put on a library, or taken from it, is found; what lies within the
 objects of a library is not (``undo.outside`` knows the settings of some).
 """
@@ -50,27 +50,27 @@ SET_BY_PYTHON = frozenset(
         "__conditional_annotations__",
     }
 )
-"""Names that Python itself, or whoever looks at a module or class, sets."""
+"""Names that Python itself, or introspection of a module or class, sets."""
 _ABSENT = object()
 _CONTAINERS = (list, dict, set, deque, bytearray)
 _BY_MODULES = (
     *("threads", "what runs at exit", "how objects are pickled", "virtual subclasses", "open files"),
     "loggers",
 )
-"""What modules begin when they are imported, which they do again where they are used."""
+"""Settings that modules make when they are imported, and again where they are used."""
 _BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
-"""What IPython does to itself when pyplot is imported, by whomever."""
+"""Settings that IPython makes when pyplot is imported."""
 _LIMITS = [getattr(resource, name) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _APART = ("__main__", "__mp_main__", "indus_nb")
-"""Modules whose names are compared elsewhere, or that do the comparing."""
+"""Modules that are compared elsewhere, or that do the comparing."""
 
 
 class World:
-    """A process at one moment."""
+    """Snapshot of a process."""
 
     def __init__(self, apart: Callable[[], Mapping[str, Any]], own: Mapping[str, ModuleType]) -> None:
-        """Remember it.
+        """Take the snapshot.
 
         Args:
             apart: Returns what else is to be compared, by what it is called.
@@ -87,7 +87,7 @@ class World:
         self._drew = _has_pyplot()
 
     def changes(self) -> list[Effect]:
-        """Return what differs now, and forget nothing."""
+        """List the differences to the present state; the snapshot stays."""
         return [
             *self._loaded_modules(),
             *self._changed_modules(),
@@ -96,7 +96,7 @@ class World:
         ]
 
     def _loaded_modules(self) -> Iterator[Effect]:
-        """What is another module by its name than before; those that are installed are loaded where they are used."""
+        """List changes of ``sys.modules``; installed modules are loaded where they are used."""
         for name in sorted(map(str, self._loaded.keys() | sys.modules.keys())):
             before, now = self._loaded.get(name, _ABSENT), sys.modules.get(name, _ABSENT)
             if before is not now and (before is not _ABSENT or _is_made(name, now)):
@@ -104,7 +104,7 @@ class World:
                 yield Effect("changes_setting", name, f"{verb} the module {name}")
 
     def held(self) -> dict[int, tuple[str, str] | None]:
-        """Return where modules hold containers, by the id of each: copies of these would be others than they are.
+        """Map the id of each container of a module to its place: a copy of it would be another one.
 
         Returns:
             The module and the name there; ``None`` for a module that is not an installed one.
@@ -177,7 +177,7 @@ class World:
 
 
 def _is_made(name: str, module: Any) -> bool:
-    """Whether a new module is the project's, or one that code has made itself."""
+    """Return whether a new module is the project's, or was made by code."""
     if isinstance(getattr(module, "__file__", None), str):
         return is_of_project(name, module)
     return not name.startswith("_cython_") and not is_installed(name)
@@ -190,7 +190,7 @@ def _modules() -> Iterator[tuple[str, ModuleType]]:
 
 
 def _classes() -> Iterator[type[Any]]:
-    """All classes but those of the user's cells, which are variables."""
+    """List all classes but those of the user's cells, which are variables."""
     seen: set[type[Any]] = set()
     waiting: list[type[Any]] = [object]
     subclasses: Any = type.__subclasses__
@@ -221,7 +221,7 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _is_by_itself(owner: str, before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Whether it is what a library finds out once and keeps, a count of its own, or what it loads when it is needed."""
+    """Return whether a change is a library's own: a cache, a count, or something loaded when it is needed."""
     was, value = before.get(name), now.get(name)
     if any(map(is_private, (*owner.split("."), name))):
         is_count = type(was) is int and type(value) is int and value > was
@@ -235,14 +235,14 @@ def _is_function_of(value: Any, names: Mapping[str, Any]) -> bool:
 
 
 def _is_loaded(value: Any) -> bool:
-    """Whether it is a class or function of an installed library's, which others bind to names of theirs when asked."""
+    """Return whether a value is a class or function of an installed library's, which others bind when asked."""
     kinds = (type, FunctionType, BuiltinFunctionType)
     home = getattr(value, "__module__", None) if isinstance(value, kinds) else type(value).__module__
     return callable(value) and isinstance(home, str) and (is_installed(home) or home.startswith("_cython_"))
 
 
 def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Whether a module has got a part of itself, which was imported."""
+    """Return whether a module has got a submodule, which was imported."""
     return name not in before and isinstance(now.get(name), ModuleType)
 
 
@@ -269,7 +269,7 @@ def _limits() -> tuple[Any, ...]:
 
 
 def _open_files() -> dict[str, str]:
-    """The descriptors of files, with their paths; libraries have others for themselves."""
+    """Map the descriptors of files to their paths; libraries have others for themselves."""
     found: dict[str, str] = {}
     for number in os.listdir("/proc/self/fd"):
         try:
@@ -290,7 +290,7 @@ def _has_pyplot() -> bool:
 
 
 def _loggers() -> set[str]:
-    """The loggers of which something is set."""
+    """List the names of loggers of which something is set."""
     return {
         name
         for name, each in [*logging.root.manager.loggerDict.items()]

@@ -1,4 +1,4 @@
-"""The thread that the agent's event loop runs in, and how a cell waits for it.
+"""The thread of the agent's event loop, and the wait of a cell for it.
 
 What this module promises:
 
@@ -35,7 +35,7 @@ _REPEATED_CANCEL_SECONDS = 3.0
 
 
 class Inbox(queue.Queue[Callable[[], None]]):
-    """Jobs that the agent's thread leaves for the thread that waits.
+    """Queue of jobs from the agent's thread to the thread that waits.
 
     Attributes:
         interrupts: Grows with every SIGINT while that thread waits. Drawing goes on then, but a job that runs code or
@@ -72,7 +72,7 @@ class AgentThread:
                 whether it was interrupted.
 
         Returns:
-            What the coroutine returns; what it raises is raised.
+            The result of the coroutine; its exception is raised.
 
         Raises:
             Interrupted: The user interrupted the wait.
@@ -145,7 +145,7 @@ class AgentThread:
             asked.cancel()
 
     def close(self) -> None:
-        """End the thread.
+        """Stop the loop and its thread.
 
         Its tasks are cancelled, and have ended by then; it drives nothing any more.
         """
@@ -155,7 +155,7 @@ class AgentThread:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._closed:
-            # A task that raises one of these stops the loop; whoever waits for it gets it, and the others must go on.
+            # A task that raises one of these stops the loop; its caller gets it, and the others must go on.
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
         tasks = asyncio.all_tasks(self._loop)
@@ -168,7 +168,7 @@ class AgentThread:
 
 
 class _Work(Generic[T]):
-    """A coroutine on its way through the agent's loop, started and watched from another thread."""
+    """A coroutine in the agent's loop, started and watched from another thread."""
 
     def __init__(
         self, work: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop, inbox: Inbox
@@ -187,7 +187,7 @@ class _Work(Generic[T]):
         self._loop.call_soon_threadsafe(self._begin, context=copy_context())
 
     def cancel(self) -> None:
-        """Cancel the work, which is then left to end; also called by the handler of a signal."""
+        """Cancel the work and let it end; also called by a signal handler."""
         with contextlib.suppress(RuntimeError):  # the loop is closed, and the work has ended with it
             self._loop.call_soon_threadsafe(self._cancel)
 
@@ -215,7 +215,7 @@ class _Work(Generic[T]):
 
 
 def _execute_jobs(inbox: Inbox, timeout: float) -> None:
-    """Execute what is in the inbox; an empty one is waited for, so many seconds."""
+    """Execute the jobs in the inbox; wait for one for up to that many seconds if it is empty."""
     while True:
         try:
             job = inbox.get(timeout=timeout) if timeout else inbox.get_nowait()
@@ -226,7 +226,7 @@ def _execute_jobs(inbox: Inbox, timeout: float) -> None:
 
 
 def _wake_up() -> None:
-    """A job that does nothing but end the wait for one."""
+    """Do nothing: as a job, this ends the wait for one."""
 
 
 def _given_up(cancelled_at: float | None, interrupts: int) -> bool:

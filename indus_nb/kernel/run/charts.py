@@ -21,7 +21,7 @@ class Chart:
     spec: Mapping[str, Any]
 
     def describe(self) -> str:
-        """Name the library, and the kinds of marks."""
+        """Describe the chart by its library and kinds of marks."""
         if self.kind != "plotly":
             mark: Any = self.spec.get("mark", "")
             name: object = cast("Mapping[str, Any]", mark).get("type") if isinstance(mark, dict) else mark
@@ -33,10 +33,10 @@ class Chart:
 
 
 def chart_of(value: Any, data: Mapping[str, Any]) -> Chart | None:
-    """Return the chart that a display holds, if it is one.
+    """Return the chart in a display; ``None`` if there is none.
 
     Args:
-        value: What was displayed, if that is known.
+        value: The displayed object, if it is known.
 
     Returns:
         The chart, of which the spec may be empty.

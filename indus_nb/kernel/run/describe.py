@@ -1,4 +1,4 @@
-"""The user's variables in words: short, quick, and without asking objects for more than is known to be harmless.
+"""Descriptions of the user's variables: short, quick, and without running unknown code of objects.
 
 No library is imported for it; frames and arrays are known by the names of their classes. A class that is not known
 here is never asked for its ``repr`` or its properties, for both may be huge, slow or broken.
@@ -36,7 +36,7 @@ _CELL = 40
 _ITEMS = 6
 _MAX_LISTED = 100
 _MAX_LOOKED_AT, _LOOK_SECONDS = 1000, 0.1
-"""What a prompt is worth: names that are looked at, of which far fewer are told, and the processor time for it."""
+"""Limits for one prompt: the names that are looked at, and the processor time in seconds."""
 _CELLS_TO_COUNT = 2_000_000
 _VALUES_TO_COMPARE = 10_000_000
 _BY = "\N{MULTIPLICATION SIGN}"
@@ -78,7 +78,7 @@ _WITH_SHAPE = frozenset(
 """Libraries whose objects know shape and type of their values without computing."""
 _OF_LIBRARIES = _WITH_SHAPE | {"matplotlib", "PIL", "plotly"}
 _MADE_BY = frozenset({"__new__", "__init__", "__init_subclass__", "__set_name__", "__class_getitem__", "__reduce__"})
-"""What makes a class or an object, or saves it; it is there already when it is looked at."""
+"""Methods that make or save a class or an object, which run no code when a value is looked at."""
 _OF_EVERY_CLASS = frozenset(vars(type("_", (), {}))) | {
     *("__annotations__", "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__"),
     *("__orig_bases__", "__parameters__", "__slots__", "__qualname__"),
@@ -137,18 +137,18 @@ def is_frame(value: object) -> bool:
 
 
 def size_of_frame(frame: object) -> str:
-    """Name what ``for_prompt`` shows as a table, and its size."""
+    """Describe a frame by class and size, as a title."""
     shape = _shape(frame)
     size = f" {_BY} ".join(map(str, cast("tuple[Any, ...]", shape))) if isinstance(shape, tuple) else ""
     return f"{_class_name(type(frame))} {size}".rstrip()
 
 
 _NO_DATA = ("typing", "indus_nb")
-"""What is imported to write code with, and holds nothing of the user's."""
+"""Modules that are imported to write code with, and hold nothing of the user's."""
 
 
 class Summary(NamedTuple):
-    """A list of variables for the model, and how many are in it."""
+    """A list of variables for the model, and the number of variables in it."""
 
     text: str
     names: int
@@ -171,7 +171,7 @@ def summary(
         recent: Names to look at first, where there are too many to look at all of them.
 
     Returns:
-        About 1,500 characters, none without variables; and how many names they tell of.
+        About 1,500 characters, none without variables; and the number of names in them.
     """
     end = time.thread_time() + _LOOK_SECONDS  # whatever else the machine is busy with
     newest = list(islice(reversed(namespace), _MAX_LOOKED_AT))
@@ -196,7 +196,7 @@ def summary(
 
 
 def _sorted_out(users: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, object]], dict[str, list[str]]]:
-    """The variables that hold data, and the names of the others."""
+    """Split variables into those that hold data and the names of the others."""
     data: list[tuple[str, object]] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
     for name, value in users:
@@ -277,7 +277,7 @@ def _line(value: Any, kind: str) -> str:
 
 
 def _code(value: Any) -> str | None:
-    """Modules, classes and functions by their names."""
+    """Describe a module, class or function by its name; ``None`` for other values."""
     if is_a(value, ModuleType):
         return f"module {_module_name(value)}"
     if is_a(value, type):
@@ -286,7 +286,7 @@ def _code(value: Any) -> str | None:
 
 
 def _module_name(module: object) -> object:
-    """Its name, without loading a module that waits to be used."""
+    """Return a module's name without triggering a lazy import."""
     return object.__getattribute__(module, "__dict__").get("__name__")
 
 
@@ -301,7 +301,7 @@ def _type_name(value: object) -> str:
 
 
 def _families(value: object) -> set[tuple[str, str]]:
-    """Library and name of the value's class and its bases; of none that the user gave other ways to be looked at.
+    """Return library and name of the value's class and its bases, without those that override attribute access.
 
     That is a class that puts something in the place of what its library's has, or a special method to it.
     """
@@ -320,7 +320,7 @@ def _is_special(name: str) -> bool:
 
 
 def _known(value: Any, name: str) -> Any:
-    """An attribute of an object whose library is known to have it at hand."""
+    """Return an attribute that the object's library is known not to compute; else ``None``."""
     if any(library in _WITH_SHAPE for library, _ in _families(value)):
         found = getattr(value, name, None)
         return None if callable(found) else found
@@ -328,7 +328,7 @@ def _known(value: Any, name: str) -> Any:
 
 
 def _plain_attribute(value: object, name: str, kind: type) -> Any:
-    """An attribute that is a plain value and no code."""
+    """Return an attribute if it is a plain value of that type, without running descriptors."""
     found = inspect.getattr_static(value, name, None)
     return found if type(found) is kind else None
 
@@ -341,7 +341,7 @@ def _shape(value: Any) -> Any:
 
 
 def _size(value: Any) -> str:
-    """How much memory it uses, where that is known without computing."""
+    """Return the memory that a value uses, where that is known without computing."""
     try:
         families = _families(value)
         if ("polars", "DataFrame") in families:
@@ -376,7 +376,7 @@ def _signature(function: FunctionType) -> str:
 
 
 def _picture(value: Any) -> str | None:
-    """Kind and size in pixels of what is one."""
+    """Describe an image by kind and size in pixels; ``None`` for other values."""
     families = _families(value)
     if ("matplotlib", "Figure") in families:
         width, height = value.get_size_inches() * value.dpi
@@ -424,12 +424,12 @@ def _frame(frame: Any) -> str:
     header = [name for name, _ in schema]
     if head and len(head[0]) > len(header):
         header = ["", *header]
-    head = [[_told(name, cell) for name, cell in zip(header, row, strict=False)] for row in head]
+    head = [[_redacted(name, cell) for name, cell in zip(header, row, strict=False)] for row in head]
     return "\n".join([*lines, "", *_table(header, head), *_more(rows)])
 
 
 def _schema(frame: Any) -> list[tuple[str, str]]:
-    """Names and types of the first columns."""
+    """Return names and types of the first columns."""
     if ("pandas", "DataFrame") in _families(frame):
         first = frame.iloc[:, :_COLUMNS]
         pairs: Iterable[tuple[Any, Any]] = zip(first.columns, first.dtypes, strict=True)
@@ -451,7 +451,7 @@ def _nulls(frame: Any, columns: int) -> list[int]:
 
 
 def _head(frame: Any, columns: int) -> list[list[str]]:
-    """The first rows; those of pandas begin with the index."""
+    """Return the first rows; those of pandas begin with the index."""
     families = _families(frame)
     if ("pandas", "DataFrame") in families:
         rows: Iterable[Sequence[Any]] = frame.iloc[:_ROWS, :columns].itertuples(index=True, name=None)
@@ -478,7 +478,7 @@ def _series(series: Any) -> str:
             [
                 shown,
                 "",
-                *_table(None, [[_cell(key), _told(str(name), _cell(value))] for key, value in pairs]),
+                *_table(None, [[_cell(key), _redacted(str(name), _cell(value))] for key, value in pairs]),
                 *_more(length),
             ]
         )
@@ -486,11 +486,11 @@ def _series(series: Any) -> str:
         count: Any = series.null_count
         shown += f", {count if isinstance(count, int) else count()} null"
     values = first.to_pylist() if hasattr(first, "to_pylist") else first.tolist() if hasattr(first, "tolist") else first
-    cells = ", ".join(_told(str(name), _cell(value)) for value in values)
+    cells = ", ".join(_redacted(str(name), _cell(value)) for value in values)
     return f"{shown}\n{cells}{' …' if length > _ROWS else ''}"
 
 
-def _told(column: str, cell: str) -> str:
+def _redacted(column: str, cell: str) -> str:
     return "…" if is_secret_cell(column, cell) else cell
 
 
@@ -546,7 +546,7 @@ def _is_record(value: object) -> bool:
 
 
 def _short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120) -> str:
-    """A view that calls no code of the user's; ``<Type>`` for what it does not know."""
+    """Return a view that calls no code of the user's; ``<Type>`` for unknown classes."""
     known = _scalar(value, text)
     if known is not None:
         return known
@@ -571,7 +571,7 @@ def _short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120) 
 
 
 def _scalar(value: Any, text: int) -> str | None:
-    """A value without parts, if it is of a kind whose own words are short and harmless."""
+    """Write a value without parts, if the ``repr`` of its class is short and harmless; else ``None``."""
     kind = cast("type[object]", type(value))
     if kind in (str, bytes, bytearray):
         return repr(value[:text]) + (f"… ({len(value)})" if len(value) > text else "")
@@ -588,7 +588,7 @@ def _scalar(value: Any, text: int) -> str | None:
 
 
 def _held(record: Any, name: str) -> Any:
-    """What a record holds under a name, if no code has to run to get it."""
+    """Return a record's attribute if no code has to run to get it."""
     held = inspect.getattr_static(record, name, None)
     return getattr(record, name, None) if isinstance(held, MemberDescriptorType) else held
 

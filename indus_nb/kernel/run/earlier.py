@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"In\s?\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class EarlierCell:
-    """A cell that ran: its number, what was typed, what it gave if it gave something, and how it failed."""
+    """A cell that ran: its number, source, result if there is one, and error."""
 
     number: int
     code: str
@@ -48,7 +48,7 @@ def earlier_cells(shell: Any, most: int) -> list[EarlierCell]:
 
 
 def _last_error(shell: Any) -> tuple[int | None, BaseException | None]:
-    """The number of the cell that failed last, and its error."""
+    """Return the number of the cell that failed last, and its error."""
     last = getattr(shell, "last_execution_result", None)
     error = getattr(last, "error_before_exec", None) or getattr(last, "error_in_exec", None)
     if isinstance(error, BaseException):

@@ -1,4 +1,4 @@
-"""Code of the model's, run as a cell of the user's would be, with all that it shows kept out of the user's cells.
+"""The model's code, run like a cell of the user's, with its output kept out of the user's cells.
 
 What this module promises:
 
@@ -6,7 +6,7 @@ What this module promises:
 - **What it prints, displays and returns goes to its `Execution`**, and to no cell: recognised by the context in which
   it runs and the thread that writes. Cells and threads of the user's show what they show where they always did.
 - **What it displays is kept twice**: as MIME bundles for the user (`outputs`), and in short for the model. Within an
-  output widget both are shown there, and the model is told them all the same.
+  output widget both are shown there, and the model gets them all the same.
 - **What it shows is bounded**: eight images, the end of the text (all of which is in a file), few frames of tracebacks.
 - **Nothing it raises escapes.** It is kept as ``error``, also an interrupt and ``SystemExit``; ``exit()`` is refused.
 - **Everything is put back**: streams, routes and callbacks, also those that the code replaced.
@@ -35,14 +35,14 @@ _NOTHING = (None, None)
 
 
 class Shown:
-    """What code shows so far, for the model and for the user; it can be read from any thread.
+    """Output of code so far, for the model and for the user; it can be read from any thread.
 
     Attributes:
-        tail: What was printed, and what the model is told among it of what was displayed.
+        tail: The printed text, with short texts for the model about displays.
     """
 
     def __init__(self, on_text: Callable[[], None]) -> None:
-        """Begin with nothing.
+        """Start with no output.
 
         Args:
             on_text: Called on any thread when there is more to read: once, until ``text`` is called.
@@ -62,24 +62,24 @@ class Shown:
         self._clears = False
 
     def text(self) -> Any:
-        """Return what was printed so far, or the end of it: a ``Truncation``."""
+        """Return the printed text so far, or the end of it, as a ``Truncation``."""
         with self._lock:
             self._notified = False
             return self.tail.shown()
 
     def card_text(self) -> str:
-        """Return the same as the user reads it."""
+        """Return the text as the user reads it on the card."""
         with self._lock:
             return self.card.shown().content
 
     def discard(self) -> None:
-        """Leave nothing of it: what it showed is no result."""
+        """Discard all output: it is no result."""
         self.tail.close()
         if self.tail.path is not None:
             self.tail.path.unlink(missing_ok=True)
 
     def add_text(self, text: str, *, on_card: bool = True) -> None:
-        """Store what is printed."""
+        """Append printed text."""
         with self._lock:
             if on_card:
                 self._clear_now()
@@ -90,11 +90,11 @@ class Shown:
         self._notify()
 
     def add_display(self, display: Display | None, told: str, shown: str, *, update: bool = False) -> None:
-        """Store what is displayed.
+        """Append a display.
 
         Args:
-            display: What stands below the card; ``None`` for text.
-            update: Whether it replaces what is displayed by that name.
+            display: The output below the card; ``None`` for text.
+            update: Whether it replaces the display with that id.
         """
         with self._lock:
             self._clear_now()
@@ -103,8 +103,8 @@ class Shown:
             self._add_lines(told, shown)
         self._notify()
 
-    def _add_lines(self, told: str, shown: str) -> None:
-        for tail, text in ((self.tail, told), (self.card, shown)):
+    def _add_lines(self, for_model: str, for_card: str) -> None:
+        for tail, text in ((self.tail, for_model), (self.card, for_card)):
             if text:
                 tail.end_line()
                 plain = self._plain.feed(text.encode(errors="replace"))
@@ -116,7 +116,7 @@ class Shown:
             self._on_text()
 
     def clear(self, *, waits: bool = False) -> None:
-        """Drop what was printed and displayed.
+        """Clear the printed text and the displays.
 
         Args:
             waits: Whether to do so only when there is something new.
@@ -138,13 +138,13 @@ class Shown:
 class Execution(Shown):
     """One run of code, to be done by ``MainThread``.
 
-    What came of it so far can be read from any thread.
+    Its results so far can be read from any thread.
 
     Attributes:
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
-        changed: What it changed, as a line.
-        not_undoable: Why that cannot be taken back; empty if it can.
+        changed: Its changes, as a line.
+        not_undoable: Why they cannot be undone; empty if it can.
     """
 
     def __init__(
@@ -158,10 +158,10 @@ class Execution(Shown):
         on_start: Callable[[Execution], None],
         on_end: Callable[[Execution], None],
     ) -> None:
-        """Make a run of code, which begins nothing yet.
+        """Create a run of code, which starts later.
 
         Args:
-            name: What a traceback calls it, in the place of a cell's number.
+            name: Its name in tracebacks, in the place of a cell's number.
             routes: Where prints and displays of the shell go.
             on_text: Called on any thread when there is more to read: once, until ``text`` is called.
             on_start: Called on the main thread right before the code runs.
@@ -189,7 +189,7 @@ class Execution(Shown):
 
     @property
     def how(self) -> Literal["done", "failed", "interrupted"]:
-        """How the code ended."""
+        """Return how the code ended."""
         if self.error is None:
             return "done"
         by_interrupt = isinstance(self.error, KeyboardInterrupt | asyncio.CancelledError)
@@ -197,12 +197,12 @@ class Execution(Shown):
 
     @property
     def begun(self) -> bool:
-        """Whether the main thread has begun to run the code."""
+        """Return whether the main thread has begun to run the code."""
         return self._job is not None
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of the code will run any more."""
+        """Return whether none of the code will run any more."""
         return self._job is not None and self._job.state is JobState.ENDED
 
     # On the main thread
@@ -225,7 +225,7 @@ class Execution(Shown):
         return any(part.co_flags & inspect.CO_COROUTINE for part in self._parts)
 
     def _compiled(self, tree: ast.Module) -> list[CodeType]:
-        """The statements, and the expression at the end, if there is one."""
+        """Compile the statements, and separately the expression at the end, if there is one."""
         compiler: Any = self._shell.compile
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -236,7 +236,7 @@ class Execution(Shown):
         return parts
 
     async def run(self, job: Job) -> None:
-        """Run the code; what it raises is kept as ``error``."""
+        """Run the code, and store the exception that it raises as ``error``."""
         self._job = job
         shell = self._shell
         info = SimpleNamespace(
@@ -296,12 +296,12 @@ class Execution(Shown):
         return dict(zip(held, map(id, held.values()), strict=True))
 
     def _cell_begins(self, *_: object) -> None:
-        """Note what there is before a cell that the user runs while this code awaits something."""
+        """Take a snapshot of the names before a cell that the user runs while this code awaits."""
         if work_here() is None:
             self._before_cell = self._names()
 
     def _cell_ends(self, *_: object) -> None:
-        """What that cell has bound is not by this code."""
+        """Count the names that the cell has bound as not bound by this code."""
         if work_here() is None:
             self.before.update(self._names().items() - self._before_cell.items())
 
@@ -326,7 +326,7 @@ class Execution(Shown):
     # What the code shows
 
     def write(self, text: str) -> int:
-        """Store what is printed."""
+        """Append printed text."""
         job = self._job
         if job is None:
             return len(text)
@@ -345,29 +345,29 @@ class Execution(Shown):
         *,
         update: bool = False,
     ) -> None:
-        """Store what is displayed.
+        """Append a display.
 
         Args:
-            display_id: Its name for updates, if it has one.
-            update: Whether it replaces what is displayed by that name.
+            display_id: Its id for updates, if it has one.
+            update: Whether it replaces the display with that id.
         """
         job = self._job
         if job is None:
             return
-        display, told = self.displays.prepared(bundle, metadata or {}, display_id)
+        display, text = self.displays.prepared(bundle, metadata or {}, display_id)
         shown = str(bundle.get("text/plain", ""))
         within = self._output_widget()
         with job.interrupts.postponed():
             if within is not None:
                 within.show(bundle if display is None else display.output.data, metadata or {})
                 with self._lock:
-                    self._add_lines(told or "[Shown to the user within an output widget]", "")
+                    self._add_lines(text or "[Shown to the user within an output widget]", "")
                 self._notify()
             else:
-                self.add_display(display, told, shown, update=update)
+                self.add_display(display, text, shown, update=update)
 
     def clear(self, *, waits: bool = False) -> None:
-        """Drop what was printed and displayed, or what an output widget shows.
+        """Clear the printed text and the displays, or the output widget that the code is within.
 
         Args:
             waits: Whether to do so only when there is something new.
@@ -378,11 +378,11 @@ class Execution(Shown):
             super().clear(waits=waits)
 
     def enter(self, widget: Any) -> None:
-        """Show in an output widget what follows."""
+        """Send subsequent output to an output widget."""
         self._within.append(OutputWidget(widget))
 
     def leave(self, widget: Any) -> None:
-        """Show what follows where it was shown before that widget was entered."""
+        """Restore the target of output from before that widget was entered."""
         for at, within in reversed([*enumerate(self._within)]):
             if within.widget is widget:
                 within.send()
@@ -390,13 +390,13 @@ class Execution(Shown):
                 return
 
     def _output_widget(self) -> OutputWidget | None:
-        """The innermost widget that the code is within."""
+        """Return the innermost output widget that the code is within."""
         for widget in self._routes.route_output_widgets():
             self.enter(widget)
         return self._within[-1] if self._within else None
 
     def format(self, value: Any, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Make the bundle for a value, with figures as images whatever the user's cells show them as.
+        """Build the MIME bundle of a value, with figures as images whatever the user's cells use.
 
         Args:
             *args: What it is called with.
@@ -414,12 +414,12 @@ class Execution(Shown):
 
 
 class Routes:
-    """Where prints and displays go.
+    """Routing of prints and displays.
 
     Those of a job's code go to its ``Execution``, those of anything else where they always went.
 
     Attributes:
-        on_print: Called with what others print.
+        on_print: Called with text that other code prints.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -459,9 +459,9 @@ class Routes:
         return entered(kind)
 
     def remove(self) -> None:
-        """Put everything back.
+        """Restore all streams and routes.
 
-        What others have wrapped since stays: call this again once they have gone.
+        Streams that others have wrapped since stay as they are: call this again once they are unwrapped.
         """
         self.on_print = self._output_class = None
         for owner, routes in self._replaced.items():
@@ -475,7 +475,7 @@ class Routes:
                     setattr(owner, name, before)
 
     def _passes_here(self, stream: Any) -> bool:
-        """Whether what is written there passes here: IPython wraps a stream's ``write`` while a cell runs."""
+        """Return whether a stream's ``write`` is routed here; IPython wraps it while a cell runs."""
         self._answered = False
         try:
             stream.write("")
@@ -486,7 +486,7 @@ class Routes:
             self._answered = None
 
     def _listening(self, before: Callable[..., Any]) -> Callable[..., Any]:
-        """A stream's ``write``. It is called very often, mostly while no job goes on."""
+        """Wrap a stream's ``write``, which is called very often, mostly while no job runs."""
 
         def write(text: Any, *more: Any) -> Any:
             if not text and self._answered is False:
@@ -515,7 +515,7 @@ def _own(owner: Any) -> dict[str, Any]:
 
 
 def _routed(before: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., Any]:
-    """Have ``inside(execution, before, …)`` called; ``execution`` is the one that the caller is a part of."""
+    """Wrap a method as ``inside(execution, before, …)``, with the execution that the caller is a part of."""
 
     def route(*args: Any, **kwargs: Any) -> Any:
         work = work_here()
@@ -570,7 +570,7 @@ def _format(
 
 
 def _show_traceback(execution: Execution | None, before: Callable[..., Any], *args: Any) -> None:
-    """A traceback that a magic shows by itself."""
+    """Route a traceback that a magic shows by itself."""
     if execution is None:
         before(*args)
     else:

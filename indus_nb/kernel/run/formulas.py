@@ -1,4 +1,4 @@
-r"""Formulas of which a page does nothing but to draw them where they stand.
+r"""Check for formulas that a page only draws, where they stand.
 
 What this module promises: each command in such a formula is one that is known to draw signs, to set them in a font or
 above one another, or to leave a little room. Others may load, link, define, colour by any style or move what they draw

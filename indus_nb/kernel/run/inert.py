@@ -1,10 +1,10 @@
-"""Which displays do nothing in a page but show themselves: what nobody was asked about may be no other.
+"""Displays that do nothing in a page but show themselves: only these are shown without a question.
 
 What this module promises: of what `inert` returns nothing runs in the page, is fetched by it, looks like a part of it,
 or leaves the place where outputs stand. HTML is written anew by a sanitiser that reads it as browsers do; if it has
 styles or drawings of its own it stands in a frame in which nothing runs and for which nothing is fetched. What is more
-than that beside a form that is not (the script of a chart beside its description) is left out; what has no such form is
-told.
+than that beside a form that is not (the script of a chart beside its description) is left out; the user is asked
+about what has no such form.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _TRACES = frozenset(
 
 
 def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return what of a display does nothing in a page.
+    """Return the formats of a display that do nothing in a page but show themselves.
 
     Returns:
         A bundle, with HTML written anew; ``None`` where only a form that does something shows what is to be seen.
@@ -89,7 +89,7 @@ def inert(bundle: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _is_enough(plain: str, bundle: Mapping[str, Any]) -> bool:
-    """Whether the text says what the others would show: not where it is only the name of an object."""
+    """Return whether the plain text suffices: not where it is only the ``repr`` of an object."""
     return _WIDGET not in bundle and _WITHOUT_TEXT.fullmatch(plain) is None and "text/html" not in bundle
 
 
@@ -102,7 +102,7 @@ def _inert(kind: str, content: Any) -> Any:
 
 
 def _draws_itself(chart: Any) -> bool:
-    """Whether a chart of plotly's shows nothing but what is in it."""
+    """Return whether a chart of plotly's shows nothing but what is in it."""
     fields: dict[str, Any] = cast("dict[str, Any]", chart) if isinstance(chart, dict) else {}
     traces: Any = fields.get("data")
     if not isinstance(traces, list | tuple):
@@ -131,7 +131,7 @@ def _fetches(chart: Any) -> bool:
 
 
 class _Names(HTMLParser):
-    """Finds elements that a page would do more with than to show them."""
+    """Finder of elements that a page would do more with than show them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class _Names(HTMLParser):
 
 
 def _safe_html(text: str) -> str | None:
-    """HTML, written anew; ``None`` where nothing would be to be seen of it."""
+    """Return sanitised HTML; ``None`` where nothing of it would be visible."""
     names = _Names()
     try:
         names.feed(text)
@@ -159,7 +159,7 @@ def _safe_html(text: str) -> str | None:
 
 
 def _framed(text: str) -> str | None:
-    """HTML with its own styles in a frame without scripts; ``None`` if it would be empty."""
+    """Put HTML with its own styles into a frame without scripts; ``None`` if it would be empty."""
     import nh3
 
     clean = nh3.clean(
@@ -183,7 +183,7 @@ def _framed(text: str) -> str | None:
 
 
 def sanitised(text: str) -> str:
-    """Return HTML of which nothing does anything, as the sanitiser writes it."""
+    """Return HTML without active content, as the sanitiser writes it."""
     import nh3
 
     return nh3.clean(
@@ -206,7 +206,7 @@ def _safe_attribute(_: str, name: str, value: str) -> str | None:
 
 
 def _safe_maths(text: str) -> str | None:
-    """A formula, or text with some, that front ends may read as Markdown too."""
+    """Return a formula, or text with some, if it is harmless as Markdown too; else ``None``."""
     links = any(sign in text for sign in ("](", "![", "]:", "<"))
     return text if not links and _LINK.search(text) is None and only_draws(text) else None
 
@@ -220,4 +220,4 @@ _TEXTS: Mapping[str, Callable[[str], str | None]] = {
     "text/latex": _safe_maths,
     "text/markdown": _safe_markdown,
 }
-"""What makes of a text in a format one that does nothing, if it can be."""
+"""Sanitisers by format: each returns harmless text, or ``None`` if there can be none."""

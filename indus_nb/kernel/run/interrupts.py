@@ -1,4 +1,4 @@
-"""Where an interrupt of the kernel (SIGINT) goes.
+"""Routing of interrupts of the kernel (SIGINT).
 
 What this module promises:
 
@@ -35,7 +35,7 @@ _KEEP_SECONDS = 0.05
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user interrupted the cell; IPython shows it as one line."""
+    """Interrupt of the cell by the user; IPython shows it as one line."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -65,15 +65,15 @@ def counted(interrupts: list[int], noted: Callable[[], object] = lambda: None) -
 
 
 def repeat() -> None:
-    """Interrupt again, on the main thread.
+    """Raise the interrupt again, on the main thread.
 
-    This is for whoever handled interrupts before the code that was ended.
+    This is for the handler that was installed before that of the code that was ended.
     """
     signal.raise_signal(signal.SIGINT)
 
 
 class CodeInterrupts:
-    """Routes interrupts to one piece of code while it runs on the main thread.
+    """Routing of interrupts to one piece of code while it runs on the main thread.
 
     Attributes:
         task: The task that runs the code, if it awaits; it is cancelled while it waits.
@@ -81,7 +81,7 @@ class CodeInterrupts:
     """
 
     def __init__(self, *, noted: Callable[[], None], ends_code: Callable[[], bool], inside: Callable[[], bool]) -> None:
-        """Route nothing yet.
+        """Create the routing, without installing a handler yet.
 
         Args:
             noted: Called with every interrupt that is routed here.
@@ -135,12 +135,12 @@ class CodeInterrupts:
             self.keep_routed(loop)
 
     async def run(self, code: Coroutine[Any, Any, None]) -> None:
-        """Run the code. Frames below this one are ours, and are not interrupted."""
+        """Run the code; frames below this one are ours, and are not interrupted."""
         await code
 
     @contextlib.contextmanager
     def postponed(self) -> Generator[None]:
-        """Put interrupts off that come within this context, which must be short, to its end."""
+        """Postpone interrupts that come within this context, which must be short, to its end."""
         if not _on_main_thread():
             yield
             return
@@ -191,7 +191,7 @@ class CodeInterrupts:
 
     @property
     def is_reached(self) -> bool:
-        """Whether an interrupt of the main thread would be routed here."""
+        """Return whether an interrupt of the main thread would be routed here."""
         return signal.getsignal(signal.SIGINT) == self._on_interrupt
 
     def send(self) -> None:
@@ -210,7 +210,7 @@ def _on_main_thread() -> bool:
 
 
 def _is_of_a_loop(frame: FrameType | None) -> bool:
-    """Whether a loop's own code would be hit there, and with it the task that it is about to continue."""
+    """Return whether an interrupt would hit the event loop's own code, and so the next task."""
     return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "nest_asyncio2")
 
 

@@ -1,4 +1,4 @@
-"""The cells that the user ran: what stood in them, what they printed and gave, and how they failed."""
+"""The cells that the user ran: source, printed text, result and error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cell:
 
 
 class _Tail:
-    """The end of what is printed; ``append`` is called at every write, and costs next to nothing."""
+    """Last part of the printed text; ``append`` is called at every write, and costs next to nothing."""
 
     def __init__(self) -> None:
         self._pieces: deque[str] = deque(maxlen=2 * _MAX_PART_CHARACTERS)
@@ -56,7 +56,7 @@ class _Tail:
 
 
 class Journal:
-    """Watches the user's cells, and remembers the last 20, those included that ran before it was made."""
+    """Record of the user's last 20 cells, including those that ran before it was made."""
 
     def __init__(self, shell: Any, routes: Routes) -> None:
         self._shell = shell
@@ -72,19 +72,19 @@ class Journal:
         shell.events.register("post_run_cell", self._end)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Unregister from the shell's events."""
         for event, callback in (("pre_run_cell", self._begin), ("post_run_cell", self._end)):
             with contextlib.suppress(ValueError):
                 self._shell.events.unregister(event, callback)
 
     @property
     def count(self) -> int:
-        """How many cells there were."""
+        """Return the number of cells so far."""
         return self._count
 
     @property
     def failed(self) -> Cell | None:
-        """The cell that failed last, unless it ran well since."""
+        """Return the cell that failed last, unless it ran well since."""
         return self._failed
 
     def since(self, index: int) -> tuple[str, int]:
@@ -123,10 +123,10 @@ class Journal:
 
     def _add(self, *, error: BaseException | None, code: str, **known: Any) -> None:
         self._count += 1
-        told = None if error is None else _end_of(traceback_of(error, self._shell, libraries=1))
-        cell = Cell(index=self._count, code=_beginning(code), error=told, **known)
+        text = None if error is None else _end_of(traceback_of(error, self._shell, libraries=1))
+        cell = Cell(index=self._count, code=_beginning(code), error=text, **known)
         self._cells.append(cell)
-        if told is not None:
+        if text is not None:
             self._failed = cell
         elif self._failed is not None and self._failed.code == cell.code:
             self._failed = None
@@ -180,7 +180,7 @@ def is_users(info: Any) -> bool:
 
 
 def _users_code(code: str) -> str:
-    """What of a cell is the user's: all of it, or nothing where nothing but lines of ours stands in it."""
+    """Return a cell's code, or an empty text if there are only lines of ours in it."""
     first, _, rest = code.lstrip().partition("\n")
     if not first.startswith(_OURS):
         return code if code.strip() else ""
@@ -189,7 +189,7 @@ def _users_code(code: str) -> str:
 
 
 def _without_our_lines(code: str) -> str:
-    """A cell as Python will run it, but for what is said to the agent."""
+    """Return a cell as Python runs it, without the lines for the agent."""
     return "" if code.lstrip().startswith("%%agent") else _OUR_LINES.sub(r"\1pass", code)
 
 
@@ -213,7 +213,7 @@ def _without_codes(printed: str) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A block that its text cannot leave."""
+    """Write a fenced block that its text cannot close."""
     runs: Sequence[str] = re.findall(r"`{3,}", text)
     fence = "`" * (max(map(len, runs), default=2) + 1)
     return f"{fence}{language}\n{text}\n{fence}"

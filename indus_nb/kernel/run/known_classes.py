@@ -1,6 +1,6 @@
-"""What is known of a class before an object is asked anything: where it comes from, and what its labels are.
+"""Facts about a class that need no code of its objects: its origin, and the labels of data.
 
-What this module promises: nothing of it calls code of the user's classes.
+What this module promises: nothing here calls code of the user's classes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_NESTING = 10
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """Do what ``isinstance`` does, without asking the value.
+    """Return whether a value's real class is one of ``kinds``, without running the value's code.
 
     A value may lie about its class, or load something to answer.
 
@@ -29,13 +29,13 @@ def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 
 def library_of(kind: type) -> str:
-    """The package that a class says it comes from."""
+    """Return the package that a class says it comes from."""
     module: object = type.__dict__["__module__"].__get__(kind)
     return module.partition(".")[0] if type(module) is str else ""
 
 
 def is_of_a_library(kind: type) -> bool:
-    """Whether a class is found where it says that it comes from, as one that is made in a notebook is not."""
+    """Return whether a class is found in the module that it names, which rules out the notebook's own."""
     import sys
 
     module = sys.modules.get(type.__dict__["__module__"].__get__(kind))
@@ -43,7 +43,7 @@ def is_of_a_library(kind: type) -> bool:
 
 
 def has_known_zone(value: object) -> bool:
-    """Whether a date or time has no time zone of a class of the user's, whose methods would be called for it."""
+    """Return whether a date or time has no time zone of the user's own class, whose methods would be called."""
     if not is_a(value, (dt.datetime, dt.time)):
         return True
     zone: object = getattr(value, "tzinfo", None)
@@ -54,7 +54,7 @@ def has_known_zone(value: object) -> bool:
 
 
 def has_odd_labels(value: Any) -> bool:
-    """Whether a name, an index, columns or categories of pandas' are objects of the user's, which it compares."""
+    """Return whether labels of a pandas object may be objects of the user's, whose comparisons pandas calls."""
     kind = cast("type[object]", type(value))
     if library_of(kind) not in ("pandas", "geopandas") or not is_of_a_library(kind):
         return False
@@ -68,7 +68,7 @@ def has_odd_labels(value: Any) -> bool:
 
 
 def has_plain_attrs(value: Any) -> bool:
-    """Whether what hangs on data of pandas' is plain: all that is made of the data gets a deep copy of it."""
+    """Return whether the ``attrs`` of a pandas object are plain: pandas deep-copies them into derived data."""
     if is_of_a_library(cast("type[object]", type(value))):
         value = whole(value)
     held: Any = _own(value, "__dict__")
@@ -86,13 +86,13 @@ def _is_plain_part(part: Any, depth: int) -> bool:
 
 
 def whole(value: Any) -> Any:
-    """What an indexer or groups of pandas' are of; anything else itself."""
+    """Return the object that a pandas indexer or group-by belongs to; any other value itself."""
     held = _own(value, "obj")
     return value if held is None else held
 
 
 def _own(value: object, name: str) -> Any:
-    """An attribute that is no column and no item of the index, and so is not looked for among these."""
+    """Return an attribute without pandas' lookup among columns and items of the index; ``None`` if missing."""
     try:
         return object.__getattribute__(value, name)
     except AttributeError:

@@ -1,4 +1,4 @@
-"""Work for the kernel's main thread: when it runs there, and how it ends.
+"""Dispatch of work to the kernel's main thread: when it runs there, and how it ends.
 
 What this module promises:
 
@@ -31,21 +31,21 @@ _END_SECONDS = 5.0
 _INSIST_SECONDS = 1.0
 _current_job: ContextVar[Job | None] = ContextVar("indus_nb_job", default=None)
 running: list[Job] = []
-"""The jobs that have begun and not ended, the newest last."""
+"""Jobs that have begun and not ended, the newest last."""
 
 
 class Work(Protocol):
-    """Something to do on the main thread."""
+    """Work to run on the main thread."""
 
     def prepare(self) -> bool:
-        """Get ready, also on the main thread.
+        """Prepare the work, also on the main thread.
 
         Returns whether ``run`` has to wait for something on a loop.
         """
         ...
 
     async def run(self, job: Job) -> None:
-        """Do it."""
+        """Do the work, on the main thread."""
         ...
 
 
@@ -61,7 +61,7 @@ def work_here() -> Work | None:
 
 
 class JobState(Enum):
-    """The life cycle of a job."""
+    """State of a job in its life cycle."""
 
     WAITING = auto()
     """The main thread has not come to it."""
@@ -86,7 +86,7 @@ class Job:
 
     Attributes:
         done: Set on the agent's loop when it has ended: with ``ToolError`` if it could not be done.
-        state: Where it is in its life cycle.
+        state: Its state in the life cycle.
         threads_before: The threads that there were before its code began.
     """
 
@@ -116,13 +116,13 @@ class Job:
 
     @property
     def is_running(self) -> bool:
-        """Whether its code runs, or has just ended."""
+        """Return whether its code runs, or has just ended."""
         return self.state in (JobState.RUNNING, JobState.FINISHING)
 
     # The life cycle
 
     def _move(self, since: JobState, to: JobState) -> bool:
-        """Go from one state to another; ``False`` if it is not in the first."""
+        """Move from one state to another; return ``False`` if it is not in the first."""
         with self._lock:
             if self.state is not since:
                 return False
@@ -136,7 +136,7 @@ class Job:
         return self._move(JobState.PREPARING, JobState.RUNNING)
 
     def finish(self) -> None:
-        """Let interrupts end nothing from now on.
+        """Ignore interrupts from now on.
 
         Called on the main thread, once all that could be ended has ended.
         """
@@ -159,7 +159,7 @@ class Job:
         """Do the work, unless that was begun, withdrawn or interrupted before.
 
         Args:
-            ended: Called once all of the work has ended, before the agent is told.
+            ended: Called once all of the work has ended, before the agent is notified.
             interrupted: Whether an interrupt that came before this job's own handler was there is meant for it.
         """
         if not self._begin():
@@ -200,7 +200,7 @@ class Job:
                         else:
                             await self.interrupts.run(self.work.run(self))
                     self.finish()
-                except BaseException as caught:  # noqa: BLE001 - whoever runs this is not to blame
+                except BaseException as caught:  # noqa: BLE001 - it is not the fault of the code that runs this
                     error = caught
                 finally:
                     self.finish()
@@ -234,7 +234,7 @@ class Job:
         self._agent.call_later(_INSIST_SECONDS if self.interrupts.raised else _END_SECONDS, self.interrupt, why)
 
     async def withdraw(self) -> None:
-        """Do not begin it, or end it.
+        """Withdraw the job if it has not begun; else end it.
 
         The end is waited for a while, unless a cell of the user's is in its way.
         """
@@ -248,7 +248,7 @@ class Job:
             self.done.exception()  # marks it as retrieved, for nothing else will
 
     def fail(self, error: Exception) -> None:
-        """End what has not begun and cannot be done any more."""
+        """Fail a job that has not begun and cannot run any more."""
         if self._move(JobState.WAITING, JobState.ENDED):
             self._report(error)
 
@@ -270,7 +270,7 @@ class Job:
 
 
 class MainThread:
-    """The kernel's main thread, as the agent has work done there.
+    """Dispatcher of the agent's work to the kernel's main thread.
 
     It is made on that thread.
     """
@@ -288,11 +288,11 @@ class MainThread:
 
     @property
     def busy(self) -> bool:
-        """Whether a job would have to wait for a cell of the user's."""
+        """Return whether a job would have to wait for a cell of the user's."""
         return self.inbox is None and self._cell_runs
 
     def close(self, afterwards: Callable[[], None]) -> None:
-        """Stop watching the user's cells.
+        """Unregister from the events of the user's cells.
 
         ``afterwards`` is called once the cell that runs has ended.
         """
@@ -304,7 +304,7 @@ class MainThread:
 
     @contextlib.contextmanager
     def serving(self, inbox: Inbox) -> Generator[None]:
-        """Place jobs in ``inbox``, which the calling thread serves within this context."""
+        """Queue jobs in ``inbox``, which the calling thread serves within this context."""
         before, self.inbox = self.inbox, inbox
         try:
             yield
@@ -318,7 +318,7 @@ class MainThread:
                         job.fail(error)
 
     async def do(self, work: Work, seconds: float | None = None) -> Job:
-        """Have work done, and wait for its end.
+        """Run work on the main thread, and wait for its end.
 
         Called on the agent's loop; if that task is cancelled the work is ended.
 
@@ -402,7 +402,7 @@ class MainThread:
             self._soon()
 
     def _soon(self) -> None:
-        """Go on with what waits, once the kernel has sent the end of the cell to the front end."""
+        """Start the next waiting job, once the kernel has sent the end of the cell to the front end."""
         if self._loop is None:
             self._settle()
         elif self._waiting:
@@ -419,7 +419,7 @@ async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:
 
 
 def _kernel_loop(shell: Any) -> asyncio.AbstractEventLoop | None:
-    """The loop that runs the kernel's cells; ``None`` in a terminal."""
+    """Return the event loop that runs the kernel's cells; ``None`` in a terminal."""
     loop: object = getattr(getattr(getattr(shell, "kernel", None), "io_loop", None), "asyncio_loop", None)
     return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 

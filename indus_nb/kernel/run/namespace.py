@@ -1,4 +1,4 @@
-"""The user's variables, looked at for the agent's thread: on the main thread, between pieces of the user's code."""
+"""Access to the user's variables for the agent's thread: on the main thread, between cells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UserNamespace:
         }
 
     async def do(self, work: Callable[[dict[str, Any]], T]) -> T:
-        """Have ``work`` done on the main thread: between cells, or within the one that waits for the agent.
+        """Run ``work`` on the main thread: between cells, or within the one that waits for the agent.
 
         Raises:
             UsageError: A cell of the user's runs, and did not end within three seconds.
@@ -54,7 +54,7 @@ class UserNamespace:
 
 
 class _Looking(Generic[T]):
-    """A piece of our own work on the main thread."""
+    """A short piece of our own work on the main thread."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self.over = False
@@ -68,7 +68,7 @@ class _Looking(Generic[T]):
     async def run(self, job: Job) -> None:  # noqa: ARG002 - as any work is run
         try:
             self._value = self._work()
-        except Exception as error:  # noqa: BLE001 - whoever asked is to have it, on another thread
+        except Exception as error:  # noqa: BLE001 - the caller gets it, on another thread
             self._error = error
         self.over = True
 

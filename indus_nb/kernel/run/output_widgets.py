@@ -1,7 +1,7 @@
 """Output widgets that the agent's code is within: what it prints and displays meanwhile is shown there.
 
 ipywidgets has front ends do this by the id of the cell that runs, which is that of the user's cell here, and what views
-draw into that cell meanwhile would go along. So the widgets are told themselves, and that id is taken from them again.
+draw into that cell meanwhile would go along. So the widgets are updated directly, and that id is reset.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 MODULE = "ipywidgets.widgets.widget_output"
 _SEND_EVERY = 0.1
 _MAX_TEXT_CHARACTERS = 200_000
-"""A widget sends all that it holds whenever something is added."""
+"""Limit of a widget's text, in characters: a widget sends all its outputs whenever one is added."""
 
 
 class OutputWidget:
     """One widget, while code is within it."""
 
     def __init__(self, widget: Any) -> None:
-        """Begin to show in a widget.
+        """Take over the output of a widget.
 
         Args:
             widget: An ``ipywidgets.Output``.
@@ -33,17 +33,17 @@ class OutputWidget:
         widget.msg_id = ""
 
     def write(self, text: str) -> None:
-        """Show what is printed, at once or soon."""
+        """Append printed text, which is sent at once or with later output."""
         self._text = (self._text + text)[-_MAX_TEXT_CHARACTERS:]
         if time.monotonic() - self._sent_at >= _SEND_EVERY:
             self.send()
 
     def show(self, bundle: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Show a display."""
+        """Append a display, and send it at once."""
         self.send({"output_type": "display_data", "data": dict(bundle), "metadata": dict(metadata)})
 
     def clear(self, *, waits: bool) -> None:
-        """Remove what the widget shows.
+        """Clear the widget.
 
         Args:
             waits: Whether to do so only when there is something new.
@@ -53,7 +53,7 @@ class OutputWidget:
             self.widget.outputs = ()
 
     def send(self, *more: Mapping[str, Any]) -> None:
-        """Have the widget show what it does not show yet."""
+        """Send pending text and further outputs to the widget."""
         if not self._text and not more:
             return
         outputs: list[Any] = [] if self._clears else [*self.widget.outputs]

@@ -1,4 +1,4 @@
-"""What code of the agent's displays: for the user as the outputs of a cell, for the model in short.
+"""Displays of the agent's code: for the user as the outputs of a cell, for the model in short.
 
 ``Displays`` collects it on the main thread. `CallOutputs` is what views draw, on the agent's thread: the text of the
 card, and the MIME bundles as they would stand below a cell of the user's. They come from code that was allowed to run
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from indus_nb.tools.jobs import Job
 
 Place: TypeAlias = Literal["cell", "panel"]
-"""Where a user sees a call: in a cell everything can be shown, in a panel texts, tables and images."""
+"""Place where a user sees a call: a cell shows everything, a panel texts, tables and images."""
 
 MAX_IMAGES = 8
 _MAX_OUTPUTS = 200
@@ -38,7 +38,7 @@ _MAX_CALLS = 64
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SIZE_OF_FRAME = re.compile(r"\w{1,40} \d+(?: \N{MULTIPLICATION SIGN} \d+)*")
-"""The titles that another process may give; all others are made here."""
+"""Titles that are accepted from another process; all others are made here."""
 _WITHIN_LINES = ("a", "b", "code", "em", "i", "span", "strong", "sub", "sup", "td", "th")
 _TITLES = (
     ("image/", "figure"),
@@ -56,7 +56,7 @@ class Output:
 
     Attributes:
         size: How many characters its data has.
-        display_id: By what name the code may replace it.
+        display_id: The id by which the code may replace it.
     """
 
     data: Mapping[str, Any]
@@ -68,7 +68,7 @@ class Output:
 
 @dataclass
 class Display:
-    """An output, and what the model is told of it."""
+    """An output, and the text about it for the model."""
 
     output: Output
     image: bytes | None = None
@@ -79,7 +79,7 @@ class Display:
 
 
 class Displays:
-    """What one piece of code displays."""
+    """Outputs that one piece of code displays."""
 
     def __init__(self) -> None:
         self._shown: list[Display] = []
@@ -89,22 +89,22 @@ class Displays:
 
     @property
     def outputs(self) -> list[Output]:
-        """What the user sees."""
+        """Return the outputs that the user sees."""
         return [shown.output for shown in tuple(self._shown)]
 
     @property
     def titles(self) -> list[str]:
-        """What was displayed, each in a few words."""
+        """Return a title of a few words for each output."""
         return [shown.output.title for shown in tuple(self._shown)]
 
     @property
     def images(self) -> list[bytes]:
-        """The images for the model."""
+        """Return the images for the model."""
         return list(islice(self._all_images(), MAX_IMAGES))
 
     @property
     def more_images(self) -> int:
-        """How many there are beyond those."""
+        """Return the number of images that the model does not get."""
         return sum(1 for _ in self._all_images()) - len(self.images) + self._images_left_out
 
     def _all_images(self) -> Iterator[bytes]:
@@ -112,51 +112,51 @@ class Displays:
 
     @property
     def charts(self) -> list[charts.Chart]:
-        """The interactive charts, which may be drawn for the model."""
+        """Return the interactive charts, which may be drawn for the model."""
         return [shown.chart for shown in self._shown if shown.chart is not None]
 
     def made(self, bundle: Mapping[str, Any], value: Any) -> None:
-        """Note of what value a bundle was made, before it is shown."""
+        """Record the value that a bundle was made of, before it is shown."""
         self._made = (bundle, value)
 
     def value_of(self, bundle: Mapping[str, Any]) -> Any:
-        """Return the value that a bundle was made of, if that was noted."""
+        """Return the value that a bundle was made of, if it was recorded."""
         return self._made[1] if self._made is not None and self._made[0] is bundle else None
 
     def clear(self) -> None:
-        """Forget what was displayed."""
+        """Clear all displays."""
         self._shown.clear()
         self._left_out = self._images_left_out = 0
 
     def has(self, display_id: str | None) -> bool:
-        """Return whether something can be replaced by that id."""
+        """Return whether there is a display with that id to replace."""
         return display_id is not None and any(shown.output.display_id == display_id for shown in self._shown)
 
     def prepared(
         self, bundle: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None
     ) -> tuple[Display | None, str]:
-        """Make a display, which is shown by ``add``.
+        """Build a display to be passed to ``add``.
 
         Args:
             display_id: Its id, if it has one.
 
         Returns:
-            The display, ``None`` for plain text; and what the model is told.
+            The display, ``None`` for plain text; and the text for the model.
         """
         value, self._made = self.value_of(bundle), None
-        said = _said(value, bundle)
+        text = _text_for_model(value, bundle)
         if display_id is None and set(bundle) <= {"text/plain"}:
-            return None, said
-        return _display(value, bundle, metadata, display_id, said), said
+            return None, text
+        return _display(value, bundle, metadata, display_id, text), text
 
     def add(self, display: Display, *, update: bool = False) -> tuple[str, str]:
         """Add a display, or replace those of its id.
 
         Args:
-            display: What ``prepared`` has made.
+            display: A result of ``prepared``.
 
         Returns:
-            What is to be put among the printed text: for the model, and for the user.
+            The lines to put among the printed text: for the model, and for the user.
         """
         display_id = display.output.display_id
         if update:
@@ -171,7 +171,7 @@ class Displays:
         return "" if display.said_at_end else display.said, f"↓ {display.output.title}"
 
     def finish(self) -> None:
-        """Look at widgets for the last time, on the main thread."""
+        """Take the final text of widgets, on the main thread."""
         for shown in self._shown:
             if shown.widget is not None:
                 try:
@@ -180,41 +180,41 @@ class Displays:
                     shown.said = _words_of(shown.widget)[:_MAX_WIDGET_CHARACTERS]
 
     def told_at_end(self, place: Place | None, drawn: Mapping[charts.Chart, bytes | str]) -> list[str]:
-        """Tell the model of what changed while the code ran, and of what it cannot see as the user does.
+        """Return sentences for the model on outputs that changed, and on those it cannot see as the user does.
 
         Args:
             place: Where the user sees the call.
-            drawn: The pictures of charts that the model is given, or why there is none.
+            drawn: The pictures of charts for the model, or why there is none.
         """
-        told: list[str] = []
+        sentences: list[str] = []
         for shown in self._shown:
             if shown.chart is not None:
                 where = "is shown to the user" if place == "cell" else "was made, which the user's view cannot show"
                 picture = drawn.get(shown.chart, "")
                 seen = "its picture is attached" if isinstance(picture, bytes) else f"you have not seen it{picture}"
-                told.append(f"[An interactive chart ({shown.chart.describe()}) {where}; {seen}.]")
+                sentences.append(f"[An interactive chart ({shown.chart.describe()}) {where}; {seen}.]")
             elif shown.widget is not None:
                 where = "is shown to the user" if place == "cell" else "was made, which the user's view cannot show"
-                told.append(f"[A widget {where}: {shown.said}]")
+                sentences.append(f"[A widget {where}: {shown.said}]")
             elif shown.said_at_end and shown.said:
-                told.append(shown.said)
-        before = [0, *accumulate(map(len, told))]
+                sentences.append(shown.said)
+        before = [0, *accumulate(map(len, sentences))]
         return [
             textcut.head(text, max(0, _MAX_TOLD_CHARACTERS - start), "… ({left:,} more characters)")
-            for text, start in zip(told, before, strict=False)
+            for text, start in zip(sentences, before, strict=False)
         ]
 
     def left_out(self) -> str:
-        """A sentence for the user on outputs that were too many or too large."""
+        """Return a sentence for the user on outputs that were too many or too large."""
         return f"[{self._left_out} more outputs were too many or too large, and left out.]" if self._left_out else ""
 
 
 class CallOutputs:
-    """What the user sees of one call; used on the agent's thread.
+    """Outputs of one call for the user; used on the agent's thread.
 
     Attributes:
         place: Where that is; ``None`` where no view draws it.
-        job: What the call goes on as, if it does.
+        job: The job that the call has become, if it has.
     """
 
     def __init__(self, place: Place | None, hide: Callable[[Any], Any]) -> None:
@@ -228,11 +228,11 @@ class CallOutputs:
 
     @property
     def size(self) -> int:
-        """How many characters its outputs have."""
+        """Return the size of its outputs, in characters."""
         return sum(output.size for output in self.outputs)
 
     def show(self, text: str, outputs: Sequence[Output]) -> None:
-        """Replace what is shown, but for secrets."""
+        """Replace the text and the outputs, whose secrets are redacted."""
         self.text = text
         self.version += 1
         self._hidden = {output: self._hidden.get(output) or self._without_secrets(output) for output in outputs}
@@ -254,7 +254,7 @@ class OutputBoard:
         self._places: dict[str, Place] = {}
 
     def watch(self, call_id: str, place: Place) -> None:
-        """Note that a call is about to be shown.
+        """Register a call that is about to be shown.
 
         Args:
             place: Where; a cell counts more than a panel.
@@ -264,13 +264,13 @@ class OutputBoard:
         _keep_newest(self._places)
 
     def begin(self, call_id: str, hide: Callable[[Any], Any]) -> CallOutputs:
-        """Begin to collect what a call shows.
+        """Start to collect the outputs of a call.
 
         Args:
             hide: Returns a text, or what holds texts, without secrets.
 
         Returns:
-            Where it is collected.
+            The collector of the call.
         """
         self._calls.pop(call_id, None)
         call = self._calls[call_id] = CallOutputs(self._places.pop(call_id, None), hide)
@@ -281,7 +281,7 @@ class OutputBoard:
         return call
 
     def of(self, call_id: str) -> CallOutputs | None:
-        """Return what a call shows, if it is known."""
+        """Return the outputs of a call; ``None`` if unknown."""
         return self._calls.get(call_id)
 
 
@@ -291,7 +291,7 @@ def _keep_newest(kept: dict[str, Any]) -> None:
 
 
 def _display(
-    value: Any, bundle: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None, said: str
+    value: Any, bundle: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str | None, text: str
 ) -> Display:
     data = {kind: _sendable(content) for kind, content in bundle.items()}
     sizes = [len(content) if isinstance(content, str) else len(json.dumps(content)) for content in data.values()]
@@ -305,17 +305,17 @@ def _display(
         image=image,
         chart=chart,
         widget=(value if value is not None else data.get("text/plain", "")) if is_widget else None,
-        said="" if image is not None else said,
+        said="" if image is not None else text,
         said_at_end=display_id is not None or chart is not None or is_widget,
     )
 
 
 def sent(display: Display | None, told: str, shown: str, *, update: bool) -> JsonObject:
-    """Return a display as another process is sent it.
+    """Serialise a display for another process.
 
     Args:
-        display: What stands below the card; ``None`` for text.
-        update: Whether it replaces what is displayed by that name.
+        display: The output below the card; ``None`` for text.
+        update: Whether it replaces the display with that id.
 
     Returns:
         An object that ``received`` reads.
@@ -332,22 +332,22 @@ def sent(display: Display | None, told: str, shown: str, *, update: bool) -> Jso
 
 
 def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
-    """Return a display that another process has sent, what the model is told of it, and what the card says.
+    """Parse a display from another process, with the texts about it for the model and the card.
 
     Args:
-        data: What ``sent`` returned there; hostile.
-        prefix: What its names for updates begin with here, so that they are none of the user's outputs.
+        data: The result of ``sent`` there; untrusted.
+        prefix: Prefix of its display ids here, so that they never match the user's outputs.
 
     Returns:
-        The display, ``None`` for plain text; what the model is told; and what the card says.
+        The display, ``None`` for plain text; the text for the model; and the text for the card.
 
     Raises:
         ValueError: It is no display.
     """
-    told, shown = str(data.get("told", "")), str(data.get("shown", ""))
+    text, shown = str(data.get("told", "")), str(data.get("shown", ""))
     found = data.get("display")
     if not isinstance(found, dict):
-        return None, told, shown
+        return None, text, shown
     fields = cast("JsonObject", found)
     bundle, metadata = fields.get("data"), fields.get("metadata")
     harmless = inert(cast("JsonObject", bundle)) if isinstance(bundle, dict) else None
@@ -355,16 +355,16 @@ def received(data: JsonObject, prefix: str) -> tuple[Display | None, str, str]:
         raise ValueError("it sent a display that cannot be shown")
     name = fields.get("id")
     own = f"{prefix}-{name}" if isinstance(name, str) else None
-    display = _display(None, harmless, _sizes(cast("JsonObject", metadata)), own, told)
+    display = _display(None, harmless, _sizes(cast("JsonObject", metadata)), own, text)
     display.said, display.said_at_end = str(data.get("said", "")), data.get("atEnd") is True
     title = str(fields.get("title", ""))
     if _SIZE_OF_FRAME.fullmatch(title):
         display.output = replace(display.output, title=title)
-    return display, told, shown
+    return display, text, shown
 
 
 def _sizes(metadata: JsonObject) -> JsonObject:
-    """Of the metadata of a display, how large its images are."""
+    """Return the image sizes in the metadata of a display."""
     found: JsonObject = {}
     for kind, each in metadata.items():
         if kind in _IMAGES and isinstance(each, dict):
@@ -374,7 +374,7 @@ def _sizes(metadata: JsonObject) -> JsonObject:
 
 
 def _sendable(content: Any) -> Any:
-    """The content as JSON can hold it, and as it is now."""
+    """Return a JSON-compatible snapshot of the content."""
     if isinstance(content, str):
         return content
     if isinstance(content, bytes):
@@ -383,7 +383,7 @@ def _sendable(content: Any) -> Any:
 
 
 def _words_of(widget: Any) -> str:
-    """The texts of a widget's parts, or its type."""
+    """Return the texts of a widget's parts, or its type."""
     values: list[object] = [getattr(part, "value", None) for part in getattr(widget, "children", ())]
     return " ".join(_Text.of(value) for value in values if isinstance(value, str)) or type(widget).__name__
 
@@ -397,7 +397,7 @@ def _title(data: Mapping[str, Any], *, is_chart: bool) -> str:
 
 
 def _frame_of(value: Any) -> Any:
-    """The table that is displayed: a frame, or that of a Styler."""
+    """Return the displayed frame, also that of a Styler; ``None`` if there is none."""
     if describe.is_frame(value):
         return value
     if type(value).__module__.startswith("pandas.io.formats.style"):
@@ -416,8 +416,8 @@ def _image(bundle: Mapping[str, Any]) -> bytes | None:
     return None
 
 
-def _said(value: Any, bundle: Mapping[str, Any]) -> str:
-    """What the model is told: the most informative text, of tables a short one."""
+def _text_for_model(value: Any, bundle: Mapping[str, Any]) -> str:
+    """Return the text for the model: the most informative one, for tables a short one."""
     frame = _frame_of(value)
     if frame is not None:
         return describe.for_prompt(frame)
@@ -434,7 +434,7 @@ def _said(value: Any, bundle: Mapping[str, Any]) -> str:
 
 
 class _Text(HTMLParser):
-    """The words of HTML: lines, and cells of tables between bars."""
+    """Text of HTML: lines, and cells of tables between bars."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ _MAX_FRAMES = 20
 
 
 class _Trimmed(traceback.StackSummary):
-    """Frames of the user's code and the last ones of libraries."""
+    """Stack with frames of the user's code and the last ones of libraries."""
 
     left_out = 0
 
@@ -58,7 +58,7 @@ def _trim(described: traceback.TracebackException, shell: Any, libraries: int, s
 
 
 def _named(frame: traceback.FrameSummary, shell: Any) -> traceback.FrameSummary:
-    """The frame with its cell's number in the place of a temporary file."""
+    """Return the frame with its cell's number instead of a temporary file."""
     name: Callable[[str], Any] = getattr(shell.compile, "format_code_name", lambda _: None)
     cell = name(frame.filename)
     if not cell:

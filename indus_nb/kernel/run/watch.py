@@ -14,7 +14,7 @@ from indus_nb.kernel.run.main_thread import MainThread
 
 
 class Watch:
-    """What watches the cells of one shell; made on its main thread.
+    """Watcher of the cells of one shell; made on its main thread.
 
     Attributes:
         main: Knows when a cell runs, and has work done between cells or within one.

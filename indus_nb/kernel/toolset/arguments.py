@@ -1,4 +1,4 @@
-"""What a model gives the tools of a kernel, be it this process or one that the agent is attached to."""
+"""Arguments of the kernel's tools, for this process or a kernel that the agent is attached to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What programs that are attached to this kernel use of the extension: its question, its steps, its list of variables.
+"""Parts of the extension for programs attached to this kernel: its question, steps, and list of variables.
 
 They are other processes (`indus_nb.kernel.attached`), whose helper calls this on the main thread and runs the code
-itself. What goes in and comes out is what JSON can hold.
+itself. Arguments and results are JSON-compatible.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from indus_nb.kernel.undo import Touched
 
 
 class Lent:
-    """The kernel of one shell, for others."""
+    """The kernel of one shell, for attached programs."""
 
     def __init__(self, kernel: UserKernel) -> None:
-        """Lend a kernel."""
+        """Store the kernel to lend."""
         self._kernel = kernel
         self._before: dict[str, int] = {}
 
     def outlook(self, code: str) -> JsonObject:
-        """Say what the user is asked before code."""
+        """Return the warning and the names for the question before code."""
         asked = self._kernel.approval(code)
         return {"warning": asked.warning, "names": [*asked.names]}
 
     def begin(self, call: str, run: str, code: str) -> None:
-        """Remember what code can change, right before it runs.
+        """Take a checkpoint of what code can change, right before it runs.
 
         Args:
-            run: What is the same for the calls of one prompt.
+            run: A key that the calls of one prompt share.
         """
         self._before = self._kernel.names()
         self._kernel.steps.announce(call, run)
         self._kernel.before_code(call, code)
 
     def end(self, call: str) -> tuple[str, str]:
-        """Return what the call changed, as a line, and why that cannot be taken back."""
+        """Return the call's changes as a line, and why they cannot be undone."""
         changed, problem, _ = self._kernel.steps.end(call)
         self._kernel.note_names(self._before, self._kernel.names())
         return changed, problem
@@ -49,14 +49,14 @@ class Lent:
         return self._kernel.listing(pattern)
 
     def move(self, verb: str, argument: str) -> str:
-        """Take back the last steps, or do them once more.
+        """Undo or redo the last steps.
 
         Args:
             verb: ``undo`` or ``redo``.
             argument: Empty, or a number or ``prompt``, and what becomes of what the user changed since.
 
         Returns:
-            What was moved, as a line.
+            The moved changes, as a line.
 
         Raises:
             UsageError: It is not possible; nothing was done.

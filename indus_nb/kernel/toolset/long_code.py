@@ -1,7 +1,8 @@
-"""The agent's code that goes on as a job: it holds the kernel's main thread, one piece at a time.
+"""The agent's code that continues as a job: it holds the kernel's main thread, one piece at a time.
 
 What this module promises: while such code runs, no other code of the agent's waits for the main thread; it is rejected
-with a sentence that says what runs. Whoever waits for the kernel can wait for the code and for what its end begins.
+with a sentence that names what runs. A caller that waits for the kernel can wait for the code and for what
+its end begins.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from indus_nb.tools.jobs import Job, Jobs, duration
 from indus_nb.tools.tool import ToolContext, ToolError
 
 Running: TypeAlias = Callable[[], Job | None]
-"""Returns the job that a call has become, if it has."""
+"""Function that returns the job that a call has become, or ``None``."""
 _TOOL = "python"
 
 
 class LongCode:
-    """The code that goes on as a job in one kernel, of whichever session."""
+    """Code that continues as a job in one kernel, of any session."""
 
     def __init__(self) -> None:
         self._job: Job | None = None
@@ -62,7 +63,7 @@ class LongCode:
         waits: bool,
         outputs: OutputBoard,
     ) -> ToolOutput:
-        """Run code, which goes on as a job if it takes long.
+        """Run code, which continues as a job if it takes long.
 
         Args:
             jobs: The session's jobs; without them it is waited for.
@@ -93,24 +94,24 @@ class LongCode:
 
 
 def code_of(session: AgentSession) -> list[Job]:
-    """Return the code of a session that goes on as a job."""
+    """Return the code of a session that continues as a job."""
     jobs = session.settings.jobs
     return [] if jobs is None else [job for job in jobs.running if job.tool == _TOOL]
 
 
 async def stop_code(session: AgentSession) -> None:
-    """Stop the code of a session that goes on as a job, as the user wants it."""
+    """Stop the code of a session that continues as a job, at the user's request."""
     for job in code_of(session):
         if session.settings.jobs is not None:
             await session.settings.jobs.stop(job, by_user=True)
 
 
 class CodeOfCell:
-    """The code that goes on since a cell began, and what of the session's events belongs to the cell.
+    """Code that continues since a cell began, and the session's events that belong to the cell.
 
     Attributes:
         prompt_over: Whether the cell's own prompt is answered: then only runs that the end of a job begins are the
-            cell's, and others belong to whoever began them.
+            cell's, and others belong to the caller that began them.
     """
 
     def __init__(self, session: AgentSession) -> None:
@@ -122,7 +123,7 @@ class CodeOfCell:
 
     @property
     def has_run(self) -> bool:
-        """Whether a run that goes on would be the cell's."""
+        """Return whether a run that is active now belongs to the cell."""
         return not self.prompt_over or self._ours
 
     def _open(self) -> list[Job]:
@@ -137,13 +138,13 @@ class CodeOfCell:
                 await self._jobs.settled(job)
 
     async def stop(self) -> None:
-        """Stop the code, as the user wants it."""
+        """Stop the code, at the user's request."""
         for job in self._open():
             if self._jobs is not None:
                 await self._jobs.stop(job, by_user=True)
 
     def events(self, event: SessionEvent) -> Sequence[SessionEvent]:
-        """Return what the cell shows by now.
+        """Return the cell's event to show by now.
 
         Returns:
             The event, none, or with it those before it: whose a run is shows in its first message.

@@ -1,4 +1,4 @@
-"""What a model reads of code that ran in a kernel, be it this process or one that the agent is attached to."""
+"""Results of code for the model, from this process or a kernel that the agent is attached to."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ async def told(
     resize: bool,
     known: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[ImageContent]]:
-    """Return what the model is told, but for how the code ended.
+    """Return the results for the model, without how the code ended.
 
     Args:
         place: Where the user sees the call.
-        details: What front ends are given; what was left out is added.
-        known: Values to be hidden, with what stands there instead; those of this process's environment if left out.
+        details: The details for front ends; notes on truncation are added.
+        known: Values to be hidden, with their placeholders; those of this process's environment if left out.
     """
     details |= shown.details() or {}
     drawn = await _drawn(displays.charts)
@@ -62,7 +62,7 @@ def joined(first: str, *others: str) -> str:
 
 
 def without_secrets(value: Any, hide: Callable[[Any], Any], known: Mapping[str, str] | None = None) -> Any:
-    """Hide known values in a text, and what else is to be hidden in any value.
+    """Redact known secrets in a text, and all that ``hide`` redacts in any value.
 
     Args:
         hide: Returns a value without what a session hides.
@@ -77,7 +77,7 @@ def without_secrets(value: Any, hide: Callable[[Any], Any], known: Mapping[str, 
 
 
 async def _drawn(shown: Sequence[charts.Chart]) -> dict[charts.Chart, bytes | str]:
-    """Charts as pictures; what takes too long is given up."""
+    """Draw charts as pictures; give up on those that take too long."""
     if not shown:
         return {}
     try:
@@ -87,7 +87,7 @@ async def _drawn(shown: Sequence[charts.Chart]) -> dict[charts.Chart, bytes | st
 
 
 def _fitted(images: list[bytes], *, resize: bool) -> tuple[list[ImageContent], list[str]]:
-    """The images as models accept them, and what is wrong with the others."""
+    """Return the images in a form that models accept, and the reasons against the others."""
     fitted: list[ImageContent] = []
     problems: list[str] = []
     for data in images:

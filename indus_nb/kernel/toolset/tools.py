@@ -63,7 +63,7 @@ class UserKernel:
     """The kernel of one shell, with its tools ``python`` and ``variables``.
 
     Attributes:
-        outputs: What the calls of ``python`` show the user.
+        outputs: The outputs of the calls of ``python`` for the user.
     """
 
     tools = ("python", "variables")
@@ -94,20 +94,20 @@ class UserKernel:
 
     @property
     def inbox(self) -> Inbox | None:
-        """Where the main thread gets jobs from while a cell waits for the agent; else ``None``."""
+        """Return the inbox of the main thread while a cell waits for the agent; else ``None``."""
         return self._main.inbox
 
     @property
     def settings(self) -> NotebookSettings:
-        """The settings in force for notebooks."""
+        """Return the settings in force for notebooks."""
         return self._settings.notebook
 
     def disown(self) -> None:
-        """Count what the agent's code defined as the user's: a conversation that went back does not know of it."""
+        """Treat the agent's variables as the user's: a conversation that was rewound does not know them."""
         self._agents.clear()
 
     def own(self) -> dict[str, int]:
-        """Return the variables of the agent's own, with the ids of what it bound them to."""
+        """Return the agent's own variables, with the ids of their values."""
         with self._knowing:
             while self._journal.begun:
                 self._forget(self._journal.begun[0])
@@ -115,7 +115,7 @@ class UserKernel:
             return dict(self._agents)
 
     def _forget(self, code: str) -> None:
-        """Count no variable as the agent's that other code binds."""
+        """Stop counting variables as the agent's once other code binds them."""
         bound = bound_in_source(code, self._shell.transform_cell)
         self._bound_by_others |= bound or set()
         for name in [*self._agents] if bound is None else bound:
@@ -128,7 +128,7 @@ class UserKernel:
             yield
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do something short on the main thread, between cells or within the one that waits; raises what it raises."""
+        """Run something short on the main thread, between cells or within the one that waits."""
         look = _Look(work)
         await self._main.do(look)
         if look.error is not None:
@@ -208,7 +208,7 @@ class UserKernel:
         self.steps.settings = self._settings.notebook
         self.steps.open_book(ctx.session, agent_directory())
 
-    # What calls change
+    # Changes by calls
 
     async def _begin_call(self, event: ToolBegin, ctx: Context) -> None:
         described = ctx.describe_call(event.tool_name, event.input)
@@ -229,15 +229,15 @@ class UserKernel:
         answer: JsonObject = {}
         details: object = event.details
         if event.tool_name != "python":
-            said = _said(*(await in_thread(lambda _: self.steps.end(event.tool_call_id)))[:2])
-            if said and (details is None or isinstance(details, dict)):
-                answer["details"] = {**cast("JsonObject", details or {}), **said}
+            changes = _change_details(*(await in_thread(lambda _: self.steps.end(event.tool_call_id)))[:2])
+            if changes and (details is None or isinstance(details, dict)):
+                answer["details"] = {**cast("JsonObject", details or {}), **changes}
         if warning := await self._overwritten(event.tool_call_id, ctx):
             answer["content"] = [*event.content, TextContent(text=warning)]
         return answer or None
 
     async def _overwritten(self, call: str, ctx: Context) -> str:
-        """Tell the user if a call has written an open notebook as a file; returns what the model is told of it."""
+        """Notify the user if a call has written an open notebook as a file; return the text for the model."""
         shown = self.open_notebooks
         changed = await in_thread(lambda _: self.steps.changed_notebooks(call)) if shown is not None else []
         overwritten = [path for path in changed if shown is not None and not await shown.has_saved(path)]
@@ -280,7 +280,7 @@ class UserKernel:
         *,
         limited: bool,
     ) -> Trial:
-        """Run code in a copy of the kernel; what it gave counts if it ``ran`` there for good, else it may run here."""
+        """Run code in a copy of the kernel; its result counts if it ``ran`` there for good, else it may run here."""
         code = arguments.code
         changed = _Signal()
         seconds = arguments.timeout or self._limit(goes_on=not limited) or _MAX_TRIAL_SECONDS
@@ -314,7 +314,7 @@ class UserKernel:
                 trial.discard()
 
     def _take_over(self, trial: Trial, call: str, code: str) -> None:
-        """Take over what code has made in a copy, as a step that can be taken back; on the main thread."""
+        """Take over the values from a copy as an undoable step; on the main thread."""
         before = self.names()
         self.before_code(call, code, trial.names)
         try:
@@ -327,7 +327,7 @@ class UserKernel:
                 self._journal.begun.append(code)
 
     async def _of_trial(self, trial: Trial, outputs: CallOutputs) -> ToolOutput:
-        """What the model reads of code that ran in a copy."""
+        """Build the output of code that ran in a copy."""
         report = trial.report or Report()
         details = _details(trial.code, trial)
         ending = ""
@@ -351,7 +351,7 @@ class UserKernel:
         *,
         limited: bool,
     ) -> ToolOutput:
-        """Run code in the kernel, and say what it changed that was not in its preview."""
+        """Run code in the kernel, and report changes that were not in its preview."""
         changed = _Signal()
         execution = Execution(
             self._shell,
@@ -368,7 +368,7 @@ class UserKernel:
         def details() -> JsonObject:
             ran = {"code": arguments.code, "executionSeconds": round(time.monotonic() - began, 3)}
             unseen = sorted({*execution.changed_names} - {*preview}) if preview is not None else []
-            return {**ran, **_said(execution.changed, execution.not_undoable), **_unseen(unseen)}
+            return {**ran, **_change_details(execution.changed, execution.not_undoable), **_unseen(unseen)}
 
         if self._main.busy:
             context.report(text_output("(waits for the cell that runs)", details()))
@@ -395,7 +395,7 @@ class UserKernel:
                 self.steps.forget(context.call_id)
 
     def _limit(self, *, goes_on: bool) -> float | None:
-        """How many seconds code may run: what goes on as a job is ended by a limit of the user's own only."""
+        """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
         wanted = self._settings.notebook
         chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
         return wanted.python_timeout_seconds if chosen else None
@@ -414,7 +414,7 @@ class UserKernel:
         )
 
     def approval(self, code: str) -> Approval:
-        """Make the question before code, with what of its changes could not be undone."""
+        """Build the question before code, with those of its changes that could not be undone."""
         outlook = self.steps.outlook(code, ())
         large = outlook.large
         return Approval(
@@ -426,7 +426,7 @@ class UserKernel:
         )
 
     def before_code(self, call: str, code: str, changing: Collection[str] = ()) -> None:
-        """Remember what code can change, right before it runs.
+        """Take a checkpoint of what code can change, right before it runs.
 
         Args:
             changing: Variables that it is known to change, which are remembered before others.
@@ -434,7 +434,7 @@ class UserKernel:
         self.steps.begin(call, code, changing)
 
     def _keep(self, call: str, execution: Execution, *, for_agent: bool) -> None:
-        """Note what the code changed and which names are the agent's; those of another program are not."""
+        """Record the code's changes and which names are the agent's; those of another program are not."""
         execution.changed, execution.not_undoable, execution.changed_names = self.steps.end(call)
         if for_agent:
             self.note_names(execution.before, execution.after)
@@ -442,7 +442,7 @@ class UserKernel:
             self._journal.begun.append(execution.code)
 
     def note_names(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
-        """Note which names are the agent's.
+        """Record which names are the agent's.
 
         Args:
             before: The names before its code ran, with the ids of what they were bound to.
@@ -464,12 +464,12 @@ class UserKernel:
         return describe.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self.own())
 
     def names(self) -> dict[str, int]:
-        """Return all names of the namespace, with the ids of what they are bound to."""
+        """Return all names of the namespace, with the ids of their values."""
         held = dict(self._shell.user_ns)
         return dict(zip(held, map(id, held.values()), strict=True))
 
     def _namespace(self) -> Mapping[str, object]:
-        """The names that the user or the agent defined, as ``%who`` lists them."""
+        """Return the variables that the user or the agent defined, as ``%who`` lists them."""
         shell = self._shell
         hidden: Mapping[str, object] = shell.user_ns_hidden
         return {
@@ -479,17 +479,17 @@ class UserKernel:
         }
 
     def _users(self) -> Mapping[str, object]:
-        """The user's own variables: not what the agent's code defined, unless the user did so again."""
+        """Return the user's own variables, without those that the agent's code bound last."""
         held = self._namespace()
         self._agents = {name: known for name, known in self.own().items() if id(held.get(name)) == known}
         return {name: value for name, value in held.items() if name not in self._agents}
 
-    # What the model is sent with a prompt
+    # Context of a prompt
 
     async def _add_context(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
         """Return the cells that this conversation does not know yet, and the variables if they changed.
 
-        What it knows is in its own messages: so a fork, or another branch, gets what is new to it.
+        Its own messages hold what it knows: so a fork, or another branch, gets what is new to it.
         """
         await self.steps.begin_run(ctx.session.session_id)
         found = self.untold(ctx.session.newest_first())
@@ -500,7 +500,7 @@ class UserKernel:
         return {"message": message, "beforePrompt": True}
 
     def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:
-        """Write what goes along with the next message: cells and variables that a conversation does not know yet.
+        """Write the context of the next message: cells and variables that a conversation does not know yet.
 
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
@@ -508,8 +508,8 @@ class UserKernel:
         wanted = self._settings.notebook
         known = self._known(newest_first)
         last = known.get("cell")
-        cells, told = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
-        held, count = self._told_variables(_NAME.findall(cells)) if wanted.tell_variables else ("", 0)
+        cells, new_cells = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
+        held, count = self._variables_for_prompt(_NAME.findall(cells)) if wanted.tell_variables else ("", 0)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
@@ -519,11 +519,11 @@ class UserKernel:
         if not parts:
             return None
         details = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
-        details |= {"toldCells": told, "toldVariables": count}
+        details |= {"toldCells": new_cells, "toldVariables": count}
         return clean_text("\n\n".join(parts)), details
 
-    def _told_variables(self, recent: Sequence[str]) -> describe.Summary:
-        """The variables for a prompt; those first, where there are very many, that the last cells speak of."""
+    def _variables_for_prompt(self, recent: Sequence[str]) -> describe.Summary:
+        """List the variables for a prompt; if there are very many, those first that the last cells mention."""
         space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self.own()
 
         def is_users(name: str, value: object) -> bool:
@@ -540,21 +540,21 @@ class UserKernel:
         return {}
 
 
-def _said(changed: str, problem: str) -> JsonObject:
-    """What the details of a call tell the user of what it changed."""
-    said: JsonObject = {"changed": changed} if changed else {}
-    return {**said, "notUndoable": problem} if problem else said
+def _change_details(changed: str, problem: str) -> JsonObject:
+    """Build the details on what a call changed, for the user."""
+    details: JsonObject = {"changed": changed} if changed else {}
+    return {**details, "notUndoable": problem} if problem else details
 
 
 class OpenNotebooks(Protocol):
-    """The notebooks that pages show. Used on the agent's thread."""
+    """Notebooks that pages show. Used on the agent's thread."""
 
     async def paths(self) -> Collection[Path]:
-        """Return their files, as far as they are known."""
+        """Return the files of the notebooks, as far as they are known."""
         ...
 
     async def has_saved(self, path: Path) -> bool:
-        """Return whether what such a file holds now is what its page has saved."""
+        """Return whether the file's content is what its page has saved."""
         ...
 
 
@@ -572,12 +572,12 @@ class _Look(Generic[T]):
     async def run(self, job: Job) -> None:  # noqa: ARG002 - nothing of it is to be put off
         try:
             self.found.append(self._look())
-        except Exception as error:  # noqa: BLE001 - who asked gets it, on another thread
+        except Exception as error:  # noqa: BLE001 - the caller gets it, on another thread
             self.error = error
 
 
 class _Signal:
-    """Tells a task of this loop, from any thread, that there is more to read."""
+    """Signal to a task of this loop, from any thread, that there is more to read."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -611,11 +611,11 @@ async def _reported(
 
 def _details(code: str, trial: Trial) -> JsonObject:
     ran = {"code": code, "executionSeconds": round(trial.seconds, 3), "ran": "copy"}
-    return {**ran, **_said(trial.changed, trial.not_undoable)}
+    return {**ran, **_change_details(trial.changed, trial.not_undoable)}
 
 
 def _unseen(names: Sequence[str]) -> JsonObject:
-    """What the details say of variables that changed although the preview had not named them."""
+    """Build the details on variables that changed although the preview had not named them."""
     if not names:
         return {}
     return {"notInPreview": f"{', '.join(names)} changed too, which the preview had not named."}
@@ -626,7 +626,7 @@ def _why(job: Job, seconds: float | None) -> str:
 
 
 def _ended(execution: Execution, job: Job, seconds: float | None) -> tuple[Literal["done", "failed"], str]:
-    """How code in the kernel ended, and a sentence on that."""
+    """Return how code in the kernel ended, and a sentence on that."""
     if execution.how == "interrupted":
         return "failed", f"The code was interrupted {_why(job, seconds)}."
     if execution.how == "done" and job.ended_by == "time":
@@ -642,7 +642,7 @@ async def _output(
     settings: Settings,
     outputs: CallOutputs,
 ) -> ToolOutput:
-    """What the model reads; a failure is raised as ``ToolError``, with the images that there are."""
+    """Build the tool's output; raise a failure as ``ToolError``, with the images that there are."""
     displays = shown.displays
     parts, images = await told(
         shown.tail, shown.text(), displays, outputs.place, details, resize=settings.images.auto_resize
@@ -661,7 +661,7 @@ async def _output(
 
 
 def _stopped(execution: Execution, outputs: CallOutputs, goes_on: object) -> str:
-    """What the model reads of code that was running when the run was aborted, or that was stopped as a job."""
+    """Return the text for the model on code that was aborted with the run, or stopped as a job."""
     why = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
     ending = f"The run was aborted: the code {why}." if goes_on is None else f"It was stopped: the code {why}."
     outputs.show(joined(execution.card_text(), ending), execution.displays.outputs)

@@ -1,4 +1,4 @@
-"""The steps of the agent in a kernel, which the user may take back and do once more, newest first."""
+"""The steps of the agent in a kernel, which the user may undo and redo, newest first."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _LARGE_SECONDS = 2.0
 
 
 class ChangedSinceError(UsageError):
-    """The user has to decide what becomes of something that was changed since."""
+    """Something was changed since; the user has to decide what becomes of it."""
 
     def __init__(self, question: str, verb: str) -> None:
-        """Say how that is decided."""
+        """Set the message: the question, and the commands that answer it."""
         self.question = question
         super().__init__(
             f"Nothing was changed: {question} `%agent {verb} keep` leaves that as it is and moves the rest, `%agent "
@@ -57,11 +57,11 @@ class ChangedSinceError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What could be taken back if code ran.
+    """Forecast of what could be undone if code ran.
 
     Attributes:
         unable: A sentence that names what could not; empty if there is nothing.
-        large: Those of them that could if their memory was spent, with their sizes; empty if there are none.
+        large: Those that could with more memory, with their sizes; empty if there are none.
     """
 
     unable: str = ""
@@ -70,7 +70,7 @@ class Outlook:
 
 @dataclass(slots=True)
 class _Open:
-    """A call that runs."""
+    """A call that runs, and its checkpoint."""
 
     book: Book | None
     run: str
@@ -90,10 +90,10 @@ class _Held:
 
 
 class Steps:
-    """What calls have changed, in the order in which they ran; variables are used on the thread that runs the code."""
+    """Changes by calls, in the order in which they ran; variables are used on the thread that runs the code."""
 
     def __init__(self, namespace: MutableMapping[str, Any], transform: Callable[[str], str]) -> None:
-        """Begin without any.
+        """Start without steps.
 
         Args:
             transform: Makes Python of what a notebook allows besides.
@@ -108,10 +108,10 @@ class Steps:
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
 
-    # What happens in sessions
+    # Events of sessions
 
     def open_book(self, store: SessionStore, agent_dir: Path) -> None:
-        """Go on from what an earlier kernel did to files in a session; nothing is kept beside a file of somebody else.
+        """Load the steps of earlier kernels on files in a session; keep nothing beside a file of another user.
 
         Args:
             agent_dir: The user's own directory, where the key is, and which is not looked at.
@@ -125,7 +125,7 @@ class Steps:
         self._history.load(book)
 
     async def begin_run(self, session: str) -> None:
-        """Take note of another prompt, and read small files while its model thinks."""
+        """Register another prompt, and read small files while its model thinks."""
         self._runs[session] = self._runs.get(session, 0) + 1
         self._large.clear()
         ended = f"{session} {self._runs[session] - 1}"
@@ -136,11 +136,11 @@ class Steps:
             asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
 
     def announce(self, call: str, session: str) -> None:
-        """Take note of a call that is about to run."""
+        """Register a call that is about to run."""
         self._open[call] = _Open(self._books.get(session), f"{session} {self._runs.get(session, 0)}")
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
-        """Remember the files as they are, right before a call may change them; on a thread that may wait."""
+        """Take a snapshot of the files, right before a call may change them; on a thread that may block."""
         running = self._open.get(call)
         if running is None or running.book is None or not self.settings.undo:
             return
@@ -150,7 +150,7 @@ class Steps:
             running.problem = f"files: {_reason(error)}"
 
     def hold_notebooks(self, call: str, session: str, paths: Iterable[Path]) -> None:
-        """Remember the notebooks that pages show, which no call should write; on a thread that may wait.
+        """Take a snapshot of open notebooks, which no call should write; on a thread that may block.
 
         Args:
             call: The id of the call that may do so.
@@ -161,15 +161,15 @@ class Steps:
             self._held[call] = _Held(self._books.get(session), run, held)
 
     def changed_notebooks(self, call: str) -> list[Path]:
-        """Return those of them that are not as they were."""
+        """Return the open notebooks that have changed since the snapshot."""
         held = self._held.get(call)
         return [] if held is None else [path for path, was in held.files.items() if hold(path)[0] != was[0]]
 
     def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
-        """Take note that a call has written notebooks that are open, in a step of its own.
+        """Record that a call has written notebooks that are open, as a step of its own.
 
         Returns:
-            Why that cannot be taken back; empty if it can.
+            Why that cannot be undone; empty if it can.
         """
         held = self._held.pop(call, None)
         if held is None or not overwritten:
@@ -183,14 +183,14 @@ class Steps:
         return "; ".join(files.left_out.values())
 
     def note_cell(self, call: str, session: str, cell: CellStep) -> None:
-        """Take note of a cell of the notebook that a call has changed."""
+        """Record a cell of the notebook that a call has changed."""
         if self.settings.undo:
             if call not in self._open:
                 self.announce(call, session)
             self._open[call].cells.append(cell)
 
     def begin(self, call: str, code: str, first: Collection[str]) -> None:
-        """Remember what code can change, right before it runs."""
+        """Take a checkpoint of what code can change, right before it runs."""
         if not self.settings.undo:
             return
         running = self._open.setdefault(call, _Open(None, ""))
@@ -202,14 +202,14 @@ class Steps:
             running.problem = f"variables: {_reason(error)}"
 
     def forget(self, call: str) -> None:
-        """Take note that a call has not run."""
+        """Discard a call that has not run."""
         self._open.pop(call, None)
 
     def end(self, call: str) -> tuple[str, str, frozenset[str]]:
-        """Find what a call changed.
+        """Find the changes of a call.
 
         Returns:
-            That as a line, empty if nothing is worth to be said; why it cannot be taken back, empty if it can; and the
+            That as a line, empty if there is nothing to report; why it cannot be undone, empty if it can; and the
             variables among it.
         """
         running = self._open.pop(call, None)
@@ -234,7 +234,7 @@ class Steps:
         return summary, "; ".join(problems), step.variables.names if step.variables is not None else frozenset()
 
     def outlook(self, code: str, first: Collection[str]) -> Outlook:
-        """Find what could not be taken back if the code ran.
+        """Forecast what could not be undone if the code ran.
 
         Returns:
             That, and what of it is only too large.
@@ -250,13 +250,13 @@ class Steps:
         return Outlook(f"Changes inside of these cannot be undone: {_with_reasons(found)}.", _with_reasons(large))
 
     def keep_large(self, code: str) -> None:
-        """Spend the memory that it takes to remember what the code changes, when it runs next."""
+        """Allow large checkpoints for the code's next run."""
         self._large.add(code)
 
-    # What the user asks for
+    # Requests of the user
 
     def of_last_run(self, verb: str = "undo") -> int:
-        """Return how many of the newest steps belong to one prompt."""
+        """Count the newest steps that belong to one prompt."""
         side = self._side(verb)
         count = 0
         for step in reversed(side):
@@ -266,13 +266,13 @@ class Steps:
         return count
 
     def since(self, calls: Collection[str], session: str) -> int:
-        """Return how many of the newest steps a session has made that are not among some calls.
+        """Count the newest steps of a session that are not among some calls.
 
         Args:
             calls: The ids of the calls that it has made up to some point.
 
         Returns:
-            How many are to be taken back to come to that point.
+            The number of steps to undo to get back to that point.
         """
         count = 0
         for step in reversed(self._history.done):
@@ -282,12 +282,12 @@ class Steps:
         return count
 
     def summary(self, count: int) -> str:
-        """Return what the newest steps changed, as a line."""
+        """Return the changes of the newest steps, as a line."""
         changed = ", ".join(filter(None, (step.summary for step in self._history.done[-count:]))) if count else ""
         return textcut.one_line(changed, _MAX_LINE_CHARACTERS)
 
     def cells(self, verb: str, count: int) -> list[CellsChange]:
-        """Return what the last steps changed in cells, in the order in which it is turned around.
+        """Return the cell changes of the last steps, in the order in which they are undone or redone.
 
         Args:
             verb: ``undo`` or ``redo``.
@@ -299,14 +299,14 @@ class Steps:
         return [step.cells for step in reversed(steps) if step.cells is not None and not step.cells.is_empty]
 
     def move(self, verb: str, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Take back the last steps, or do them once more without running the code; all of them or none.
+        """Undo the last steps, or redo them without running the code; all of them or none.
 
         Args:
             verb: ``undo`` or ``redo``.
-            cells: What is done to cells next, by the caller.
+            cells: Changes of cells that the caller makes next.
 
         Raises:
-            ChangedSinceError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
+            ChangedSinceError: Something was changed since, and ``touched`` does not cover it; nothing was done.
             UsageError: There are not as many, or it is not possible; nothing was done.
         """
         if self._open_code():
@@ -343,14 +343,14 @@ class Steps:
         return " ".join(sentences)
 
     def _budget(self, share: int, *, large: bool = False) -> Budget:
-        """What the checkpoint may cost; the forecast gets half, so that what it promises is kept."""
+        """Return the budget of a checkpoint; the forecast gets half, so that its promises hold."""
         seconds, room = self.settings.undo_milliseconds / 1000 * share, self.settings.undo_megabytes << 20
         if not large:
             return Budget(seconds, room)
         return Budget(seconds, max(room, free_memory() * share // _SHARE_WHERE_WANTED), _LARGE_SECONDS)
 
     def _room(self) -> int:
-        """How much memory all steps may take."""
+        """Return the memory that all steps may take, in bytes."""
         return max(self.settings.undo_megabytes << 20, free_memory() // _SHARE_OF_MEMORY)
 
 
@@ -370,7 +370,7 @@ def _with_reasons(found: Mapping[str, str]) -> str:
 
 
 def line(moved: Moved) -> str:
-    """Say what was moved, as a line."""
+    """Describe what was moved, in a line."""
     parts = [_listed(moved.names) or "nothing"]
     if moved.kept:
         parts.append(f"left as the user has it: {_listed(moved.kept)}")

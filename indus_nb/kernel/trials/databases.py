@@ -1,8 +1,8 @@
 """Connections to databases in memory, kept from being changed while code is tried in a copy of the kernel.
 
 What such a connection holds cannot be compared, but the database itself can refuse to change: DuckDB in a transaction
-that only reads, SQLite by its authorizer. So a copy knows of a query whether it changes anything, and asks nobody
-about one that does not.
+that only reads, SQLite by its authorizer. So a copy knows whether a query changes anything, and the user is not
+asked about one that does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STATE = (
     "select count(*), max(function_oid) from duckdb_functions()",
     "select name, value from duckdb_variables()",
 )
-"""What of a connection of DuckDB a transaction that only reads can change all the same."""
+"""Queries for state of a DuckDB connection that even a read-only transaction can change."""
 _CHANGES = "create table indus_nb_guard as select 1"
 _READS = frozenset(
     getattr(sqlite3, name) for name in ("SQLITE_SELECT", "SQLITE_READ", "SQLITE_FUNCTION", "SQLITE_RECURSIVE")
@@ -37,21 +37,21 @@ _PRAGMA = getattr(sqlite3, "SQLITE_PRAGMA", 19)
 _PRAGMAS = frozenset({"foreign_key_check", "foreign_key_list", "integrity_check", "quick_check"}) | {
     f"{what}_{form}" for what in ("table", "index") for form in ("info", "xinfo", "list")
 }
-"""Those of SQLite whose argument is what they tell about; that of others is a new value."""
+"""Pragmas of SQLite whose argument selects the report; that of others is a new value."""
 _OF_SQLITE = ("in_transaction", "isolation_level", "row_factory", "text_factory", "total_changes", "autocommit")
 _ABOUT_SQLITE = tuple(
     f"select * from pragma_{table}"  # noqa: S608 - one of these
     for table in ("function_list", "collation_list", "database_list", "schema_version")
 )
-"""What of a connection of SQLite can be changed by other means than statements."""
+"""Queries for state of an SQLite connection that can be changed without a statement."""
 _MAX_SERIALIZED_BYTES = 32 << 20
 
 
 class Databases:
-    """The connections that code reaches, guarded from its beginning on."""
+    """Guards of the connections that code reaches."""
 
     def __init__(self, held: Mapping[str, Any], names: Collection[str], stop: Stop) -> None:
-        """Guard them.
+        """Guard the connections among the variables.
 
         Args:
             stop: Ends the copy with what the code was about to do.
@@ -67,7 +67,7 @@ class Databases:
         self.names = frozenset(self._guards)
 
     def changes(self) -> list[Effect]:
-        """Return what the code did to those that report nothing by themselves."""
+        """Return the effects on connections that report no changes by themselves."""
         return [_changed(name) for name, guard in self._guards.items() if guard.is_changed()]
 
 
@@ -76,7 +76,7 @@ def _changed(name: str) -> Effect:
 
 
 class _Sqlite:
-    """A connection of SQLite, whose authorizer ends the copy."""
+    """Guard of an SQLite connection, whose authorizer ends the copy."""
 
     def __init__(self, connection: sqlite3.Connection, stop: Callable[[], object]) -> None:
         self._connection = connection
@@ -94,7 +94,7 @@ class _Sqlite:
         return sqlite3.SQLITE_DENY
 
     def _state(self) -> Any:
-        """What of it changes without a statement."""
+        """Return the state that can change without a statement."""
         each, text_factory = self._connection, self._connection.text_factory
         self._is_trusted = True
         try:
@@ -112,7 +112,7 @@ class _Sqlite:
             each.text_factory = text_factory
 
     def is_changed(self) -> bool:
-        """Whether the code has changed it, or what guards it."""
+        """Return whether the code has changed the connection or its guard."""
         if self._state() != self._before:
             return True
         self._is_asked = True
@@ -129,7 +129,7 @@ def _rows(cursor: sqlite3.Cursor, question: str) -> list[str] | None:
 
 
 def _content(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> Any:
-    """What is in it, if that is not too much, which another one may have been put in the place of."""
+    """Return a hash of the database, or its number of pages if it is too large to hash."""
     try:
         (pages,), (size,) = (cursor.execute(f"pragma {name}").fetchone() for name in ("page_count", "page_size"))
         return hash(connection.serialize()) if 0 < pages * size <= _MAX_SERIALIZED_BYTES else pages
@@ -138,7 +138,7 @@ def _content(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> Any:
 
 
 class _Duckdb:
-    """A connection of DuckDB, in a transaction that only reads."""
+    """Guard of a DuckDB connection, in a read-only transaction."""
 
     def __init__(self, connection: Any) -> None:
         connection.execute(_BEGIN)
@@ -146,7 +146,7 @@ class _Duckdb:
         self._before = _state(connection)
 
     def is_changed(self) -> bool:
-        """Whether the code has changed it, or what guards it."""
+        """Return whether the code has changed the connection or its guard."""
         each = self._connection
         try:
             if any(sorted(map(repr, each.execute(ask).fetchall())) != held for ask, held in self._before.items()):
@@ -162,7 +162,7 @@ def _of_duckdb(held: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
     if library is None:
         return
     for name in names & held.keys():
-        if issubclass(type(held[name]), library.DuckDBPyConnection):  # what it says of its class may raise anything
+        if issubclass(type(held[name]), library.DuckDBPyConnection):  # its ``__class__`` may raise anything
             yield name, held[name]
     if _DUCKDB in names or any(held.get(name) is library for name in names):
         default = library.default_connection
@@ -170,7 +170,7 @@ def _of_duckdb(held: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
 
 
 def _state(connection: Any) -> dict[str, list[str]]:
-    """What the tables about a connection say; those that this version has, each asked for by itself."""
+    """Return the rows of the tables about a connection, for each table that this version has."""
     return {question: found for question in _STATE if (found := _asked(connection, question)) is not None}
 
 

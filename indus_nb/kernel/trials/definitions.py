@@ -1,4 +1,4 @@
-"""Functions that code defines, made again from its text without running anything of it."""
+"""Functions that code defines, rebuilt from its source without running any of it."""
 
 from __future__ import annotations
 import __future__
@@ -69,7 +69,7 @@ def _is_constant(node: ast.expr) -> bool:
 def maker(
     node: ast.FunctionDef | ast.AsyncFunctionDef, file: str, namespace: dict[str, Any]
 ) -> Callable[[], FunctionType]:
-    """Return what makes the function of a definition.
+    """Return a factory for the function of a definition.
 
     Args:
         node: One of ``definitions``.

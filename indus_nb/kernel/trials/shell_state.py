@@ -1,4 +1,4 @@
-"""What code can change of the kernel that it runs in, beside variables: its shell, its event loop, and what it logs."""
+"""State of a kernel that code can change beside variables: its shell, its event loop, and its logs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ShellState:
     """The shell, the loop and the loggers, in a copy of the kernel."""
 
     def __init__(self, shell: Any) -> None:
-        """Plan to watch them."""
+        """Create the state of a shell, without watching it yet."""
         self._shell = shell
 
     def watch(self, effects: list[Effect]) -> None:
-        """Take note from now on of what is logged elsewhere than in prints: a file, a server, a list.
+        """Record from now on what is logged elsewhere than in prints: a file, a server, a list.
 
         Args:
             effects: Where that is added.
@@ -32,7 +32,7 @@ class ShellState:
             kind.handle = _noting(kind.handle, effects)
 
     def state(self) -> dict[str, Any]:
-        """Return what there is of them to compare, by what it is called; called on the loop."""
+        """Return a snapshot to compare, by name; called on the loop."""
         loop: Any = asyncio.get_running_loop()
         waiting = [*getattr(loop, "_scheduled", ()), *getattr(loop, "_ready", ())]
         late = [handle for handle in waiting if not handle.cancelled()]
@@ -40,7 +40,7 @@ class ShellState:
 
 
 def _handlers() -> Iterator[Any]:
-    """The classes of handlers that say how they handle a record."""
+    """List the classes of log handlers that define how they handle a record."""
     waiting: list[Any] = [logging.Handler]
     while waiting:
         kind = waiting.pop()
@@ -67,14 +67,14 @@ def _prints(handler: Any) -> bool:
 
 
 def _ids(kept: Any) -> list[int]:
-    """What the shell keeps of cells, as far as it still does so in a list or dictionary."""
+    """Return the ids of what the shell keeps of cells in a list or dictionary."""
     if isinstance(kept, dict):
         return _ids([*cast("dict[Any, Any]", kept).values()])
     return [*map(id, cast("list[Any]", kept))] if isinstance(kept, list) else []
 
 
 def _of_shell(shell: Any) -> dict[str, Any]:
-    """What of IPython's shell code can change: magics, formatters, transformers, callbacks, settings."""
+    """Return IPython's state that code can change: magics, formatters, transformers, callbacks, settings."""
     formatter, own = shell.display_formatter, cast("dict[str, Any]", vars(shell))
     formatters = [*formatter.formatters.values(), getattr(formatter, "mimebundle_formatter", None)]
     return {
@@ -109,7 +109,7 @@ def _of_shell(shell: Any) -> dict[str, Any]:
 
 
 def _identity(magic: Any) -> object:
-    """What tells a magic from another. IPython's own are one: it loads some when they are used."""
+    """Return an identity of a magic. IPython's own share one: it loads some when they are used."""
     made = magic.__func__ if isinstance(magic, MethodType) else magic
     home = made.__module__ if isinstance(made, FunctionType) else type(made).__module__
     return "IPython" if str(home).startswith("IPython.") else id(made)

@@ -1,4 +1,4 @@
-"""What a copy of the kernel does with code of the agent's: runs it, sends what it shows, and finds its effects.
+"""One run of the agent's code in a copy of the kernel: it sends the outputs, and finds the effects.
 
 All of this happens in the copy, which is confined before it begins (`indus_nb.kernel.preview`).
 """
@@ -43,9 +43,9 @@ from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import is_distinct, labelled_secrets
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
-"""What generators of random numbers are called among the values of variables, none of which has a blank in its name."""
+"""Keys of random number generators among the values of variables; no variable has a blank in its name."""
 _OF_SHELL = ("In", "Out")
-"""What the shell keeps in variables of its own, which are not compared by name."""
+"""Variables of the shell's own, which are not compared by name."""
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
 """Methods of pandas that import matplotlib when they are first used."""
 _BUDGET = (2.0, 512 << 20)
@@ -54,15 +54,15 @@ _REFUSED_BY_SQLITE = (8, 10, 14)
 _REFUSED = (errno.EPERM, errno.EACCES, errno.EBADF, errno.EROFS, errno.EFBIG, errno.EMFILE, errno.ENOSYS)
 _MAX_LINE_CHARACTERS = 160
 _STAND_IN = FILLER.encode() * 10
-"""What is a part of whatever stands in the place of a key in memory."""
+"""Text that every replacement of a key in memory contains."""
 _CHUNK = 1 << 20
 
 
 class Task:
-    """The code, and what it is done with."""
+    """A run of code in a copy: the code, and its inputs."""
 
     def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int], keys: Mapping[str, str]) -> None:
-        """Plan it, before the fork.
+        """Create the task, before the fork.
 
         Args:
             routes: Where prints and displays go.
@@ -86,11 +86,11 @@ class Task:
         self._send: Send = _nothing
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:
-        """Run it, with what leads out of the kernel replaced.
+        """Run the code, with the ways out of the kernel replaced.
 
         Args:
             stop: Ends the copy with what the code was about to do.
-            effects: What was done so far: what importing libraries did to the copy's own files is taken out.
+            effects: The effects so far; those of imports on the copy's own files are removed.
         """
         self._send, self._stop = send, stop
         known = {**labelled_secrets(), **self._keys}
@@ -104,7 +104,7 @@ class Task:
         asyncio.new_event_loop().run_until_complete(self._whole())
 
     def _import(self) -> None:
-        """Import what the code will: what installed modules do when they are imported is no effect of the code's."""
+        """Import the code's modules beforehand: what an installed module does on import is no effect of the code."""
         try:
             tree = ast.parse(self._shell.transform_cell(self._code))
         except Exception:  # noqa: BLE001 - then nothing of it will run
@@ -149,7 +149,7 @@ class Task:
         self._environment = dict(os.environ)
 
     def _compare(self, execution: Execution) -> None:
-        """Find what differs, when the code has ended."""
+        """Compare the state with that before the code, once it has ended."""
         if self._checkpoint is not None and self._world is not None and self._databases is not None:
             for error in _chain(execution.error):
                 traceback.clear_frames(error.__traceback__)  # with the files and other objects that they hold
@@ -157,7 +157,7 @@ class Task:
             self._found = self._checkpoint.close(), around
 
     def report(self) -> Report:
-        """Return what came of it; of code that was stopped, what it had changed by then."""
+        """Return the result; for code that was stopped, with its changes by then."""
         report, run = Report(), self._run
         if run is None or self._checkpoint is None:
             if run is not None and run.error is not None and not self._begun:  # it could not be compiled
@@ -254,10 +254,10 @@ class Task:
 
 
 class _Run(Execution):
-    """A run of code of which all is sent.
+    """A run of code that sends all its output.
 
     Attributes:
-        effects: What it showed that does something in a page.
+        effects: Displays that do something in a page.
     """
 
     def __init__(self, shell: Any, code: str, *, send: Send, **others: Any) -> None:
@@ -287,18 +287,18 @@ class _Run(Execution):
             self.effects.append(Effect("sends_message", "the page", f"shows {what}"))
         if value is not None:
             self.displays.made(harmless, value)
-        display, told = self.displays.prepared(harmless, metadata or {}, display_id)
-        if display is None and len(told) > _CHUNK:
-            self.add_text(f"{told}\n")
+        display, text = self.displays.prepared(harmless, metadata or {}, display_id)
+        if display is None and len(text) > _CHUNK:
+            self.add_text(f"{text}\n")
             return
-        self._send(sent(display, told, str(harmless.get("text/plain", "")), update=update), b"")
+        self._send(sent(display, text, str(harmless.get("text/plain", "")), update=update), b"")
 
     def clear(self, *, waits: bool = False) -> None:
         self._send({"clear": waits}, b"")
 
 
 def _is_over(value: Any) -> bool:
-    """Whether a value is of no use when the code has ended: a figure, which is shown and closed, or a closed file."""
+    """Return whether a value is of no use after the code: a shown and closed figure, or a closed file."""
     if isinstance(value, io.IOBase):
         return value.closed
     if type(value) in (list, tuple) or type(value).__name__ == "ndarray":
@@ -324,16 +324,16 @@ def _begin(job: Job, whole: Coroutine[Any, Any, None]) -> None:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """What need not be noticed in a copy."""
+    """Ignore an event that does not matter in a copy."""
 
 
 def shadowed(name: str, value: Any, shell: Any) -> bool:
-    """Look up whether a name is one that Python or the shell has for something else."""
+    """Return whether a name belongs to a builtin or to the shell, and its value is not that builtin."""
     return (hasattr(builtins, name) or name in shell.user_ns_hidden) and getattr(builtins, name, None) is not value
 
 
 def _hide_keys(known: Mapping[str, str], shell: Any) -> None:
-    """Put other text in the place of keys: placeholders in variables, fillers in the memory of this process."""
+    """Redact keys: placeholders in variables, fillers in the memory of this process."""
     for value, label in known.items():
         for name, held in [*os.environ.items()]:
             if value in held:
@@ -372,7 +372,7 @@ def _settle() -> None:
 
 
 def _detach(shell: Any, stop: Stop) -> None:
-    """Replace what would speak to the front end, or run programs, by other means than Python's own."""
+    """Replace what would send to the front end, or run programs, by other means than Python's own."""
 
     def ask(*_: object, **__: object) -> NoReturn:
         stop(Effect("sends_message", "input", "asks for input"))
@@ -401,25 +401,25 @@ def _detach(shell: Any, stop: Stop) -> None:
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:
-    """How the code ended, and by what."""
+    """Return how the code ended, and the reason."""
     text = textcut.one_line(str(error), _MAX_LINE_CHARACTERS)
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     for each in _chain(error):
         if isinstance(each, MemoryError):
             return "stopped", "needs more memory than a copy of the kernel may have"
         if isinstance(each, OSError) and each.errno == errno.EBADF:
             return "stopped", "uses a file or connection that was open before"
         if isinstance(each, OSError) and each.errno in _REFUSED:
-            return "stopped", f"does what a copy of the kernel may not ({said})"
+            return "stopped", f"does what a copy of the kernel may not ({message})"
         if getattr(each, "sqlite_errorcode", 0) & 0xFF in _REFUSED_BY_SQLITE or _is_refused_duckdb(each):
-            return "stopped", f"writes to a database, or uses one that was open before ({said})"
+            return "stopped", f"writes to a database, or uses one that was open before ({message})"
     if isinstance(error, KeyboardInterrupt | SystemExit | asyncio.CancelledError) or "can't start new thread" in text:
-        return "stopped", f"ends in a copy of the kernel as it may not elsewhere ({said})"
-    return "failed", said
+        return "stopped", f"ends in a copy of the kernel as it may not elsewhere ({message})"
+    return "failed", message
 
 
 def _is_refused_duckdb(error: BaseException) -> bool:
-    """Whether an error is one of DuckDB's about a file that it may not open; it gives the system's words alone."""
+    """Return whether an error is DuckDB's about a forbidden file, known only by the system's message."""
     of_duckdb = type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb")
     return of_duckdb and any(os.strerror(number) in str(error) for number in _REFUSED)
 

@@ -1,4 +1,4 @@
-"""The agent's code, run in a confined copy of the kernel: what it shows, which effects it has, and the values it makes.
+"""The agent's code, run in a confined copy of the kernel: its outputs, its effects, and the values it makes.
 
 What this module promises: whatever the code is, nothing of it happens in the kernel. The copy is forked on the main
 thread, which is busy for that alone; there the code runs as it would here (`Execution`), and what it changes is found
@@ -38,10 +38,10 @@ from indus_nb.safety.sandbox.policy import Guarded, SandboxError
 from indus_nb.tools.tool import ToolError
 
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
-"""Between looks whether a thread of a library has ended its work, as parts of a second."""
+"""Pauses between looks whether a thread of a library has ended its work, in seconds."""
 _FORK_SECONDS = 10.0
 _WORDS = 624
-"""In the state of a Mersenne twister."""
+"""Number of words in the state of a Mersenne twister."""
 _MAX_LINES = 12
 _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
@@ -51,10 +51,10 @@ _CACHES = (".cache/matplotlib", ".config/matplotlib", ".matplotlib", ".cache/fon
 
 
 class Trials:
-    """Makes copies of one kernel that run code."""
+    """Factory of copies of one kernel that run code."""
 
     def __init__(self, shell: Any, main: MainThread, routes: Routes) -> None:
-        """Begin without any.
+        """Start without copies.
 
         Args:
             routes: Where prints and displays go.
@@ -81,7 +81,7 @@ class Trials:
         Args:
             seconds: How long it may run.
             cwd: The project, which it may read.
-            readable: What else it may read.
+            readable: Other paths that it may read.
             own: Variables of the agent's own, with the ids of their values.
             keys: Values that it must not see, with their placeholders.
             on_text: Called when it shows more: once, until ``text`` is called.
@@ -128,7 +128,7 @@ class Trials:
         return fork
 
     async def _obstacle(self, code: str) -> str:
-        """Why there can be no copy now; empty if there can."""
+        """Return why there can be no copy now; empty if there can."""
         if sys.platform != "linux":
             return "this system cannot confine one"
         if self._main.busy:
@@ -148,7 +148,7 @@ def _package(value: Any) -> str:
 
 
 def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
-    """What a copy may read, as rules of Landlock; it may write to nothing of it."""
+    """Return the Landlock rules of a copy: the paths that it may read, none of which it may write."""
     home = Path("~").expanduser() if _has_home() else cwd
     own = agent_directory()
     hidden = [] if cwd.is_relative_to(own) else [own]
@@ -178,7 +178,7 @@ class _Fork:
         return False
 
     async def run(self, job: Job) -> None:
-        with job.interrupts.postponed():  # else a process could be left of which nobody knows
+        with job.interrupts.postponed():  # else an orphaned process could be left
             if self._abandoned:
                 return
             if at_work := working_thread():
@@ -191,22 +191,22 @@ class _Fork:
                 self.problem = f"there can be no other process ({error.strerror})"
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Kill the copy, and discard what it sent."""
         self._abandoned = True
         self._copy.abandon()
 
 
 class Trial(Shown):
-    """Code in a copy: what it has shown so far, and in the end which effects it has.
+    """Code in a copy: its output so far, and its effects in the end.
 
     Attributes:
-        report: What came of it; ``None`` while it runs.
-        changed: What was taken over, as a line.
-        not_undoable: Why that cannot be taken back; empty if it can.
+        report: Its result; ``None`` while it runs.
+        changed: The values that were taken over, as a line.
+        not_undoable: Why they cannot be undone; empty if it can.
     """
 
     def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
-        """Take what a copy shows.
+        """Follow the output of a copy.
 
         Args:
             on_text: Called when there is more to read: once, until ``text`` is called.
@@ -230,7 +230,7 @@ class Trial(Shown):
         return trial
 
     async def follow(self) -> None:
-        """Take what the copy shows until it ends; if this is cancelled the copy is ended."""
+        """Receive the copy's output until it ends; cancelling this ends the copy."""
         if self._copy is None:
             return
         began = time.monotonic()
@@ -246,12 +246,12 @@ class Trial(Shown):
         elif "values" in data:
             self._values = blob
         elif "display" in data:
-            display, told, shown = received(data, self._prefix)
-            self.add_display(display, told, shown, update=bool(data.get("update")))
+            display, text, shown = received(data, self._prefix)
+            self.add_display(display, text, shown, update=bool(data.get("update")))
 
     @property
     def effects(self) -> list[Effect]:
-        """What the code does beside showing something."""
+        """Return the effects of the code beside its output."""
         report = self.report
         if report is None:
             return []
@@ -263,14 +263,14 @@ class Trial(Shown):
 
     @property
     def names(self) -> frozenset[str]:
-        """The variables that it is known to add or change."""
+        """Return the variables that the code is known to add or change."""
         kinds = ("new_names", "changes_variable", "unknown")
         dropped = self.report.dropped if self.report is not None else ()
         return frozenset((*dropped, *(effect.what for effect in self.effects if effect.kind in kinds)))
 
     @property
     def holds(self) -> bool:
-        """Whether all that it does is to make values, which can be taken over without running anything."""
+        """Return whether the code only makes values, which can be taken over without running anything."""
         report = self.report
         if report is None or report.how not in ("done", "failed"):
             return False
@@ -281,7 +281,7 @@ class Trial(Shown):
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
     def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
-        """Give the variables of the kernel the values that the code has made; called on the main thread.
+        """Assign the values that the code has made to the kernel's variables; called on the main thread.
 
         Args:
             own: Variables of the agent's own, with the ids of their values.
@@ -309,7 +309,7 @@ class Trial(Shown):
 
 
 def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:
-    """Whether a variable may have a value by what was found, and allowed, before."""
+    """Return whether a variable may get a value, by the effects that were found and allowed before."""
     space = shell.user_ns
     if asked != "new_names":
         return asked == "changes_variable"
@@ -319,7 +319,7 @@ def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is one that nothing but code of the user's looks for."""
+    """Return whether nothing but the user's code looks up a name."""
     return name in (RANDOM, NUMPY_RANDOM) or (name.isidentifier() and not name.startswith("_") and not iskeyword(name))
 
 
@@ -330,7 +330,7 @@ def had_no_effect(details: object) -> bool:
 
 
 def random_states(draws: Mapping[str, Any]) -> list[Callable[[], object]]:
-    """Return what puts generators of random numbers into states that a copy has sent.
+    """Return a function that sets random number generators to states that a copy has sent.
 
     Raises:
         RefusedValueError: One is no state: numpy takes any position in its numbers, also one behind them.
@@ -368,7 +368,7 @@ def _is_place(numbers: Any) -> bool:
 
 
 def lines(trial: Trial) -> str:
-    """Return what a trial found as the user reads it before a question: what it changes and shows, and how it ended."""
+    """Write the preview above a question: the changes and outputs of a trial, and how it ended."""
     report = trial.report or Report()
     if report.how == "none":
         return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."

@@ -1,4 +1,4 @@
-"""What code did to variables, settings, files and cells, taken back and done once more.
+"""Undo and redo of what code did to variables, settings, files and cells.
 
 >>> namespace, code = {"rows": [1, 2]}, "rows.append(3)"
 >>> checkpoint = take(namespace, code)

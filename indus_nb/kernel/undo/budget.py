@@ -1,4 +1,4 @@
-"""What remembering may cost."""
+"""Limits of time and memory for a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 _SECONDS_PER_BYTE = 3e-10
 _SECONDS_PER_PART = 4e-8
-"""To look at the type of a part."""
+"""Time to look at the type of a part."""
 _SECONDS_PER_ELEMENT = 1e-7
-"""To list an element of an array of objects, and to look at its type."""
+"""Time to list an element of an array of objects, and to look at its type."""
 _SECONDS_PER_OBJECT = 4e-6
-"""To remember an object that can change."""
+"""Time to take a snapshot of a mutable object."""
 
 
 class TooMuchError(Exception):
@@ -41,7 +41,7 @@ class Budget:
         self._end = time.thread_time() + self.seconds
 
     def copy(self, size: int) -> None:
-        """Account for a copy.
+        """Account for a copy of bytes.
 
         Raises:
             TooMuchError: There is no room, or no time for it.
@@ -67,7 +67,7 @@ class Budget:
             self._copied += estimated
 
     def grant(self, seconds: float) -> None:
-        """Leave out of account what a copy took, where copies are apart from the rest."""
+        """Extend the time by what a copy took, where copies have a budget of their own."""
         if self.copies is not None:
             self._end += seconds
 

@@ -1,11 +1,11 @@
-"""What calls did to cells of a notebook, taken back and done once more by whoever reaches the notebook.
+"""Undo and redo of what calls did to cells of a notebook, carried out by the caller, which reaches the notebook.
 
 What this module promises:
 
 - A plan is made of what the notebook holds, and changes nothing. Its edits are to be done in order, all of them or
   none, each only if the cell is as the plan knows it.
 - Cells are known by their ids, wherever they have moved. What is neither what the call left nor what it should be was
-  changed by somebody since, and is asked about.
+  changed by the user since, and is asked about.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _TOP = ""
 
 
 class CellState(NamedTuple):
-    """A cell as it is in the notebook."""
+    """State of one cell in the notebook."""
 
     id: str
     source: str
 
 
 class CellEdit(TypedDict):
-    """A change of one cell, in the words of the page's protocol."""
+    """One change of a cell, in the terms of the page's protocol."""
 
     cell: str
     type: Literal["code", "markdown"]
@@ -39,7 +39,7 @@ class CellEdit(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class CellStep:
-    """One cell of a step.
+    """State of one cell before and after a step.
 
     Attributes:
         other: The source that it is to have; ``None`` if it is not to be there.
@@ -58,7 +58,7 @@ class CellStep:
 
 @dataclass
 class CellsChange:
-    """What one call changed in cells, which can be undone and redone in turn.
+    """Changes of cells by one call, which can be undone and redone in turn.
 
     Attributes:
         steps: The cells, in the order in which they were changed.
@@ -69,24 +69,24 @@ class CellsChange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be taken back."""
+        """Return whether there is nothing to be taken back."""
         return all(step.other == step.now for step in self.steps)
 
     @property
     def summary(self) -> str:
-        """What changed, in a line."""
-        said = [f"{_numbered(step.number)} {'new' if step.other is None else 'edited'}" for step in self.steps]
-        if len(said) > _MAX_NAMED:
-            said = [*said[: _MAX_NAMED - 1], f"{len(said) - _MAX_NAMED + 1} more cells"]
-        return ", ".join(said)
+        """Return the changed cells in one line."""
+        changes = [f"{_numbered(step.number)} {'new' if step.other is None else 'edited'}" for step in self.steps]
+        if len(changes) > _MAX_NAMED:
+            changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
+        return ", ".join(changes)
 
     def to_json(self) -> list[list[Any]]:
-        """Return it as JSON, for another process; without outputs."""
+        """Return the change as JSON, for another process; without outputs."""
         return [[step.id, step.type, step.other, step.now, step.above, step.number] for step in self.steps]
 
 
 def cells_from_json(value: Iterable[Any]) -> CellsChange:
-    """Return a change that ``to_json`` wrote down; raises ``ValueError`` or ``TypeError`` if something else did."""
+    """Read a change from the JSON of ``to_json``; raises ``ValueError`` or ``TypeError`` if it is none."""
     steps: list[CellStep] = []
     for cell_id, kind, other, now, above, number in value:
         if not all(isinstance(text, str) for text in (cell_id, above, other or "", now or "")):
@@ -97,12 +97,12 @@ def cells_from_json(value: Iterable[Any]) -> CellsChange:
 
 @dataclass
 class CellsPlan:
-    """What is to be done to the cells of a notebook, as a whole.
+    """Edits that undo or redo steps in the cells of a notebook, all of them or none.
 
     Attributes:
-        edits: What whoever reaches the notebook does, in order.
-        kept: Those that the user changed since and that stay as they are.
-        undecided: Those that were changed since, if nothing is said of them; then there is nothing to be done.
+        edits: The edits for the caller that reaches the notebook, in order.
+        kept: Names of cells that the user changed since and that stay as they are.
+        undecided: Names of cells that were changed since without a policy for them; then the plan has no edits.
         turned: The changes, with what is to be known of them next.
     """
 
@@ -116,19 +116,19 @@ class CellsPlan:
     )
 
     def turn(self) -> None:
-        """Take note that it is done, or, the next time, that it is not."""
+        """Swap the states before and after in all changes, as the plan is carried out or reverted."""
         turned = self.turned
         self.turned = [(change, change.steps) for change, _ in turned]
         for change, steps in turned:
             change.steps = steps
 
     def keep_outputs(self, removed: Mapping[str, list[Any]]) -> None:
-        """Keep the outputs of cells that were removed, for the way back."""
+        """Keep the outputs of removed cells, for the inverse plan."""
         for change, _ in self.turned:
             change.outputs = {step.id: removed[step.id] for step in change.steps if step.id in removed}
 
     def inverse(self) -> list[CellEdit]:
-        """Return the edits that leave what was there before those of the plan; they do nothing without those."""
+        """Return the edits that revert those of the plan; they have no effect without those."""
         return [
             CellEdit(cell=e["cell"], type=e["type"], old=e["source"], source=e["old"], after=e["after"], outputs=[])
             for e in reversed(self.edits)
@@ -136,17 +136,17 @@ class CellsPlan:
 
 
 def leave_cells(changes: Iterable[CellsChange]) -> CellsPlan:
-    """Return a plan that leaves all cells as they are, and forgets what was done to them."""
+    """Build a plan that leaves all cells as they are, and forget the changes of them."""
     return CellsPlan(kept={"cells of the notebook"}, turned=[(change, []) for change in changes])
 
 
 def plan_cells(
     changes: Iterable[CellsChange], cells: Iterable[CellState], touched: Literal["", "keep", "over", "both"]
 ) -> CellsPlan:
-    """Plan how cells are taken back, or done once more.
+    """Plan the edits that undo or redo changes of cells.
 
     Args:
-        changes: What calls changed, in the order in which it is turned around.
+        changes: Changes by calls, in the order in which they are undone or redone.
         cells: The cells of the notebook, from top to bottom.
     """
     plan, there = CellsPlan(), _Cells(cells)
@@ -195,7 +195,7 @@ class _Cells:
         return self._order[at - 1] if at else _TOP
 
     def edit(self, turned: CellStep, outputs: list[Any]) -> CellEdit:
-        """Do what a step that is turned around has done, and return it as an edit."""
+        """Apply the inverse of a step, and return it as an edit."""
         old, source, after = turned.other, turned.now, turned.above
         if old is None:
             if after != _TOP and after not in self.sources:

@@ -1,7 +1,7 @@
-"""What code changed in a namespace: taken back, and done once more.
+"""Undo and redo of what code changed in a namespace.
 
 Both are the same: what is there is remembered, and what was kept is put in its place. Before anything is written,
-everything is compared with what the code, or the last undo, left behind: what somebody changed since is overwritten
+everything is compared with what the code, or the last undo, left behind: what the user changed since is overwritten
 only if the caller says so.
 """
 
@@ -17,10 +17,10 @@ from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_o
 
 @dataclass(slots=True)
 class Held:
-    """An object that can change, with what it held at another time.
+    """A mutable object with a snapshot of it.
 
     Attributes:
-        seal: What it should hold now, or enough to tell whether it does.
+        seal: Snapshot of what it should hold now, or enough to compare with.
         names: The variables that lead to it; none of a setting.
     """
 
@@ -39,12 +39,12 @@ class Held:
 
 
 Bound = Mapping[str, tuple[Any, Any]]
-"""Names with what they are to be bound to, and what they are bound to now."""
+"""Names with their values after an undo or redo, and their present values."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What a change keeps for its next way, and how it knows that nobody was there meanwhile."""
+    """State that a change keeps for its next undo or redo, with seals that show changes made meanwhile."""
 
     undone: bool
     bound: Bound
@@ -53,7 +53,7 @@ class Side:
 
 
 class Found(NamedTuple):
-    """What differs after code, by kind.
+    """Differences after code has run, by kind.
 
     Attributes:
         words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
@@ -69,10 +69,10 @@ class Found(NamedTuple):
 
 @dataclass
 class Change:
-    """What one piece of code changed, which can be undone and redone in turn.
+    """Changes of a namespace by one piece of code, which can be undone and redone in turn.
 
     Attributes:
-        summary: What changed, in a line; empty if nothing is worth to be said.
+        summary: The changes in one line; empty if none is worth mentioning.
         outcome: The same as a sentence without subject, with the functions and classes that the code makes.
         known: The ids of objects that were there before and can change, with a variable that is bound to them, or "".
         left_out: Variables whose contents are not taken back, or not all, and why.
@@ -89,20 +89,20 @@ class Change:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
+        """Return whether nothing changed."""
         return not self._side.bound and not self._side.held
 
     @property
     def undone(self) -> bool:
-        """Whether it is taken back at present."""
+        """Return whether it is taken back at present."""
         return self._side.undone
 
     def mark(self) -> Side:
-        """Return what is known of it now, for ``reset``."""
+        """Return the present state, for ``reset``."""
         return self._side
 
     def reset(self, mark: Side) -> None:
-        """Know again what was known at ``mark``, once it was moved to and fro since.
+        """Restore the state of ``mark``, once the change was undone and redone in between.
 
         Otherwise what the user changed before that would be taken for a part of it.
         """
@@ -110,23 +110,23 @@ class Change:
 
     @property
     def names(self) -> frozenset[str]:
-        """The variables that it concerns."""
+        """Return the names of the variables that it concerns."""
         return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
 
     @property
     def weight(self) -> int:
-        """About how many bytes it keeps from being freed."""
+        """Return roughly how many bytes it keeps from being freed."""
         held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
         held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
         return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
 
     def held_before(self, name: str) -> int:
-        """Return the id of what a variable was bound to before the code; 0 if to nothing, or to the same."""
+        """Return the id of a variable's value before the code; 0 if there was none, or it is the same."""
         before = self._side.bound.get(name, (ABSENT, ABSENT))[0]
         return 0 if before is ABSENT else id(before)
 
     def was_callable(self, name: str) -> bool:
-        """Return whether a variable that is bound anew was a function, or something else that can be called."""
+        """Return whether the former value of a rebound variable was callable."""
         return callable(self._side.bound.get(name, (None, None))[0])
 
     def touched(self) -> frozenset[str]:
@@ -139,7 +139,7 @@ class Change:
         return frozenset(names)
 
     def undo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
-        """Take it back.
+        """Restore the state before the code.
 
         Args:
             keep: Variables that stay as they are, of those that were changed since.
@@ -157,7 +157,7 @@ class Change:
         return self._move(keep, over)
 
     def redo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
-        """Do once more what was taken back, without running the code.
+        """Restore the state after the code, without running it.
 
         Args:
             keep: Variables that stay as they are, of those that were changed since.
@@ -180,7 +180,7 @@ class Change:
         return writing.names
 
     def prepare(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> Writing:
-        """Check that it can be taken back, or done once more, and write nothing.
+        """Check that it can be undone or redone, and write nothing.
 
         Args:
             over: Variables that are written although they were changed since.
@@ -205,7 +205,7 @@ class Change:
         return Writing(self, bound, now, held, found)
 
     def turned(self, writing: Writing) -> None:
-        """Take note that ``writing`` was carried out; to be told so twice is no matter."""
+        """Record that ``writing`` was carried out; idempotent."""
         if self._side.held is writing.sealed:
             return
         bound = {name: (writing.now[name], other) for name, (other, _) in writing.bound.items()}
@@ -221,10 +221,10 @@ def new_change(
     side: tuple[Bound, list[Held], list[Held]],
     watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],
 ) -> Change:
-    """Return a change that was just made.
+    """Build a change that was just made.
 
     Args:
-        said: What changed, in a line, as a sentence, and by kind; and what was there.
+        said: The changes in one line, as a sentence, and by kind; and the objects from before.
         side: The names that are bound otherwise, the objects that changed, and those that are new.
     """
     bound, held, watched = side
@@ -233,7 +233,7 @@ def new_change(
 
 @dataclass
 class Writing:
-    """One way of a `Change`, checked and not yet written."""
+    """One undo or redo of a `Change`, checked and not yet written."""
 
     change: Change
     bound: Bound
@@ -244,11 +244,11 @@ class Writing:
 
     @property
     def names(self) -> frozenset[str]:
-        """The variables that it concerns."""
+        """Return the names of the variables that it concerns."""
         return frozenset(self.bound).union(*(node.names for node in self.held))
 
     def write(self) -> None:
-        """Put everything back, and see that it is back."""
+        """Write all values, and check that they are in place."""
         for name, (other, _) in self.bound.items():
             self._bind(name, other)
         for node in self.held:
@@ -262,14 +262,14 @@ class Writing:
         ]
 
     def back(self) -> None:
-        """Write what was there."""
+        """Restore the values from before ``write``."""
         for name, value in self.now.items():
             self._bind(name, value)
         for node, found in zip(self.held, self.found, strict=True):
             node.keeper.put(node.obj, found)
 
     def commit(self) -> None:
-        """Turn the change around."""
+        """Record in the change that it was undone or redone."""
         self.change.turned(self)
 
     def _bind(self, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
-"""What a namespace holds before code runs, as far as the code can reach it.
+"""Snapshot of a namespace before code runs, as far as the code can reach it.
 
 Of every object that can change and that the code can come to, a checkpoint refers to what that object itself holds
 (`keeper`). After the run it compares, keeps what differs as a `Change`, and forgets the rest. So taking back happens in
-the objects, and whoever else refers to one of them (another name, a closure, a cycle) sees it too.
+the objects, and all other references to one of them (another name, a closure, a cycle) see it too.
 
 >>> namespace, code = {"name": "a"}, "name = 'b'"
 >>> checkpoint = take(namespace, code)
@@ -40,35 +40,35 @@ from indus_nb.kernel.undo.objects.libraries import FrameKind, IndexKind, NotRest
 from indus_nb.kernel.undo.reach import Names, Reached, names_in, names_in_source
 
 _FEW = 64
-"""So many parts of an object are looked at without asking whether there is time."""
+"""Number of parts of an object that are looked at without asking whether there is time."""
 _LARGE = 1 << 20
-"""From so many bytes on it is measured how long a copy takes."""
+"""Smallest copy whose time is measured, in bytes."""
 _AFTER = Budget(0.02, 32 << 20)
-"""What it may cost to remember new objects, so that changes of the user's to them are noticed."""
+"""Budget for remembering new objects, so that the user's changes to them are noticed."""
 _MOST_NEW = 10_000
-"""In an object of more parts than that it is not looked for new ones."""
+"""Most parts of an object that is searched for new ones."""
 _SHELLS = frozenset({"In", "Out", "exit", "quit", "open", "get_ipython"})
 _OUTPUTS = ("Out", "_oh")
 _BESIDE = Budget(0.5, 64 << 20)
-"""What it may cost to remember the variables of modules."""
+"""Budget for remembering the variables of modules."""
 _UNDERSCORED = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code")
 
 
 def is_users(name: str) -> bool:
-    """Return whether a name is one of the user's, and none that the shell or Python sets."""
+    """Return whether a name is one of the user's, and set by neither the shell nor Python."""
     return name not in _SHELLS and (name[:1] != "_" or _UNDERSCORED.fullmatch(name) is None)
 
 
 def _is_output(name: str) -> bool:
-    """Whether the shell binds a name to what cells have displayed."""
+    """Return whether the shell binds a name to what cells have displayed."""
     return name in _OUTPUTS or re.fullmatch(r"_+|_\d+", name) is not None
 
 
 class _Walk:
-    """Goes through objects, and remembers those that can change.
+    """Walk over the object graph that snapshots mutable objects.
 
     Attributes:
-        nodes: What was remembered, by the identity of the object and the place within it.
+        nodes: Snapshots, by the identity of the object and the place within it.
     """
 
     def __init__(self, namespace: Mapping[str, Any], budget: Budget, keep: bool) -> None:  # noqa: FBT001
@@ -90,7 +90,7 @@ class _Walk:
         budget.start()
 
     def reach(self, names: Names) -> None:
-        """Go to the variables with these names."""
+        """Mark the variables with these names as reached."""
         if names.everything:
             self.everything = True
         found = self._namespace if self.everything else names.names
@@ -100,7 +100,7 @@ class _Walk:
         self._waiting.extend(sorted(new))
 
     def go(self, first: Collection[str] = ()) -> None:
-        """Remember all variables that wait, ``first`` before others and small ones before large ones."""
+        """Snapshot all waiting variables, ``first`` before others and small ones before large ones."""
         ahead = {*first}
         while self._waiting:
             names = sorted(self._waiting, key=lambda name: (name not in ahead, _rough_size(self._namespace[name])))
@@ -111,14 +111,14 @@ class _Walk:
         self.go_beneath()
 
     def _values(self, name: str) -> list[Any]:
-        """What a name stands for: of the outputs, each; the shell adds others to them."""
+        """Return the values behind a name: each of the outputs, as the shell adds others to them."""
         value = self._namespace[name]
         if name in _OUTPUTS and type(value) is dict:
             return [*cast("dict[Any, Any]", value).values()]
         return [value]
 
     def go_beside(self, modules: Mapping[str, ModuleType]) -> dict[str, Any]:
-        """Remember the variables of modules as well, as far as there is room, and return them by their full names."""
+        """Snapshot the variables of modules as well, within the budget; return them by their full names."""
         self._budget = Budget(_BESIDE.seconds, _BESIDE.room)
         self._budget.start()
         self._modules |= modules.keys()
@@ -135,7 +135,7 @@ class _Walk:
         return self._beside
 
     def left_out_beside(self, reached: Collection[str]) -> dict[str, str]:
-        """Return the variables of modules that are not remembered, or not all, of those that code comes to."""
+        """Return the reached variables of modules that are not in the snapshot, or only in part."""
         return {
             name: why
             for key, (_, why) in self._problems.items()
@@ -144,13 +144,13 @@ class _Walk:
         }
 
     def add(self, names: Iterable[str], value: Any) -> None:
-        """Remember what a variable, or a part of one, leads to; all of it, or nothing."""
+        """Snapshot the object graph below a variable, or a part of one; all of it, or nothing."""
         self._roots.setdefault(id(value), set()).update(names)
         if failure := self._attempt(value):
             self._problems[id(value)] = value, failure
 
     def add_new(self, node: Held) -> None:
-        """Remember what has come into a changed object."""
+        """Snapshot the new parts of a changed object."""
         now, then = (
             {
                 **{id(part): part for part in islice(node.keeper.parts(state), _MOST_NEW)},
@@ -164,7 +164,7 @@ class _Walk:
                     self.add(node.names, now[key])
 
     def go_beneath(self) -> None:
-        """Remember buffers that are shared until they are written to, small ones first, as far as there is room.
+        """Snapshot copy-on-write buffers, small ones first, as far as there is room.
 
         Arrays of numpy below frames can be written to by those alone who evade what pandas hands out, so none is named
         for its size. The others are handed out as they are.
@@ -177,7 +177,7 @@ class _Walk:
                 self._problems[holder] = self._seen[holder], failure
 
     def left_out(self) -> dict[str, str]:
-        """Return the variables whose contents are not remembered, or not all, by all their names, and why."""
+        """Return the variables that are not in the snapshot, or only in part, by all their names, and why."""
         found: dict[str, str] = {}
         for name, value in [*self._namespace.items()] if self._problems else ():
             if id(value) in self._problems and is_users(name):
@@ -188,14 +188,14 @@ class _Walk:
         return found
 
     def _is_own_counter(self, obj: Any) -> bool:
-        """Whether something counts for a library's object, which only tells others apart by it."""
+        """Return whether an object is a counter of a library's object, used for identity only."""
         above = [
             self._seen.get(key) for holder in self._holders.get(id(obj), ()) for key in self._holders.get(holder, ())
         ]
         return type(obj) is count and bool(above) and not any(_is_users_own(each) for each in above)
 
     def _attempt(self, value: Any) -> str:
-        """Remember all that a value leads to; or nothing, and return why."""
+        """Snapshot the object graph below a value; or nothing, and return why."""
         room, seen, nodes, beneath = self._budget.room, list[int](), list[tuple[int, int]](), len(self._beneath)
         try:
             self._follow(value, seen, nodes)
@@ -231,7 +231,7 @@ class _Walk:
                 waiting += self._remember(obj, place, keeper, nodes)
 
     def _remember(self, obj: Any, place: int, keeper: Keeper, nodes: list[tuple[int, int]]) -> list[Any]:
-        """Remember what an object holds in one place, and return what that leads to."""
+        """Snapshot one place of an object, and return the objects in it."""
         key = id(obj)
         many = keeper.elements(obj)
         if many > _FEW:
@@ -256,7 +256,7 @@ class _Walk:
         return keeper.remember(obj) if self._keep else keeper.outline(obj)
 
     def _leading(self, holder: int, parts: Iterable[Any], *, is_accounted: bool) -> list[Any]:
-        """Those of the parts that can change, or lead to what can."""
+        """List the parts that can change, or lead to mutable objects."""
         listed = parts if isinstance(parts, list | tuple) else [*parts]
         if len(listed) > _FEW and not is_accounted:
             self._budget.parts(len(listed))
@@ -282,14 +282,14 @@ class _Walk:
         return kinds
 
     def _read_code(self, obj: Any) -> None:
-        """Reach what a function of the user's reaches, or a generator that has not ended."""
+        """Follow the names in a function of the user's, or in a generator that has not ended."""
         if type(obj) is FunctionType and obj.__globals__ is self._namespace:
             self.reach(names_in(obj.__code__))
         elif type(obj) is GeneratorType and obj.gi_frame is not None and obj.gi_frame.f_globals is self._namespace:
             self.reach(names_in(obj.gi_code))
 
     def holders_of(self, obj: Any) -> list[Any]:
-        """Return what holds an object, of all that was remembered; and the namespace, if a variable is bound to it."""
+        """Return the remembered objects that hold an object, and the namespace if a variable is bound to it."""
         held = [self._seen[key] for key in self._holders.get(id(obj), ()) if key in self._seen]
         return [*held, self._namespace] if id(obj) in self._roots else held
 
@@ -303,7 +303,7 @@ class _Walk:
         return (node for node in held if node is not None and isinstance(node.keeper, FrameKind | IndexKind))
 
     def _above(self, key: int) -> set[int]:
-        """What leads to an object, and itself."""
+        """Return the ids of all objects that lead to an object, and its own."""
         seen, waiting = {key}, [key]
         while waiting:
             more = {*self._holders.get(waiting.pop(), ())} - seen
@@ -333,7 +333,7 @@ def _rough_size(value: Any) -> int:
 
 @dataclass
 class Checkpoint:
-    """A namespace before code runs.
+    """Snapshot of a namespace before code runs.
 
     Attributes:
         left_out: Variables that the code reaches and whose contents cannot be taken back, or not all, with the reason;
@@ -350,19 +350,19 @@ class Checkpoint:
 
     @cached_property
     def _direct(self) -> dict[int, set[str]]:
-        """The variables that were bound to each object."""
+        """Map the id of each object to the variables that were bound to it."""
         names: dict[int, set[str]] = {}
         for name, value in self._before.items():
             names.setdefault(id(value), set()).add(name)
         return names
 
     def _known(self) -> dict[int, str]:
-        """The objects that can change, with a variable that is bound to each."""
+        """Map the id of each mutable object to a variable that is bound to it."""
         direct = self._direct
         return {key: min(direct.get(key, ("",))) for key, _ in self._walk.nodes}
 
     def close(self) -> Change:
-        """Find what changed since; the checkpoint is of no use afterwards."""
+        """Find the changes since; the checkpoint is of no use afterwards."""
         walk, before, after = self._walk, self._before, self._namespace
         bound = {name: (value, ABSENT) for name, value in before.items() if name not in after} | {
             name: (before.get(name, ABSENT), value)
@@ -425,7 +425,7 @@ class Checkpoint:
                     frozenset(rebound),
                     frozenset(described.keys() - bound.keys()),
                     settings,
-                    {name: words.behind_verb(said) for name, said in described.items()},
+                    {name: words.behind_verb(text) for name, text in described.items()},
                 ),
                 self._known(),
             ),
@@ -444,10 +444,10 @@ def take(
     first: Collection[str] = (),
     beside: Mapping[str, ModuleType] | None = None,
 ) -> Checkpoint:
-    """Remember what code can change.
+    """Take a snapshot of what code can change.
 
     Args:
-        budget: What it may cost.
+        budget: Budget for the checkpoint.
         transform: Makes Python of what a notebook allows besides.
         first: Variables that the code is known to change; the budget is spent on them first.
         beside: Modules whose variables are remembered too, by name, as far as they can be.
@@ -488,10 +488,10 @@ def forecast(
     transform: Callable[[str], str] = str,
     first: Collection[str] = (),
 ) -> Mapping[str, str]:
-    """Return what a checkpoint would leave out, without copying anything.
+    """List the variables that a checkpoint would leave out, without copying anything.
 
     Args:
-        budget: What the checkpoint may cost.
+        budget: Budget for the checkpoint.
         transform: Makes Python of what a notebook allows besides.
 
     Returns:
@@ -504,7 +504,7 @@ def forecast(
 
 
 def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:
-    """What new values and parts hold that a step back drops, so that what the user did to them since is noticed."""
+    """Snapshot new values and parts that an undo drops, to notice the user's changes to them."""
     walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
     new = {id(value): value for value in values}
     names = {id(value): name for name, value in namespace.items() if id(value) in new and is_users(name)}

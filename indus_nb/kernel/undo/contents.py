@@ -1,4 +1,4 @@
-"""What files held, kept by the digest of their content: in memory, or as files of the user's own.
+"""Contents of files, kept by their digests: in memory, or as files of the user's own.
 
 A content is written before anything refers to it, and read again only if it still has its digest.
 """
@@ -13,23 +13,23 @@ from pathlib import Path
 from indus_nb.base.files import make_private_directory, write_atomically
 
 MAX_BYTES = 256 << 20
-"""How much is kept in one place."""
+"""Largest total size of the contents in one place."""
 
 
 def digest_of(data: bytes) -> str:
-    """Return the name under which a content is kept."""
+    """Return the digest under which a content is kept."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Contents:
-    """Contents by their digests."""
+    """Store of contents by their digests."""
 
     def __init__(self, directory: Path | None = None, most: int = MAX_BYTES) -> None:
-        """Keep contents in a directory, which is made when there is something to keep.
+        """Set the directory, which is made when there is something to keep.
 
         Args:
             directory: The directory; ``None`` keeps them in memory.
-            most: How many bytes to keep.
+            most: Bytes to keep at most.
         """
         self.directory = directory
         self.most = most
@@ -41,7 +41,7 @@ class Contents:
 
     @property
     def size(self) -> int:
-        """How many bytes are kept."""
+        """Return how many bytes are kept."""
         return sum(self._sizes.values())
 
     def put(self, data: bytes) -> str | None:
@@ -64,7 +64,7 @@ class Contents:
         return digest
 
     def get(self, digest: str) -> bytes | None:
-        """Return a content; ``None`` if it is not there, or no longer what it was."""
+        """Return a content; ``None`` if it is missing or damaged."""
         if self.directory is None:
             return self._held.get(digest)
         try:

@@ -1,4 +1,4 @@
-"""The files below a directory, looked at before code runs and after it, to find those that it changed.
+"""Snapshots of the files below a directory, taken before and after code runs, to find those that it changed.
 
 What this module promises: a look costs no more than its bounds, whatever is there; directories that it did not come to
 count for neither side of a comparison; only regular files are opened, without waiting and without following a link.
@@ -26,16 +26,16 @@ _LEFT_OUT = frozenset(
 )
 _NOT_THE_AGENTS = (".ipynb", ".pyc", "-journal", "-wal", "-shm")
 DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".mdb")
-"""Whoever has such a file open would be broken if it became another one."""
+"""Files that are never replaced: a program that has one open would break."""
 SETTLED_NS = 100_000_000
-"""A file that was written so shortly before it was read may be written again within the same tick of the clock."""
+"""Time within which a file may be written again without a change of its time stamp."""
 
 _PATIENCE = 5
-"""Times the processor's time, where others have it or a disk is slow."""
+"""Wall time that is allowed, as a multiple of processor time: for a busy machine or a slow disk."""
 
 
 class Sign(NamedTuple):
-    """What tells that a file is still the one that it was, without reading it."""
+    """Metadata by which an unchanged file is recognised without reading it."""
 
     mode: int
     size: int
@@ -45,16 +45,16 @@ class Sign(NamedTuple):
 
 
 def sign_of(state: os.stat_result) -> Sign:
-    """Return the sign of a file."""
+    """Return the metadata by which an unchanged file is recognised."""
     return Sign(state.st_mode, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was there at one time.
+    """Snapshot of the files below a directory.
 
     Attributes:
-        files: What is no directory, by its path relative to the root.
+        files: Everything but directories, by its path relative to the root.
         listed: Those of them whose contents are in here; ``""`` is the root.
     """
 
@@ -65,7 +65,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What looking at a directory may cost.
+    """Limits of a look at a directory.
 
     Attributes:
         seconds: Time of one look, of the processor; on a busy machine or a slow disk it takes up to five times as long.
@@ -91,11 +91,11 @@ class Directory:
     """A directory with what its small files hold, kept in memory ahead of a change."""
 
     def __init__(self, root: Path, bounds: Bounds | None = None, apart: Collection[Path] = ()) -> None:
-        """Know nothing of it yet.
+        """Set the root; nothing is read yet.
 
         Args:
             root: The directory, by its real path.
-            bounds: What looking at it may cost.
+            bounds: Limits of a look at it.
             apart: Directories in it that are not looked at.
         """
         self.root = root
@@ -108,7 +108,7 @@ class Directory:
         """Find the files that there are, from the root downwards.
 
         Args:
-            keep: Whether what is not known yet of small files is read and kept.
+            keep: Read and keep the contents of small files that are not known yet.
         """
         time_limit = _TimeLimit(self._bounds.seconds)
         files, directories, listed = dict[str, Sign](), set[str](), set[str]()
@@ -140,7 +140,7 @@ class Directory:
         return Look(files, directories, listed)
 
     def content(self, path: str, sign: Sign) -> bytes | None:
-        """Return what a file held when it had a sign.
+        """Return the content that a file had with this metadata.
 
         Returns:
             What it held; ``None`` if that was not kept.
@@ -187,7 +187,7 @@ def read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result] | None:
     """Read a regular file, without following a link.
 
     Args:
-        most: How many bytes it may have.
+        most: Largest size in bytes.
 
     Returns:
         What it holds, and its state; ``None`` if it cannot be read, is larger, or is something else.
@@ -204,7 +204,7 @@ def read_regular(path: Path, most: int) -> tuple[bytes, os.stat_result] | None:
 
 
 def differing(before: Look, after: Look) -> list[str]:
-    """Return the files that differ between two looks.
+    """Return the paths of files that differ between two snapshots.
 
     Returns:
         Their paths in alphabetical order; none of directories that only one look came to.
@@ -217,7 +217,7 @@ def differing(before: Look, after: Look) -> list[str]:
 
 
 def _is_known(path: str, look: Look) -> bool:
-    """Whether a look tells if the path was there."""
+    """Return whether a look tells if the path was there."""
     if path in look.files:
         return True
     above = path.rpartition("/")[0]

@@ -1,11 +1,11 @@
-"""What code did to files: content, mode and existence, taken back and done once more.
+"""Undo and redo of what code did to files: content, mode and existence.
 
 What this module promises:
 
 - A file is written in the place of what was compared, and through no symbolic link; each at once, so that a process
   that is killed leaves every file as it was or as it should be. The same step can then be taken back again: what is as
   it should be already is passed over.
-- What is neither what the code left nor what it should be was changed by somebody since, and is asked about; so is
+- What is neither what the code left nor what it should be was changed by others since, and is asked about; so is
   every file outside the directory.
 - A file that is there since the call is removed only if the call made it: what it may have moved here, from a place of
   which nothing was kept, is perhaps the only copy of something.
@@ -44,13 +44,13 @@ _MAX_FILE_BYTES = 64 << 20
 _MAX_NAMED = 8
 _MAX_NAME_CHARACTERS = 80
 _MAX_ALIKE = 16
-"""How many files of the same size and time are looked at for one of which another is a copy."""
+"""Number of files of the same size and time that are looked at for one of which another is a copy."""
 _MAX_FILES = 1000
-"""How many files one step takes back; with more of them none is kept."""
+"""Number of files that one step takes back; with more of them none is kept."""
 
 
 class FileState(NamedTuple):
-    """A regular file: the digest of what it holds, how much that is, and its permissions."""
+    """State of a regular file: digest, size and permissions."""
 
     digest: str
     size: int
@@ -58,18 +58,18 @@ class FileState(NamedTuple):
 
 
 class _Other(NamedTuple):
-    """Something that is no file of at most the size that is kept."""
+    """Something other than a file of at most the size that is kept."""
 
     why: str
 
 
 State = FileState | _Other | None
-"""``None``: nothing is there."""
+"""State of a path; ``None`` if nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """One file of a step.
+    """State of one file before and after a step.
 
     Attributes:
         path: The file, by its real path.
@@ -98,24 +98,24 @@ def _state(path: Path) -> tuple[State, bytes]:
 
 
 HeldFile: TypeAlias = tuple[State, bytes]
-"""What a file was at one time, and what it held."""
+"""Snapshot of a file: its state and its content."""
 
 
 def hold(path: Path) -> HeldFile:
-    """Remember a file as it is."""
+    """Return a snapshot of a file."""
     return _state(path)
 
 
 class Files:
-    """The files below one directory, with what has to be known of them to take changes back."""
+    """Files below one directory, with what is needed to restore them."""
 
     def __init__(
         self, root: Path, contents: Contents, bounds: Bounds | None = None, apart: Collection[Path] = ()
     ) -> None:
-        """Begin without looking.
+        """Set the root; nothing is read yet.
 
         Args:
-            bounds: What looking may cost.
+            bounds: Limits of a look.
             apart: Directories below it that are not looked at.
         """
         self.root = Path(os.path.realpath(root))
@@ -123,11 +123,11 @@ class Files:
         self._directory = Directory(self.root, bounds, [Path(os.path.realpath(path)) for path in apart])
 
     def prepare(self) -> None:
-        """Read small files ahead, so that what comes later has to read only what is new."""
+        """Read small files ahead, so that a later snapshot has to read only new ones."""
         self._directory.look(keep=True)
 
     def begin(self, targets: Iterable[Path] = ()) -> FilesCheckpoint:
-        """Remember the files as they are, right before they may be changed.
+        """Take a snapshot of the files, right before they may be changed.
 
         Args:
             targets: Files that are known to be changed, inside the directory or not.
@@ -141,10 +141,10 @@ class Files:
         return FilesCheckpoint(self.root, self.contents, self._directory, before, known, began)
 
     def only(self, known: Mapping[Path, HeldFile]) -> FilesCheckpoint:
-        """Return a checkpoint of files that were remembered one by one, and of no others.
+        """Return a checkpoint of the given files, and of no others.
 
         Args:
-            known: What `hold` returned of them, by their real paths.
+            known: Results of `hold`, by the files' real paths.
         """
         there = {path: (held, ()) for path, held in known.items()}
         return FilesCheckpoint(self.root, self.contents, self._directory, Look(), there, time.time_ns())
@@ -160,7 +160,7 @@ def _missing_above(path: Path) -> tuple[Path, ...]:
 
 
 class _Found(NamedTuple):
-    """A file that differs; why that cannot be taken back is empty if it can."""
+    """A file that differs; ``why`` says why it cannot be restored, and is empty if it can."""
 
     path: Path
     was: State
@@ -172,7 +172,7 @@ class _Found(NamedTuple):
 
 @dataclass
 class FilesCheckpoint:
-    """Files before they may be changed."""
+    """Snapshot of files before they may be changed."""
 
     _root: Path
     _contents: Contents
@@ -182,12 +182,12 @@ class FilesCheckpoint:
     _began: int
 
     def close(self) -> FilesChange:
-        """Find what changed since; the checkpoint is of no use afterwards."""
+        """Find the changes since; the checkpoint is of no use afterwards."""
         after = self._directory.look(keep=False)
         paths = {*self._known, *(self._root / path for path in differing(self._before, after))}
         found = [each for path in sorted(paths) if (each := self._compared(path, after)) is not None]
         too_many = sum(not each.why for each in found) > _MAX_FILES
-        said: list[str] = []
+        sentences: list[str] = []
         left_out: dict[str, str] = {}
         steps: list[FileStep] = []
         for path, was, now, data, parents, problem in found:
@@ -195,14 +195,14 @@ class FilesCheckpoint:
             why = problem or ("too many files" if too_many else "")
             if not why and isinstance(was, FileState) and not self._is_kept(data):
                 why = "no room to keep it"
-            said.append(_changed(name, was, now) + (f" (cannot be undone: {why})" if why else ""))
+            sentences.append(_changed(name, was, now) + (f" (cannot be undone: {why})" if why else ""))
             if why:
                 left_out[name] = why
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
                 steps.append(FileStep(path, was, now, parents))
-        if len(said) > _MAX_NAMED:
-            said = [*said[: _MAX_NAMED - 1], f"{len(said) - _MAX_NAMED + 1} more files"]
-        return FilesChange(self._root, ", ".join(said), left_out, self._contents, steps)
+        if len(sentences) > _MAX_NAMED:
+            sentences = [*sentences[: _MAX_NAMED - 1], f"{len(sentences) - _MAX_NAMED + 1} more files"]
+        return FilesChange(self._root, ", ".join(sentences), left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:
         was, data, missing = self._was(path)
@@ -241,7 +241,7 @@ class FilesCheckpoint:
         return FileState(digest_of(data), len(data), stat.S_IMODE(sign.mode)), data, ()
 
     def _is_moved(self, path: Path, now: FileState, after: Look) -> bool:
-        """Whether it may be a file that was elsewhere, and of which there would be nothing without it."""
+        """Return whether a new file may be the only one with the content of a file that was elsewhere."""
         try:
             sign = sign_of(path.lstat())
         except OSError:
@@ -260,7 +260,7 @@ class FilesCheckpoint:
 
     @cached_property
     def _signs(self) -> Mapping[object, list[str]]:
-        """The files that were there by their inodes, and by what copies have in common."""
+        """Index the files of the snapshot by inode, and by size and time, which copies share."""
         found: dict[object, list[str]] = {}
         for name, sign in self._before.files.items():
             found.setdefault(sign.inode, []).append(name)
@@ -268,14 +268,14 @@ class FilesCheckpoint:
         return found
 
     def _is_safe(self, name: str, after: Look) -> bool:
-        """Whether a file that was there is as it was, or can be put back."""
+        """Return whether a file of the snapshot is unchanged, or can be restored."""
         sign = self._before.files[name]
         there = after.files.get(name)
         data = self._directory.content(name, sign)
         return (there is not None and there.inode == sign.inode) or (data is not None and self._is_kept(data))
 
     def _digest(self, name: str, after: Look) -> str:
-        """The digest of a file that was there, if it is safe."""
+        """Return the digest of a file of the snapshot, or ``""`` if it is not safe."""
         if not self._is_safe(name, after):
             return ""
         data = self._directory.content(name, self._before.files[name])
@@ -290,10 +290,10 @@ class FilesCheckpoint:
 
 
 def shown(path: Path, root: Path) -> str:
-    """Return a path as it is named to the user.
+    """Return a path as it is shown to the user.
 
     Args:
-        root: What it is relative to if it is below that.
+        root: Directory that the path is shown relative to if it is below it.
 
     Returns:
         Its name, in one line.
@@ -314,11 +314,11 @@ def _changed(name: str, was: State, now: State) -> str:
 
 @dataclass
 class FilesChange:
-    """What one call changed in files, which can be undone and redone in turn.
+    """Changes of files by one call, which can be undone and redone in turn.
 
     Attributes:
         root: The directory outside of which nothing is written unasked.
-        summary: What changed, in a line; empty if nothing did.
+        summary: The changes in one line; empty if there are none.
     """
 
     root: Path
@@ -330,25 +330,25 @@ class FilesChange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to be taken back."""
+        """Return whether there is nothing to be taken back."""
         return not self.steps
 
     @property
     def names(self) -> frozenset[str]:
-        """The files that it concerns."""
+        """Return the paths of the files that it concerns."""
         return frozenset(shown(step.path, self.root) for step in self.steps)
 
     @property
     def outside(self) -> frozenset[str]:
-        """Those of them that are outside the directory."""
+        """Return the paths that are outside the directory."""
         return frozenset(str(step.path) for step in self.steps if not step.path.is_relative_to(self.root))
 
     def digests(self) -> set[str]:
-        """Return the contents that it needs."""
+        """Return the digests of the contents that it needs."""
         return {state.digest for step in self.steps for state in (step.other, step.now) if state is not None}
 
     def touched(self) -> frozenset[str]:
-        """Return the files that were changed since, by what they hold, and those outside the directory."""
+        """Return the files whose contents were changed since, and those outside the directory."""
         return self.outside | {
             shown(step.path, self.root) for step in self.steps if _state(step.path)[0] not in (step.now, step.other)
         }
@@ -356,7 +356,7 @@ class FilesChange:
     def prepare(
         self, *, keep: Collection[str] = (), over: Collection[str] = (), both: Collection[str] = ()
     ) -> FilesWriting:
-        """Check that it can be taken back, or done once more, and write nothing.
+        """Check that it can be undone or redone, and write nothing.
 
         Args:
             over: Files that are written although they were changed since, or are outside the directory.
@@ -399,7 +399,7 @@ class FilesChange:
             raise RefusedError(f"what is there now cannot be kept ({error.strerror})") from error
 
     def remove_leftovers(self) -> None:
-        """Remove the hidden copies that a process has left which was killed while it took this back."""
+        """Remove the hidden copies left by a process that was killed during an undo."""
         for step in self.steps:
             for state in (step.other, step.now):
                 if state is not None and step.path.is_relative_to(self.root):
@@ -407,12 +407,12 @@ class FilesChange:
                         (step.path.parent / _temporary(step.path, state)).unlink()
 
     def turned(self, writing: FilesWriting) -> None:
-        """Take note that ``writing`` was carried out; to be told so twice is no matter."""
+        """Record that ``writing`` was carried out; idempotent."""
         if self.steps is not writing.turned:
             self.steps, self.undone = writing.turned, not self.undone
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON, for another process."""
+        """Return the change as JSON, for another process."""
         return {
             "root": str(self.root),
             "summary": self.summary,
@@ -431,7 +431,7 @@ class FilesChange:
 
 
 def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChange:
-    """Return a change that ``to_json`` wrote down.
+    """Read a change from the JSON of ``to_json``.
 
     Raises:
         ValueError, TypeError, KeyError: It was written by something else.
@@ -450,7 +450,7 @@ def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChang
 
 
 def _beside(path: Path) -> Path:
-    """Return a free name beside a file, for what it held before."""
+    """Return an unused name beside a file, for its former content."""
     names = (path.with_stem(f"{path.stem}.before{'' if at == 1 else at}") for at in count(1))
     return next(name for name in names if not os.path.lexists(name))
 
@@ -465,22 +465,22 @@ class _Write:
 
 @dataclass
 class FilesWriting:
-    """One way of a `FilesChange`, checked and not yet written."""
+    """One undo or redo of a `FilesChange`, checked and not yet written."""
 
     change: FilesChange
     _writes: list[_Write]
     beside: frozenset[str] = frozenset()
-    """New files with what others would be."""
+    """New files that are written beside others."""
     turned: list[FileStep] = field(default_factory=list[FileStep])
     _begun: int = 0
 
     @property
     def names(self) -> frozenset[str]:
-        """The files that it concerns."""
+        """Return the paths of the files that it concerns."""
         return frozenset(shown(write.step.path, self.change.root) for write in self._writes)
 
     def write(self) -> None:
-        """Put everything back."""
+        """Write all files."""
         self.change.remove_leftovers()
         self.turned = [replace(w.step, other=w.state, now=w.step.other) for w in self._writes]
         for at, write in enumerate(self._writes):
@@ -488,17 +488,17 @@ class FilesWriting:
             _put(write.step, write.step.other, write.data, write.state)
 
     def back(self) -> None:
-        """Write what was there."""
+        """Restore the files from before ``write``."""
         for write in self._writes[: self._begun]:
             _put(write.step, write.state, write.found, _state(write.step.path)[0])
 
     def commit(self) -> None:
-        """Turn the change around."""
+        """Record in the change that it was undone or redone."""
         self.change.turned(self)
 
 
 def _temporary(path: Path, wanted: FileState) -> str:
-    """The hidden name under which a file is written first: another process knows it too."""
+    """Return the hidden name under which a file is written first: another process knows it too."""
     return f".{head_bytes(path.name, _MAX_NAME_CHARACTERS)}.{wanted.digest[:16]}.undo"
 
 

@@ -1,4 +1,4 @@
-"""What objects of installed libraries find out once and keep: no change of what they are.
+"""Lazy attributes and caches of objects of installed libraries, which are no change of the objects.
 
 A graph that was asked for its degrees has a view of them from then on, a model its residuals, a symbol its hash. Which
 of an object's attributes are such is known by how Python makes them, or by what the library's author calls them:
@@ -25,12 +25,12 @@ from indus_nb.kernel.undo.keeper import ABSENT, class_of
 from indus_nb.kernel.undo.objects.builtin_kinds import DictKind, InstanceKind, slot, slots_of
 
 _Dict = dict[Any, Any]
-"""Whose methods are asked: those of a class that stands on it may be the user's."""
+"""Class whose methods are called: a subclass may override them."""
 Holders = Callable[[Any], Iterable[Any]]
 
 
 def is_found_once(node: Held, holders: Holders) -> bool:
-    """Return whether an object of a library has changed in nothing but what it keeps of what it found out.
+    """Return whether nothing but lazy attributes and caches of a library's object changed.
 
     Args:
         holders: Returns the objects that hold a given one, of those that were remembered.
@@ -68,13 +68,13 @@ def _slot_found(obj: Any, member: Any, was: Any) -> bool:
 
 
 def _is_default(kind: type[Any], value: Any) -> bool:
-    """Whether a value is what all objects of a class share until they have their own."""
+    """Return whether a value is the default that all objects of a class share."""
     bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
     return _is_value(kind) and any(value is each for base in bases for each in vars(base).values())
 
 
 def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
-    """Whether something that holds a dictionary has it for what it found out."""
+    """Return whether the holder of a dictionary uses it as a cache."""
     was: dict[Any, Any] = node.kept
     now: dict[Any, Any] = node.obj
     if issubclass(type(holder), EnumType):
@@ -98,7 +98,7 @@ def _keeps(holder: Any, node: Held, holders: Holders) -> bool:
 
 
 def _are_members(kind: Any, was: dict[Any, Any], now: dict[Any, Any]) -> bool:
-    """Whether an enumeration has got nothing but members that stand for several of its flags, which it makes once."""
+    """Return whether an enumeration has got no more than members for combined flags, which it makes once."""
     kept = all(_Dict.get(now, key, ABSENT) is value for key, value in was.items())
     return kept and all(
         type(value) is kind and value._value_ == key  # pyright: ignore[reportPrivateUsage] - documented
@@ -108,7 +108,7 @@ def _are_members(kind: Any, was: dict[Any, Any], now: dict[Any, Any]) -> bool:
 
 
 def _is_looked_up(now: dict[Any, Any], was: dict[Any, Any]) -> bool:
-    """Whether a dictionary with a default has got nothing but empty ones, as it does where it is asked."""
+    """Return whether a ``defaultdict`` has got no more than empty defaults, as by a look-up."""
     made = getattr(now, "default_factory", None) if class_of(now) is defaultdict else None
     new = [value for key, value in _Dict.items(now) if key not in was]
     return made in (set, list, dict) and all(type(value) is made and not value for value in new)
@@ -119,19 +119,19 @@ def _is_kept(kind: type[Any], name: Any, was: Any, now: dict[Any, Any]) -> bool:
 
 
 def _is_computed(kind: type[Any], name: str) -> bool:
-    """Whether the class has what computes an attribute, and leaves it to the object's own dictionary from then on."""
+    """Return whether a class computes an attribute once and then leaves it to the object's dictionary."""
     found: Any = inspect.getattr_static(kind, name, None)
     has = [hasattr(cast("Any", type(found)), method) for method in ("__get__", "__set__")]
     return has == [True, False] and not isinstance(found, FunctionType)
 
 
 def _is_value(kind: type[Any]) -> bool:
-    """Whether objects of a class are equal by what they hold, and can be keys: then that stays as it is."""
+    """Return whether objects of a class compare by value and are hashable, so that the value stays."""
     return kind.__hash__ not in (None, object.__hash__) and kind.__eq__ is not object.__eq__
 
 
 def _attributes(obj: Any) -> Any:
-    """The dictionary of a library's object."""
+    """Return the dictionary of a library's object."""
     try:
         return object.__getattribute__(obj, "__dict__") if is_librarys(class_of(obj)) else None
     except AttributeError:
@@ -139,6 +139,6 @@ def _attributes(obj: Any) -> Any:
 
 
 def _slots(obj: Any) -> Iterator[tuple[str, Any]]:
-    """What a library's object has in slots."""
+    """List the slots of a library's object with their values."""
     members = slots_of(class_of(obj)) if is_librarys(class_of(obj)) else ()
     return ((member.__name__, slot(obj, member)) for member in members)

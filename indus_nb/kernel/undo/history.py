@@ -1,8 +1,8 @@
-"""The steps of an agent, newest last: taken back and done once more, several at a time, all of them or none.
+"""History of an agent's steps, newest last, to undo and redo: several at a time, all of them or none.
 
 A step is what one call changed, in variables, in files and in cells of a notebook. What it did to files and cells
 outlives the process: each session has a `Book` of it, from which another process goes on; what it did to variables ends
-with them. Cells are changed by whoever reaches the notebook, by a plan that is made before and carried out afterwards.
+with them. The caller changes cells, by a plan that is made before and carried out afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from indus_nb.kernel.undo.sealing import sealed
 from indus_nb.kernel.undo.transaction import Prepared, RefusedError, TouchedError, carry_out
 
 Touched = Literal["", "keep", "over", "both"]
-"""What becomes of what the user changed since: refuse, leave it, overwrite it, or leave it and put the other beside."""
+"""Policy for what the user changed since: refuse, keep it, overwrite it, or keep it and add the other beside it."""
 
 MAX_STEPS = 100
 _NAME = "steps.json"
@@ -36,11 +36,11 @@ _VERSION = 2
 
 @dataclass(eq=False)
 class Step:
-    """What one call changed.
+    """Changes by one call.
 
     Attributes:
-        book: Where that is written down.
-        cells: What it did to cells of a notebook.
+        book: File in which it is recorded.
+        cells: Changes of cells of a notebook.
     """
 
     call: str
@@ -52,37 +52,37 @@ class Step:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed that could be taken back."""
+        """Return whether nothing changed that could be taken back."""
         return (self.variables is None or self.variables.is_empty) and not self.outlasts
 
     @property
     def outlasts(self) -> bool:
-        """Whether something of it can be taken back by another process."""
+        """Return whether another process can take something of it back."""
         return any(part is not None and not part.is_empty for part in (self.files, self.cells))
 
     @property
     def summary(self) -> str:
-        """What changed, in a line."""
+        """Return the changes in one line."""
         parts = (self.variables, self.files, self.cells)
         return ", ".join(part.summary for part in parts if part is not None and part.summary)
 
     @property
     def left_out(self) -> frozenset[str]:
-        """What of it is not taken back: the files that were not kept."""
+        """Return the files that were not kept, and so are not taken back."""
         return frozenset(self.files.left_out) if self.files is not None else frozenset()
 
     @property
     def weight(self) -> int:
-        """About how much memory it takes."""
+        """Return roughly how much memory it takes."""
         return 0 if self.variables is None else self.variables.weight
 
     def touched(self) -> frozenset[str]:
-        """Return the variables and files that were changed since."""
+        """Return the variables and files that were changed since the step."""
         parts = (self.variables, self.files)
         return frozenset[str]().union(*(part.touched() for part in parts if part is not None))
 
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
-        """Take back what it did to variables and files, or do it once more if it is taken back.
+        """Undo the changes of variables and files, or redo them if they are undone.
 
         Returns:
             What was written, and which of it are new files beside others.
@@ -119,12 +119,12 @@ class Step:
 
 @dataclass(slots=True)
 class Book:
-    """What the calls of one session did to files and cells, written down.
+    """File in which one session's changes of files and cells are recorded.
 
     What was not written with the key does not count: it may have been put there to have files written.
 
     Attributes:
-        key: The key of the session's, which nobody else has.
+        key: The session's key, which others do not have.
     """
 
     files: Files
@@ -132,12 +132,12 @@ class Book:
     _path: Path | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find where it is written."""
+        """Find the path of the file."""
         directory = self.files.contents.directory
         self._path = None if directory is None else directory / _NAME
 
     def read(self) -> tuple[list[Step], list[Step]]:
-        """Return the steps that can be taken back, and those that are taken back, both oldest first."""
+        """Return the steps that can be undone, and those that can be redone, both oldest first."""
         if self._path is None:
             return [], []
         try:
@@ -172,7 +172,7 @@ class Book:
         return change
 
     def write(self, done: Iterable[Step], undone: Iterable[Step]) -> None:
-        """Write down the steps of this session, and drop what none of them needs.
+        """Save the steps of this session, and drop contents that none of them needs.
 
         Args:
             done: The steps that can be taken back, of whichever session.
@@ -202,11 +202,11 @@ def _as_json(step: Step) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What came of taking steps back, or of doing them once more.
+    """Result of undoing or redoing steps.
 
     Attributes:
         names: The variables and files that are as they were.
-        kept: Those that the user changed since and that stay as they are.
+        kept: Names of what the user changed since and that stays as it is.
         beside: New variables and files with what those would be.
         left_out: Files that were not kept, which stay as they are.
         finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
@@ -223,12 +223,12 @@ class Moved:
 
 
 _Mark = tuple[Step, Side | None, list[FileStep] | None]
-"""A step, and what was known of it before it was turned around."""
+"""A step, with the state of its changes from before it was undone or redone."""
 
 
 @dataclass(slots=True)
 class _Turned:
-    """Steps that were turned around, the first one first, and what came of it."""
+    """Steps that were undone or redone, the first one first, and the result."""
 
     marks: list[_Mark] = field(default_factory=list[_Mark])
     names: set[str] = field(default_factory=set[str])
@@ -240,11 +240,11 @@ class History:
     """The steps of all sessions of a process, in the order in which they were made; for any thread.
 
     Attributes:
-        undone: Those that are taken back, the next to be done once more last.
+        undone: The undone steps, the next one to redo last.
     """
 
     def __init__(self, namespace: MutableMapping[str, Any]) -> None:
-        """Begin without any."""
+        """Begin with no steps."""
         self.done: list[Step] = []
         self.undone: list[Step] = []
         self._namespace = namespace
@@ -258,10 +258,10 @@ class History:
             self.undone[:0] = undone
 
     def add(self, step: Step, room: int) -> int:
-        """Add a step that was just made; those that were taken back cannot be done once more then.
+        """Add a new step; undone steps cannot be redone after it.
 
         Args:
-            room: How much memory all steps may take; the oldest are dropped if they take more.
+            room: Memory that all steps may take; the oldest are dropped if they take more.
         """
         with self._lock:
             books = {id(each.book): each.book for each in (*self.undone, step)}
@@ -289,10 +289,10 @@ class History:
                     book.write(self.done, self.undone)
 
     def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Take back the last steps, all of them or none.
+        """Undo the last steps, all of them or none.
 
         Args:
-            cells: What is done to cells next, by the caller.
+            cells: Plan for cells, which the caller carries out next.
 
         Returns:
             What is as before.
@@ -304,10 +304,10 @@ class History:
         return self._move(self.done, self.undone, count, (touched, cells or CellsPlan()))
 
     def redo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Do once more what was taken back last, without running the code; like ``undo``.
+        """Redo the steps that were undone last, without running the code; like ``undo``.
 
         Args:
-            cells: What is done to cells next, by the caller.
+            cells: Plan for cells, which the caller carries out next.
 
         Raises:
             TouchedError: Something was changed since, and ``touched`` says nothing of it; nothing was done.
@@ -377,7 +377,7 @@ class History:
                 step.files.steps = files
 
     def _copies(self, steps: Iterable[Step]) -> dict[str, Any]:
-        """Copies of what the variables that the user changed since would be."""
+        """Build copies of the values that variables would have, of those that the user changed since."""
         moved: list[tuple[Change, Side]] = []
         found: set[str] = set()
         try:

@@ -1,4 +1,4 @@
-"""How an object that can change is remembered: what all kinds of objects have in common.
+"""Base class of the kinds of objects: how a mutable object is remembered and restored.
 
 What this module promises:
 
@@ -20,62 +20,62 @@ class _Absent:
 
 
 ABSENT: Any = _Absent()
-"""Stands for a name, attribute or cell without a value."""
+"""Placeholder for a name, attribute or cell without a value."""
 
 
 class Keeper:
-    """One kind of object.
+    """Base class of the kinds of objects.
 
     This class is the kind of objects that hold others and cannot change: it leads to these.
     """
 
     holds_state = False
-    """Whether such an object can change."""
+    """True for kinds of mutable objects."""
 
     def size(self, obj: Any) -> int:  # noqa: ARG002 - of this kind nothing is copied
-        """Return how many bytes remembering it takes."""
+        """Return how many bytes a snapshot of the object takes."""
         return 0
 
     def elements(self, obj: Any) -> int:  # noqa: ARG002 - of this kind none are listed
-        """Return how many objects an array holds, which are listed one by one to remember it."""
+        """Return how many objects an array holds, each of which a snapshot lists."""
         return 0
 
     def remember(self, obj: Any) -> Any:
-        """Return what the object holds."""
+        """Return a snapshot of the object."""
         return obj
 
     def outline(self, obj: Any) -> Any:
-        """Return what ``remember`` does, as far as it takes no copy of bytes: enough for ``parts``."""
+        """Return the snapshot of ``remember`` without copies of bytes: enough for ``parts``."""
         return self.remember(obj)
 
     def put(self, obj: Any, state: Any) -> None:
-        """Make the object hold ``state``, which was remembered of it."""
+        """Restore ``state`` in the object, which was remembered of it."""
 
     def same(self, obj: Any, state: Any) -> bool:  # noqa: ARG002
         """Return whether the object holds ``state``."""
         return True
 
     def parts(self, state: Any) -> Iterable[Any]:  # noqa: ARG002
-        """Return the objects in what was remembered."""
+        """Return the objects in a snapshot."""
         return ()
 
     def beneath(self, state: Any) -> Iterable[Any]:  # noqa: ARG002
-        """Return buffers that the object shares and copies before it writes, which others may write to all the same."""
+        """Return the object's copy-on-write buffers, which others may write to all the same."""
         return ()
 
     def lacks(self, obj: Any, state: Any) -> str:  # noqa: ARG002
-        """Return why the object, as it is now, cannot be made to hold ``state``; empty if it can."""
+        """Return why the object, as it is now, cannot be restored to ``state``; empty if it can."""
         return ""
 
     def seal(self, obj: Any) -> Any:
-        """Return what tells later whether the object changed; may be less than is needed to put it back."""
+        """Return a value that later shows whether the object changed; may be less than a snapshot."""
         return self.remember(obj)
 
     def sealed(self, obj: Any, seal: Any) -> bool:
         """Return whether the object is as it was when ``seal`` was made.
 
         Args:
-            seal: What ``seal`` returned.
+            seal: Result of ``seal``.
 
         Returns:
             Whether nothing has changed since.
@@ -83,18 +83,18 @@ class Keeper:
         return self.same(obj, seal)
 
     def weight(self, state: Any) -> int:  # noqa: ARG002
-        """Return how many bytes ``state`` keeps from being freed, roughly."""
+        """Return roughly how many bytes ``state`` keeps from being freed."""
         return 64
 
 
 class State(Keeper):
-    """A kind of objects that can change."""
+    """Base class of the kinds of mutable objects."""
 
     holds_state = True
 
 
 def identical(one: Iterable[Any], other: Iterable[Any]) -> bool:
-    """Return whether the same objects follow each other in both, which are equally long.
+    """Return whether two sequences of equal length have the same objects in the same order.
 
     Returns:
         Whether each is the one at the same place.
@@ -103,5 +103,5 @@ def identical(one: Iterable[Any], other: Iterable[Any]) -> bool:
 
 
 def class_of(obj: object) -> type[Any]:
-    """Return the class of an object, whatever class it says that it has."""
+    """Return the real class of an object, past an overridden ``__class__``."""
     return type(obj)

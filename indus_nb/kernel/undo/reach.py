@@ -1,4 +1,4 @@
-"""Which names code can reach: those in its text, and whether it reaches all of them."""
+"""Names that code can reach: those in its text, and whether it reaches all of them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _REACH_ALL = frozenset(
     | {"get_objects", "get_referrers", "_getframe", "currentframe", "run_module", "__import__"}
     | {"__globals__", "f_globals", "f_locals", "modules"}
 )
-"""Names by which code comes to variables that its text does not name."""
+"""Names by which code reaches variables that its text does not name."""
 _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
 _THROWN_AWAY = "_"
-"""What loops bind values to that nobody needs; the shell binds it to what a cell has displayed."""
+"""Name for loop values that are not used; the shell binds it to what a cell has displayed."""
 _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
 class Names(NamedTuple):
-    """The global names in code.
+    """Global names in code.
 
     Attributes:
-        names: Those that its text has, of variables or not.
-        everything: Whether it may come to all others too.
-        rebound: Those that it binds anew before it uses them, so that it does not come to what they name now.
+        names: Names in its text, of variables or not.
+        everything: True if it may reach all others too.
+        rebound: Names that it binds anew before it uses them, so that it does not reach their present values.
     """
 
     names: frozenset[str]
@@ -59,7 +59,7 @@ def names_in_source(code: str, transform: Callable[[str], str]) -> Names:
 
 
 def bound_in_source(code: str, transform: Callable[[str], str]) -> frozenset[str] | None:
-    """Return the global names that source code binds or deletes, also in the functions that it defines.
+    """Return the global names that source code binds or deletes, also in its functions.
 
     Args:
         code: The source code; what cannot be parsed binds none, as it will not run.
@@ -97,7 +97,7 @@ def _parsed(code: str) -> tuple[ast.Module, CodeType]:
 
 
 def _rebound(tree: ast.Module) -> frozenset[str]:
-    """The names that plain assignments bind before anything else has them."""
+    """Return the names that plain assignments bind before anything else uses them."""
     used: set[str] = set()
     rebound: set[str] = set()
     for statement in tree.body:
@@ -148,16 +148,16 @@ def names_in(code: CodeType) -> Names:
 
 
 class Reached:
-    """The variables of modules that code comes to by the names in it, and in the functions that these lead to."""
+    """Variables of modules that code reaches by its names, and by those in the functions that these lead to."""
 
     def __init__(self, modules: Mapping[str, ModuleType]) -> None:
-        """Come to nothing yet."""
+        """Begin with nothing reached."""
         self.names: set[str] = set()
         self._followed: set[int] = set()
         self._modules = modules
 
     def follow(self, mentioned: Iterable[str], space: Mapping[str, Any]) -> None:
-        """Come to what names lead to."""
+        """Add what names lead to."""
         mentioned = {*mentioned}
         for name in mentioned:
             value = space.get(name, self._modules.get(name))

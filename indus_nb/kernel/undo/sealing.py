@@ -1,4 +1,4 @@
-"""A key of the user's own, by which what this program wrote down is told from what others put in its place."""
+"""HMAC key of the user's own, which tells this program's records from forged ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEY_BYTES = 32
 
 
 def session_key(directory: Path, session_id: str) -> bytes | None:
-    """Return the key for what is written down of one session; it is made from the user's, which is made on first need.
+    """Return the key for a session's records, derived from the user's key, which is made on first need.
 
     Returns:
         The key; ``None`` where the user's cannot be kept, or others than the user can read or write it.
@@ -31,7 +31,7 @@ def session_key(directory: Path, session_id: str) -> bytes | None:
 
 
 def sealed(key: bytes, content: bytes) -> bytes:
-    """Return what only somebody who has the key can make of a content."""
+    """Return the HMAC of a content, which only the holder of the key can compute."""
     return hmac.digest(key, content, hashlib.sha256)
 
 
@@ -46,7 +46,7 @@ def _read(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Make the file at once, for another process may make it too: whoever is first has made the key of both."""
+    """Create the file atomically, as another process may create it too: the first one's key counts for both."""
     make_private_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

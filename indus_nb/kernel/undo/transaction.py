@@ -1,4 +1,4 @@
-"""Several writes that are done as a whole, or not at all."""
+"""Transaction of several writes, done as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import Protocol
 
 
 class RefusedError(Exception):
-    """Nothing was taken back; the message says why."""
+    """Undo or redo was refused and nothing was done; the message says why."""
 
 
 class TouchedError(RefusedError):
-    """Something was changed since, and nobody has decided what becomes of that.
+    """Something was changed since, and the user has not decided what becomes of it.
 
     Attributes:
-        names: What was changed since, in alphabetical order.
+        names: Names of the changed variables and files, in alphabetical order.
     """
 
     def __init__(self, names: Collection[str]) -> None:
-        """Name what was changed."""
+        """Store the names of what was changed."""
         self.names = sorted(names)
         super().__init__(f"changed since: {', '.join(self.names)}")
 
 
 class Prepared(Protocol):
-    """Writes that have been checked: what is there is as expected, and what will be there is at hand."""
+    """Writes that have been checked and can be carried out or rolled back."""
 
     def write(self) -> None:
         """Write all; may fail, or be interrupted, anywhere."""
         ...
 
     def back(self) -> None:
-        """Write all that was there before, whatever of it has been overwritten; may be repeated."""
+        """Roll back, whatever has been written; may be repeated."""
         ...
 
     def commit(self) -> None:
-        """Note that it is done."""
+        """Record that it is done."""
         ...
 
 
 def carry_out(prepared: Sequence[Prepared]) -> None:
-    """Write all of them; after a failure or an interrupt everything is as it was before.
+    """Carry out all writes; roll back after a failure or an interrupt.
 
     Raises:
         RefusedError: Something could not be written.
@@ -66,7 +66,7 @@ def carry_out(prepared: Sequence[Prepared]) -> None:
 
 
 def _surely(steps: Sequence[Callable[[], None]]) -> list[Exception]:
-    """Take all steps to their ends, however often they are interrupted; returns their failures."""
+    """Finish all steps, however often they are interrupted; return their failures."""
     waiting = [*reversed(steps)]
     failures: list[Exception] = []
     interrupt: BaseException | None = None

@@ -1,4 +1,4 @@
-"""What changed, in a line: ``sales 1200 → 1148 rows, x deleted``.
+"""Summary of changes in one line: ``sales 1200 → 1148 rows, x deleted``.
 
 Only objects whose size is known without running code of theirs are described by it, and of values only numbers.
 """
@@ -30,14 +30,14 @@ _SIZED: Mapping[Any, str] = {
 _TABLES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
 _COLUMNS = {("pandas", "Series"), ("polars", "Series")}
 _UNNAMED = (types.ModuleType, types.FunctionType, type)
-"""What a line does not call new: code that runs imports and defines all the time."""
+"""Types that a summary does not call new: code imports and defines all the time."""
 
 Extent = tuple[tuple[str, object], ...]
-"""What is known of a value's size, most informative first: the unit and the number."""
+"""Size of a value, most informative first: the unit and the number."""
 
 
 def extent(name: str, value: Any) -> Extent:
-    """Return what a line may say of a value: its size, or the number that it is.
+    """Return the size of a value, or the number that it is, for a summary.
 
     Args:
         name: The variable; if that looks like a secret's, a number stays hidden.
@@ -53,7 +53,7 @@ def extent(name: str, value: Any) -> Extent:
             return ((unit, base.__len__(value)),)
     try:
         return _of_library(value, (kind.__module__.partition(".")[0], kind.__name__))
-    except Exception:  # noqa: BLE001 - a subclass, or an object that is broken: then nothing is said of its size
+    except Exception:  # noqa: BLE001 - a subclass, or an object that is broken: then its size is left out
         return ()
 
 
@@ -74,10 +74,10 @@ def _of_library(value: Any, kind: tuple[str, str]) -> Extent:
 
 
 def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
-    """Say how a variable differs.
+    """Describe how a variable differs.
 
     Args:
-        after: What is known of it now.
+        after: The present size.
         lost: Why it cannot be taken back; empty if it can.
 
     >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
@@ -91,7 +91,7 @@ def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
 
 
 def behind_verb(said: str) -> str:
-    """Return what ``changed`` says of a variable as it stands behind "changes".
+    """Return the text of ``changed`` without its verb, as it stands behind "changes".
 
     Returns:
         The same, without a verb of their own.
@@ -108,7 +108,7 @@ def line(
     changes: Collection[str],
     settings: Collection[str],
 ) -> str:
-    """Return what changed as one line; empty if nothing is worth to be said."""
+    """Return all changes in one line; empty if none is worth mentioning."""
     new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
     parts = [
         *changes,
@@ -122,7 +122,7 @@ def line(
 def outcome(
     created: Mapping[str, object], deleted: Collection[str], changes: Collection[str], settings: Collection[str]
 ) -> str:
-    """Return what code changes as a sentence without subject, with the functions and classes that it makes.
+    """Return the effects of code as a sentence without subject, with the functions and classes it defines.
 
     Returns:
         The sentence; empty if nothing changed.

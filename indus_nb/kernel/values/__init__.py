@@ -1,4 +1,4 @@
-"""Values of the user's variables in prompts: where they stand, and what they are, without running code."""
+"""Values of the user's variables in prompts: their placeholders, and their evaluation without running code."""
 
 from indus_nb.kernel.values.filling import filled_in
 

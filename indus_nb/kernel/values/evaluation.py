@@ -65,12 +65,12 @@ METHODS: Mapping[str, frozenset[str]] = {
     "number": _names("as_integer_ratio bit_length conjugate is_integer"),
     "time": _names("date isocalendar isoformat isoweekday strftime time timestamp total_seconds weekday"),
 }
-"""The methods that may be called, by what they belong to: arrays, series and frames are data."""
+"""Methods that may be called, by kind of value: arrays, series and frames are data."""
 ATTRIBUTES = _names(
     "T at columns day days device dt dtype dtypes empty hasnans height hour iat iloc imag index is_unique itemsize loc "
     "microsecond minute month name names nbytes ndim nlevels real schema second seconds shape size values width year"
 )
-"""What is asked of arrays, series, frames, numbers and dates."""
+"""Attributes that are read of arrays, series, frames, numbers and dates."""
 _PATH_PARTS = _names("name parent parts stem suffix suffixes")
 _LIBRARIES = _names("cupy geopandas jax jaxlib numpy pandas polars pyarrow torch xarray")
 _CLASSES = _names(
@@ -78,7 +78,7 @@ _CLASSES = _names(
     "NAType NDArrayBackedExtensionArray NDFrame NDFrameIndexerBase NaTType Period Properties RecordBatch Scalar Schema "
     "Series Size Table Tensor Timedelta Timestamp device dtype generic ndarray"
 )
-"""Those of these libraries, with all that are derived from them there, which hold data and nothing else."""
+"""Classes of these libraries, with their subclasses there, which hold data and nothing else."""
 _KEYWORDS = _names(
     "as_index ascending axis by ddof decimals default descending dim drop dropna exclude include keep keepdim keepdims "
     "level method n ndigits normalize numeric_only observed percentiles periods q reverse skipna sort start subset"
@@ -134,7 +134,7 @@ class RefusedError(Exception):
 def evaluate(  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
     tree: ast.expr, namespace: Mapping[str, object]
 ) -> Any:
-    """The value of an expression.
+    """Evaluate an expression without running code that is not known to be harmless.
 
     Returns:
         Its value, which may be of any class.
@@ -183,7 +183,7 @@ def evaluate(  # noqa: C901, PLR0911, PLR0912 - one case for each kind of node
 
 
 def can_format(value: object) -> bool:
-    """Whether a value may be asked for its text with a format."""
+    """Return whether a value's ``__format__`` is harmless."""
     return _is_plain(value) or (_is_known(value) and not _holds_objects(value))
 
 
@@ -197,18 +197,18 @@ def _part(node: ast.expr | None, namespace: Mapping[str, object]) -> Any:
 
 
 def _class(value: object) -> type[object]:
-    """Its class, which it cannot lie about."""
+    """Return the true class, which the value cannot override."""
     return type(value)
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it is a number, a text, a date or nothing: immutable, with methods of Python's own."""
+    """Return whether it is a number, a text, a date or ``None``: immutable, with Python's own methods."""
     kind = _class(value)
     return kind in _ATOMS or (library_of(kind) in _TIMES and is_of_a_library(kind) and has_known_zone(value))
 
 
 def _is_known(value: object) -> bool:
-    """Whether it is an array, a frame, a series or a part of one, as a library for data made it."""
+    """Return whether it is an array, a frame, a series or a part of one, of a library's own class."""
     kind = _class(value)
     if library_of(kind) not in _LIBRARIES or not is_of_a_library(kind):
         return False
@@ -244,7 +244,7 @@ def _has_plain_parts(value: Any, depth: int = _MAX_NESTING) -> bool:
 
 
 def _holds_objects(value: Any) -> bool:
-    """Whether an array or a frame may hold objects of other classes, whose operators would be called."""
+    """Return whether an array or a frame may hold objects of other classes, whose operators would be called."""
     library = library_of(_class(value))
     if library == "polars":
         dtypes: Any = getattr(value, "dtypes", None) or [getattr(value, "dtype", "")]
@@ -262,7 +262,7 @@ def _holds_objects(value: Any) -> bool:
 
 
 def _has_objects_in_it(value: Any) -> bool:
-    """Whether an array or a series of a type that is not plain has objects of other classes in it."""
+    """Return whether an array or a series of a type that is not plain has objects of other classes in it."""
     dtype: Any = getattr(value, "dtype", None)
     if not getattr(dtype, "hasobject", False) or dtype.names:
         return True  # of a class that is not known
@@ -271,7 +271,7 @@ def _has_objects_in_it(value: Any) -> bool:
 
 
 def _is_plain_dtype(dtype: Any) -> bool:
-    """Whether values of a type are of Python's or a library's classes; so must be those that it stands for."""
+    """Return whether values of a type are of Python's or a library's classes; so must be those that it stands for."""
     if dtype is None:
         return True
     if library_of(_class(dtype)) not in _LIBRARIES or getattr(dtype, "hasobject", False):
@@ -301,7 +301,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def _held(value: Any, name: str) -> Any:
-    """What a module or an object of any class holds under a name; nothing is asked for it."""
+    """Return an attribute of a module or any object without running its code."""
     if is_a(value, ModuleType):
         found = object.__getattribute__(value, "__dict__").get(name, _MISSING)
     elif is_a(value, enum.Enum) and name in ("name", "value"):
@@ -347,7 +347,7 @@ def _item(value: Any, key: Any) -> Any:
 
 
 def _key(key: Any) -> Any:
-    """A key that is hashed and compared by Python's own code."""
+    """Return the key if Python's own code hashes and compares it; else refuse."""
     if _is_plain(key) or (_class(key) is tuple and all(_is_plain(part) for part in cast("tuple[Any, ...]", key))):
         return key
     raise RefusedError
@@ -358,7 +358,7 @@ def _index(key: Any) -> Any:
 
 
 def _selection(value: Any, key: Any) -> Any:
-    """What selects a part of an array or a frame; a function would be called."""
+    """Return the key if it may index an array or a frame; a function would be called."""
     if _class(key) in (tuple, list):
         for part in key:
             _selection(value, part)
@@ -374,7 +374,7 @@ def _check_labels(value: Any) -> None:
 
 
 def _check_selected(value: Any, key: Any) -> None:
-    """Refuse what selects the same again and again, and makes far more of an array or a frame than it holds."""
+    """Refuse a key that repeats parts of an array or a frame until the result is far larger than it."""
     shape: Any = getattr(whole(value), "shape", ())
     if _class(shape) is not tuple or not shape or 0 in shape:
         return
@@ -389,7 +389,7 @@ def _check_selected(value: Any, key: Any) -> None:
 
 
 def _count_selected(part: Any) -> int:
-    """How many rows, columns or values a part of a key selects, one by one; a mask selects each once at most."""
+    """Count the rows, columns or values that a part of a key selects; a mask selects each once at most."""
     if _class(part) is list:
         return 1 if _class(part[0] if part else None) is bool else sum(map(_count_selected, part))
     return part.size if _is_known(part) and hasattr(part, "size") and str(part.dtype) not in ("bool", "boolean") else 1
@@ -428,7 +428,7 @@ def _check_length(length: int) -> None:
 
 
 def _check_broadcast(left: Any, right: Any) -> None:
-    """Refuse what makes far more of two arrays than both hold."""
+    """Refuse a broadcast whose result is far larger than both arrays."""
     shapes: list[Any] = [getattr(side, "shape", ()) if _is_known(side) else () for side in (left, right)]
     if not all(_class(shape) is tuple for shape in shapes):
         return

@@ -1,4 +1,4 @@
-"""A prompt with the values of the user's variables, and what the user should know of those that are not in it."""
+"""A prompt with the values of the user's variables, and hints for the user on those that are not in it."""
 
 from __future__ import annotations
 

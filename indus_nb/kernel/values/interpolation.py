@@ -56,11 +56,11 @@ _TOO_MUCH = "there are too many values in this prompt"
 
 @dataclass(frozen=True, slots=True)
 class Interpolated:
-    """A prompt with values put in.
+    """A prompt with values filled in.
 
     Attributes:
         missing: The expressions in braces that stayed because they name something that is not defined.
-        kept: What else stayed, as it was written, and why.
+        kept: Other placeholders that stayed, as written, and why.
     """
 
     text: str
@@ -76,7 +76,7 @@ class _Expression(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where something stands in a prompt for what is to be put in its place.
+    """Position of a placeholder in a prompt, and the expression for it.
 
     ``end`` is where it ends, ``source`` how it is written; ``literal`` is what takes its place whatever the value,
     ``missing`` whether it names what is not defined.
@@ -140,7 +140,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
 
 
 def named_values(text: str, namespace: Mapping[str, Any]) -> list[str]:
-    """What in a text would stand for values, as it is written, each once.
+    """List the placeholders in a text, as written, each once.
 
     Returns:
         Expressions with their braces, and names with their dollar sign.
@@ -182,7 +182,7 @@ def _of_dollar(sign: re.Match[str], namespace: Mapping[str, Any]) -> _Place | No
 
 
 def _of_braces(text: str, sign: re.Match[str], namespace: Mapping[str, Any]) -> _Place | None:
-    """The expression behind the brace or braces, if there is one."""
+    """Parse the expression behind the brace or braces, if there is one."""
     inside, count = sign.end(), len(sign["braces"])
     end = _closing(text, inside)
     if end is None or count > 2:
@@ -221,7 +221,7 @@ def _written(expression: _Expression, namespace: Mapping[str, Any], render: Call
 
 
 def _expression(source: str) -> _Expression | None:
-    """The expression in braces whose inside is ``source``; ``None`` when it is to be left alone."""
+    """Parse the inside of braces as an expression; ``None`` if the text is to be left alone."""
     conversion = spec = None
     tree = _parsed(source)
     if tree is None and (parts := _FORMATTED.fullmatch(source)):
@@ -251,7 +251,7 @@ def _parsed(source: str) -> ast.Expression | None:
 
 
 def _closing(text: str, start: int) -> int | None:
-    """Where the brace closes that was opened in front of ``start``, if it does so soon and on the same line."""
+    """Find the closing brace for the one in front of ``start``, if it is near and on the same line."""
     depth = 0
     for mark in islice(_INSIDE.finditer(text, start, start + _MAX_EXPRESSION_CHARACTERS), _MAX_MARKS):
         if mark[0] == "\n":
@@ -266,7 +266,7 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _group_end(text: str, at: int) -> int:
-    """Where the arguments in braces and brackets end that stand at ``at``, which is there when there are none."""
+    """Find the end of the arguments in braces and brackets at ``at``; ``at`` itself if there are none."""
     while at < len(text) and text[at] in "{[":
         if text[at] == "{":
             end = _closing(text, at + 1)
@@ -286,7 +286,7 @@ def _fence_end(text: str, sign: re.Match[str]) -> int:
 
 
 def _code_ends(text: str) -> dict[int, int]:
-    """For each run of backticks that begins code within a paragraph, where that code ends."""
+    """Map the start of each run of backticks that begins inline code to where that code ends."""
     ends: dict[int, int] = {}
     later: dict[str, int] = {}
     for mark in reversed(list(_CODE_MARK.finditer(text))):

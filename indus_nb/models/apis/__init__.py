@@ -1,1 +1,1 @@
-"""A provider for each API that models are reached by, and the rules that its requests keep."""
+"""Providers, one for each API that models are reached by, and the rules that their requests keep."""

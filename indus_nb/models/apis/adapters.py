@@ -1,4 +1,4 @@
-"""The APIs that are spoken here, and the class that speaks each of them."""
+"""The supported APIs, and the provider class of each."""
 
 from __future__ import annotations
 

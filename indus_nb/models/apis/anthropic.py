@@ -69,7 +69,7 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 
 
 class Reply(NamedTuple):
-    """An answer that has begun: its headers, its bytes for who has not asked for events, and its events."""
+    """An answer that has begun: its headers, its raw bytes, and its events."""
 
     headers: Mapping[str, str]
     content: AsyncIterator[bytes]
@@ -77,7 +77,7 @@ class Reply(NamedTuple):
 
 
 class AnthropicProvider:
-    """Reaches Claude. ``idle_timeout`` is how many seconds the server may be silent.
+    """A provider for Claude. ``idle_timeout`` is how many seconds the server may be silent.
 
     ANTHROPIC_BASE_URL in the environment names another server for Anthropic's own models, and ANTHROPIC_CUSTOM_HEADERS
     more headers for it, one on each line; models of other providers that speak this API are asked at their own URL,
@@ -166,7 +166,7 @@ class AnthropicProvider:
                 raise IndusError(f"{where} did not answer with a number of tokens.")
 
     async def _counted(self, model: Model, body: JsonObject, options: StreamOptions) -> object:
-        """What the server answers when it is asked for a count."""
+        """Return the server's reply to a request to count tokens."""
         async with self._sent("/v1/messages/count_tokens", model, body, options) as answer:
             return await answer.value()
 
@@ -174,23 +174,23 @@ class AnthropicProvider:
         return (model.provider == "anthropic" and os.environ.get(self._url_variable)) or model.base_url
 
     def _where(self, model: Model) -> str:
-        """What the server is called in sentences."""
+        """Return the server's name for sentences."""
         return shown_url(self._url(model))
 
     def _secrets(self, model: Model, options: StreamOptions) -> Iterable[str]:
-        """What must not stand in a sentence."""
+        """Return the secrets that must not stand in a sentence."""
         return (options.api_key or "", *model.headers.values(), *_environment_headers(model).values())
 
     def _headers(self, model: Model) -> dict[str, str]:
-        """What the environment and the user add to requests."""
+        """Return the headers that the environment and the user add to requests."""
         return http.merged_headers(_environment_headers(model), model.headers)
 
     @asynccontextmanager
     async def _asked(self, model: Model, body: JsonObject, options: StreamOptions) -> AsyncGenerator[Reply]:
-        """Send the request; what there is of the answer is open until the end of the context.
+        """Send the request; the answer is open until the end of the context.
 
         Raises:
-            HttpStatusError: The server refuses it.
+            HttpStatusError: The server rejects it.
             StreamedError: It fails after it has begun to answer.
         """
         async with self._sent("/v1/messages", model, body, options) as answer:
@@ -217,7 +217,7 @@ class AnthropicProvider:
 
 
 def _environment_headers(model: Model) -> dict[str, str]:
-    """What the environment adds to requests to Anthropic: other servers do not get it."""
+    """Return the environment's headers for Anthropic: other servers do not get them."""
     return http.headers_in(os.environ.get(_HEADERS_VARIABLE, "")) if model.provider == "anthropic" else {}
 
 
@@ -272,7 +272,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
 
 
 def betas(body: JsonObject) -> dict[str, str]:
-    """The header that a body needs because of what it asks for beyond the API's version."""
+    """Return the header that a body needs for what it asks for beyond the API's version."""
     return {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
 
 
@@ -299,13 +299,13 @@ def _thinking(model: Model, options: StreamOptions) -> JsonObject:
     thinking: JsonObject = {"type": "adaptive", "display": "summarized"}
     if model.bound_thinking:
         # After a compaction, or with other tools, older thinking no longer fits what precedes it. Left to itself
-        # the server refuses such a request.
+        # the server rejects such a request.
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return {"thinking": thinking, "output_config": {"effort": _EFFORTS.get(options.thinking, model.top_effort)}}
 
 
 def _messages(messages: Iterable[ModelMessage], *, keep_thinking: bool) -> list[JsonObject]:
-    """The messages in the API's terms; neighbours of one role are one message, as the API itself counts them."""
+    """Convert the messages to the API's format; neighbours of one role are merged, as the API counts them."""
     merged: list[JsonObject] = []
     for message in messages:
         if isinstance(message, ToolResultMessage):
@@ -387,7 +387,7 @@ _TEXT_KEYS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_de
 
 
 class _Answer:
-    """The answer so far: makes our events of the API's, which come as plain objects."""
+    """An answer so far, built from the API's events, which come as plain objects."""
 
     def __init__(self, model: Model) -> None:
         self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
@@ -428,7 +428,7 @@ class _Answer:
         return updates
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """See ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.Answer``."""
         if not isinstance(event, dict) or cast("JsonObject", event).get("type") != "content_block_delta":
             return None
         fields = cast("JsonObject", event)
@@ -539,7 +539,7 @@ def _text(fields: JsonObject, name: str) -> str:
 
 
 def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, url_variable: str) -> str:
-    """What happened, where, and what to do. The words are those by which a passing failure is known."""
+    """Describe what happened, where, and what to do, in words by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
     if isinstance(error, http.HttpStatusError):
@@ -566,7 +566,7 @@ def _status_sentence(error: http.HttpStatusError, where: str) -> str:
 
 
 def _reason(body: object) -> str | None:
-    """The server's words, where they are such as the API's documentation shows them."""
+    """Return the server's words, where they are such as the API's documentation shows them."""
     inner: object = cast("JsonObject", body).get("error") if isinstance(body, dict) else None
     if not isinstance(inner, dict):
         return None

@@ -1,4 +1,4 @@
-"""What an answer of Anthropic's API has used, and what that costs: read from the ``usage`` of its events."""
+"""Token usage of an answer of Anthropic's API, and its cost: read from the ``usage`` of its events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _US_SHARE = 1.1
 
 
 class UsedTokens:
-    """Adds up what the events of one answer say."""
+    """Sum of what the events of one answer report."""
 
     def __init__(self, cost: ModelCost) -> None:
         self._cost = cost
@@ -24,7 +24,7 @@ class UsedTokens:
         self._is_batch = self._in_us = False
 
     def count(self, usage: JsonObject) -> Usage:
-        """Take note of a ``usage``; a later one says more than those before it, and not all of it again."""
+        """Merge a ``usage``: a later one has more than those before it, but not all fields again."""
         self._counts.update((name, number) for name in _COUNTS if isinstance(number := usage.get(name), int))
         self._hour = _number(usage, "cache_creation", "ephemeral_1h_input_tokens", self._hour)
         self._searches = _number(usage, "server_tool_use", "web_search_requests", self._searches)

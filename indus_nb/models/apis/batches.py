@@ -73,7 +73,7 @@ def _halved(prices: Any) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the server says of a batch.
+    """State of a batch as the server reports it.
 
     Attributes:
         created: When it was made, in seconds since 1970.
@@ -88,7 +88,7 @@ class Batch:
 
     @property
     def ended(self) -> bool:
-        """Whether no request of it is worked on any more."""
+        """Return whether all its requests are done."""
         return self.status == "ended"
 
 
@@ -104,14 +104,14 @@ def _batch(made: MessageBatch) -> Batch:
 
 
 class BatchClient:
-    """Asks for batches; ``close`` it."""
+    """A client of the batches endpoint; ``close`` it."""
 
     def __init__(self, client: anthropic.AsyncAnthropic) -> None:
         self._sdk = client
         self._batches = client.messages.batches
 
     async def create(self, requests: Sequence[tuple[str, JsonObject]]) -> Batch:
-        """Have requests answered.
+        """Submit requests as a batch.
 
         Args:
             requests: The name of each, which no other has, and its body.
@@ -124,7 +124,7 @@ class BatchClient:
             return _batch(await self._batches.create(requests=sent, extra_headers=headers))
 
     async def retrieve(self, batch: str) -> Batch:
-        """Return how far a batch is."""
+        """Return the current state of a batch."""
         with _described():
             return _batch(await self._batches.retrieve(batch))
 
@@ -139,7 +139,7 @@ class BatchClient:
         return found
 
     async def results(self, batch: str) -> AsyncGenerator[tuple[str, JsonObject]]:
-        """Yield the name of each request of a batch that has ended, and what came of it, in no order."""
+        """Yield each request's name and result of a batch that has ended, in no order."""
         with _described():
             # As bytes: the SDK's decoder takes fields away that it does not know.
             response = (await self._batches.results(batch)).http_response
@@ -154,12 +154,12 @@ class BatchClient:
                 await response.aclose()
 
     async def cancel(self, batch: str) -> None:
-        """Let no request of a batch begin any more."""
+        """Cancel the requests of a batch that have not begun."""
         with _described():
             await self._batches.cancel(batch)
 
     async def close(self) -> None:
-        """End its connections."""
+        """Close its connections."""
         await self._sdk.close()
 
 
@@ -179,7 +179,7 @@ async def _lines(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 @contextmanager
 def _described() -> Generator[None]:
-    """Raise what the other ways to the API raise."""
+    """Raise the same exceptions as the other ways to the API."""
     from anthropic import APIConnectionError, APIStatusError
 
     try:
@@ -192,14 +192,14 @@ def _described() -> Generator[None]:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether what was asked of the server may work soon: it is busy, or the line to it has broken."""
+    """Return whether a retry may work soon: the server is busy, or the connection broke."""
     if isinstance(error, http.HttpStatusError):
         return error.status_code in _PASSING or error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
     return _is_of_line(error)
 
 
 def may_have_been_accepted(error: Exception) -> bool:
-    """Whether the server may have made a batch although it did not say so."""
+    """Return whether the server may have made a batch although it did not say so."""
     if isinstance(error, http.HttpStatusError):
         return error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
     return _is_of_line(error) and not _NOT_REACHED & {kind.__name__ for kind in type(error).__mro__}
@@ -214,7 +214,7 @@ Ask: TypeAlias = Callable[[str, JsonObject, Opened], Awaitable[JsonObject]]
 
 
 class BatchProvider(AnthropicProvider):
-    """Reaches Claude by batches; ``StreamOptions.request_name`` is what a request is called in its batch.
+    """A provider that reaches Claude by batches; ``StreamOptions.request_name`` names a request in its batch.
 
     Args:
         ask: Given the name of a request, its body, and what opens a client, returns the result of the request as the
@@ -263,7 +263,7 @@ async def _nothing() -> AsyncGenerator[bytes]:
 
 
 async def _events(message: JsonObject) -> AsyncGenerator[Sequence[object]]:
-    """The events by which a whole message would have been streamed."""
+    """Yield the events by which a whole message would have been streamed."""
     content: object = message.get("content")
     events: list[object] = [{"type": "message_start", "message": message}]
     for number, block in enumerate(cast("list[object]", content) if isinstance(content, list) else ()):
@@ -275,7 +275,7 @@ async def _events(message: JsonObject) -> AsyncGenerator[Sequence[object]]:
 
 
 def _message(result: JsonObject) -> JsonObject:
-    """The message in a result; raises what the request would have raised."""
+    """Return the message in a result; raise what the request would have raised."""
     match result:
         case {"type": "succeeded", "message": {} as message}:
             return message

@@ -1,6 +1,6 @@
-"""The one place where a request is made such as its API accepts it.
+"""The one place where a request is changed to what its API accepts.
 
-What an API refuses with 400 it refuses again with every later request, for the conversation still holds it. So each
+What an API rejects with 400 it rejects again with every later request, for the conversation still holds it. So each
 provider passes its context through ``conforming`` first.
 
 What this module promises:
@@ -88,7 +88,7 @@ def _left_out(
     facts: Mapping[int, ImageFacts],
     other_bytes: int,
 ) -> dict[int, str]:
-    """Why images are not sent, by their ``id()``: what is wrong with them, or that there are too many, oldest first."""
+    """Map the ``id()`` of each image that is not sent to the reason: a defect, or too many, oldest first."""
     if "image" not in model.input:
         return {id(image): f"{model.name} takes none" for image in images}
     reasons: dict[int, str] = {}
@@ -139,14 +139,14 @@ def _image_problem(image: ImageContent, model: Model, rules: ApiRules, facts: Im
 
 
 def _typed(image: ImageContent) -> ImageContent:
-    """The image with the type that its bytes have; APIs compare the two."""
+    """Return the image with the type that its bytes have; APIs compare the two."""
     if image.source is not None or (mime_type := image_type_of(image)) in (None, image.mime_type):
         return image
     return image.model_copy(update={"mime_type": mime_type})
 
 
 def _text_bytes(message: ModelMessage) -> int:
-    """About how much of a request the message's text is."""
+    """Estimate how much of a request the message's text is."""
     if isinstance(message, AssistantMessage):
         return sum(_block_bytes(block) for block in message.content)
     if isinstance(message.content, str):
@@ -221,7 +221,7 @@ class _Conforming:
         sent.append(message)
 
     def _visible(self, content: str | Iterable[TextContent | ImageContent]) -> _Content:
-        """What of a message can be shown: no blank text, and a note in the place of an image that cannot be sent."""
+        """Return the content that can be shown: no blank text, and notes for images that cannot be sent."""
         if isinstance(content, str):
             content = [TextContent(text=content)]
         blocks: _Content = []
@@ -236,7 +236,7 @@ class _Conforming:
         return blocks
 
     def _result(self, message: ToolResultMessage) -> tuple[ToolResultMessage, _Content]:
-        """The result as it may be sent, and what of it has to follow all results."""
+        """Return the result as it may be sent, and the blocks that have to follow all results."""
         content = self._visible(message.content)
         moved: _Content = []
         where = self._rules.result_images
@@ -256,7 +256,7 @@ class _Conforming:
         return message.model_copy(update={"content": content, "tool_call_id": sent, "tool_name": name}), moved
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage | None:
-        """The answer as it may be replayed; ``None`` when nothing of it can be."""
+        """Return the answer as it may be replayed, ``None`` when nothing of it can be."""
         self._sent_as = {}
         blocks = [kept for block in message.content if (kept := self._block(block, message)) is not None]
         while self._rules.signed_thinking and blocks and isinstance(blocks[-1], ThinkingContent):
@@ -298,12 +298,12 @@ class _Conforming:
 
 
 def _same(blocks: Sequence[object], before: str | Sequence[object]) -> bool:
-    """Whether nothing was changed, so that no copy is needed."""
+    """Return whether nothing was changed, so that no copy is needed."""
     return len(blocks) == len(before) and all(one is other for one, other in zip(blocks, before, strict=True))
 
 
 def call_id(wanted: str, max_characters: int) -> str:
-    """Make the id of a tool call one that the API accepts.
+    """Turn the id of a tool call into one that the API accepts.
 
     >>> call_id("toolu_01", 40), call_id("fc|1", 40), call_id("toolu_01", 0)
     ('toolu_01', 'fc_1_7f56b2ebcebcf1d2', '7a95b7039')
@@ -324,7 +324,7 @@ def call_id(wanted: str, max_characters: int) -> str:
 
 
 def _valid_name(name: str) -> str:
-    """The name of a tool as APIs accept it: models call tools that do not exist by any name."""
+    """Turn a tool's name into one that APIs accept: models call tools that do not exist by any name."""
     if re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
         return name
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:MAX_TOOL_NAME] or "_"
@@ -334,7 +334,7 @@ def _valid_name(name: str) -> str:
 
 
 def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
-    """The tools with sound schemas. One that none can be made of was rejected where it was registered."""
+    """Return the tools with sound schemas. Tools without one were rejected at registration."""
     sound: dict[str, ToolSpec] = {}
     for tool in tools:
         try:

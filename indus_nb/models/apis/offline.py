@@ -45,7 +45,7 @@ class OfflineProvider:
     """The demonstration assistant behind the ``Provider`` protocol."""
 
     def preload(self) -> None:
-        """Nothing is left to import."""
+        """Do nothing: everything is imported."""
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
@@ -98,7 +98,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing asked for: in words, as the title of its outcome, and as calls of which the first possible is made.
+    """One step of a request: its words, the title of its outcome, and calls of which the first possible is made.
 
     ``conclude`` says what follows from the output, where that is more than the output. ``known`` is the outcome where
     no tool is needed to know it.
@@ -143,9 +143,9 @@ def _reply_to(context: Context) -> _Reply:
     known = [step for step in steps if step.known is not None and not step.possible(tools)]
     if final is not None:
         outcomes = [*(text_of(result.content) for result in results), *(str(step.known) for step in known)]
-        said = "\n".join(outcomes) or request
+        text = "\n".join(outcomes) or request
         thought = f"A typed answer is asked for. I make it of what came back, for the tool {final.name}."
-        return _Reply(thought, "", _Call(final.name, value_for(final.parameters, said)))
+        return _Reply(thought, "", _Call(final.name, value_for(final.parameters, text)))
     paragraphs = [
         _report(possible[number][0], result) if number < len(possible) else _outcome(_code(result.tool_name), result)
         for number, result in enumerate(results)
@@ -158,8 +158,8 @@ def _reply_to(context: Context) -> _Reply:
     ]
     if not paragraphs:
         alone = not any(isinstance(message, AssistantMessage) for message in context.messages)
-        said = "\n\n".join(filter(None, (_seen(request), _introduction(tools), "" if alone else _FORGETFUL)))
-        return _Reply("None of my patterns fits this request, so I say what I can do.", said)
+        text = "\n\n".join(filter(None, (_seen(request), _introduction(tools), "" if alone else _FORGETFUL)))
+        return _Reply("None of my patterns fits this request, so I say what I can do.", text)
     paragraphs += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
     done = f"{textcut.counted(len(results), 'call')} {'is' if len(results) == 1 else 'are'} done"
     return _Reply(f"{done}; I report what came back.", "\n\n".join(paragraphs))
@@ -228,7 +228,7 @@ def _python(found: Mapping[str, str]) -> _Step:
 def _run(found: Mapping[str, str]) -> _Step | None:
     command = _unquoted(found["command"])
     if command == found["command"].strip() and shutil.which(command.split()[0]) is None:
-        return None  # "run the tests" is a wish; in quotes it is a command, whatever it is
+        return None  # "run the tests" is a request; in quotes it is a command, whatever it is
     return _Step(f"run {_code(command)}", f"Output of {_code(command)}", (_bash(command),))
 
 
@@ -259,7 +259,7 @@ _UNKNOWN_NAME = re.compile(r"NameError: name '(?P<name>\w+)' is not defined")
 
 
 def _mend(request: str) -> _Step | None:
-    """Look for the name that a cell means which failed at one that is not defined."""
+    """Find the name that a cell meant when it failed at an undefined one."""
     cell = _CELL.search(request)
     error = _UNKNOWN_NAME.search(request, cell.end()) if cell and len(request) <= _MAX_REQUEST_CHARACTERS else None
     if cell is None or error is None:
@@ -298,7 +298,7 @@ _POLITE = r"(?:(?:please|now|first|and|also|(?:can|could|would|will) you)[, ]+)*
 
 
 def _parts(request: str) -> list[str]:
-    """The request cut at each ``then`` outside of quotations.
+    """Split the request at each ``then`` outside of quotations.
 
     >>> _parts("list the files, and then run `if x; then y; fi`")
     ['list the files', 'run `if x; then y; fi`']
@@ -324,7 +324,7 @@ def _understand(part: str) -> _Step | None:
 
 
 def _is_arithmetic(text: str) -> bool:
-    """Whether the text is a sum of plain numbers that is computed in no time.
+    """Return whether the text is a sum of plain numbers that is computed in no time.
 
     >>> [_is_arithmetic(text) for text in ("2**10 + 1", "(1 + 2) / .5", "9**9**9", "().__class__", "love")]
     [True, True, False, False, False]
@@ -393,7 +393,7 @@ _FORGETFUL = "I look at the last message alone: what was said before it, I can n
 
 
 def _seen(request: str) -> str:
-    """Describe the files and the diff that came along with a request: what can be counted without reading them."""
+    """Describe the attached files and the diff of a request: what can be counted without reading them."""
     lines: list[str] = []
     for file in re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request):
         name, text = file.groups()

@@ -1,4 +1,4 @@
-"""Values that fit a JSON schema, made of the numbers and lines in a text: what the demonstration answers with.
+"""Values that fit a JSON schema, made of the numbers and lines in a text, for the demonstration's answers.
 
 No model thinks about them. What the text does not give is the least that the schema allows.
 """
@@ -100,7 +100,7 @@ class _Values:
 
 
 def _first(choices: list[JsonObject], *, least: bool) -> JsonObject:
-    """The first choice that is not null; with ``least`` null where that is allowed."""
+    """Return the first choice that is not null; with ``least`` null where that is allowed."""
     null = [each for each in choices if each.get("type") == "null"]
     others = [each for each in choices if each.get("type") != "null"]
     return [*null, *others][0] if least else [*others, *null][0]

@@ -42,7 +42,7 @@ _NO_KEY = "none"  # there are servers that want a key and look at none
 
 
 class _Provider:
-    """What reaches models. ``idle_timeout`` is how many seconds the server may be silent."""
+    """Base of both providers. ``idle_timeout`` is how many seconds the server may be silent."""
 
     def __init__(self, *, idle_timeout: float = 300) -> None:
         self._idle_timeout = idle_timeout
@@ -53,7 +53,7 @@ class _Provider:
 
 
 class OpenAICompletionsProvider(_Provider):
-    """Reaches models by chat completions, at OpenAI's or any other server.
+    """A provider for chat completions, at OpenAI's or any other server.
 
     See ``openai_completions`` for its kinds.
     """
@@ -72,7 +72,7 @@ class OpenAICompletionsProvider(_Provider):
 
 
 class OpenAIResponsesProvider(_Provider):
-    """Reaches models by the Responses API, which is OpenAI's own."""
+    """A provider for the Responses API, which is OpenAI's own."""
 
     def stream(self, model: Model, context: Context, options: StreamOptions) -> AsyncGenerator[AssistantMessageEvent]:
         """Send one request and yield the answer; see ``Provider.stream``.
@@ -146,7 +146,7 @@ async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncG
 
 
 def _membership(model: Model) -> dict[str, str]:
-    """Whose account OpenAI is to charge; what the environment says of that is not for other servers."""
+    """Return headers that name the account to charge; empty for servers other than OpenAI's."""
     if not _is_openai(model.base_url):
         return {}
     named = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
@@ -165,7 +165,7 @@ def _is_openai(url: str) -> bool:
 
 
 def _sentence(error: Exception, model: Model, where: str, idle_timeout: float, *, reached: bool) -> str:
-    """What happened, where, and what to do. The words are those by which a passing failure is known."""
+    """Describe what happened, where, and what to do, in words by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
     if isinstance(error, http.HttpStatusError):
@@ -194,13 +194,13 @@ def _status_sentence(error: http.HttpStatusError, model: Model, where: str) -> s
 
 
 def _fields(body: object) -> JsonObject:
-    """What a server says of an error, without the wrapping that most have; empty where it is no object."""
+    """Return the fields of an error response, without the usual wrapping; empty if it is no object."""
     fields = cast("JsonObject", body) if isinstance(body, dict) else {}
     return object_in(fields, "error") or fields
 
 
 def _reason(body: object, *, with_number: bool = False) -> str | None:
-    """The server's words: each kind of server has a shape of its own for them."""
+    """Return the server's words: each kind of server has a shape of its own for them."""
     if isinstance(body, list):
         body = next(iter(cast("list[object]", body)), None)
     if isinstance(body, str):

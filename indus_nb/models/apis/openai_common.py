@@ -1,4 +1,4 @@
-"""What the two APIs of OpenAI's kind have in common: parts of their requests, and an answer while it comes."""
+"""Parts that OpenAI's two APIs share: pieces of their requests, and an answer while it streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILTERED = "The provider's content filter stopped the answer. Rephrase the reque
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return what the thinking level is called in a request.
+    """Return the API's name of the thinking level.
 
     Args:
         model: The model, whose ``thinking_level_map`` and ``compat`` count.
@@ -53,12 +53,12 @@ def answer_limit(model: Model, options: StreamOptions) -> int | None:
 
 
 def image_url(image: ImageContent) -> str:
-    """Where the image lies, or the image itself as a data URL."""
+    """Return the image's URL, or the image itself as a data URL."""
     return image.source.url if image.source is not None else f"data:{image.mime_type};base64,{image.data}"
 
 
 def is_own(message: AssistantMessage, model: Model) -> bool:
-    """Return whether what an earlier answer signed is valid for a model.
+    """Return whether signed parts of an earlier answer are valid for a model.
 
     Args:
         model: The model to ask now.
@@ -107,11 +107,11 @@ class Answer(ABC):
 
     @abstractmethod
     def added_by(self, event: object) -> Iterable[AssistantMessageEvent]:
-        """Return what an event adds that is no error; raises as ``handle`` does."""
+        """Return what an event adds that is no error; raise as ``handle`` does."""
 
     @abstractmethod
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """See ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.Answer``."""
 
     @abstractmethod
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
@@ -123,7 +123,7 @@ class Answer(ABC):
 
     @abstractmethod
     def end(self) -> Iterable[AssistantMessageEvent]:
-        """The ends of what is still open; ``stop_reason`` is final afterwards."""
+        """Close the blocks that are still open; ``stop_reason`` is final afterwards."""
 
     def count(self, *, prompt: int, cached: int, written: int, output: int, total: int) -> None:
         """Set the usage.

@@ -3,8 +3,8 @@
 https://platform.openai.com/docs/api-reference/chat. What a server does otherwise is declared by its models' ``compat``:
 
 - ``{"maxTokensField": "max_tokens"}``: what the limit of an answer is called, by default ``max_completion_tokens``
-- ``{"supportsReasoningEffort": false}``: it refuses ``reasoning_effort``
-- ``{"supportsUsageInStreaming": false}``: it refuses ``stream_options``, and does not report what was used
+- ``{"supportsReasoningEffort": false}``: it rejects ``reasoning_effort``
+- ``{"supportsUsageInStreaming": false}``: it rejects ``stream_options``, and does not report what was used
 - ``{"requiresToolResultName": true}``: the result of a tool is sent with the tool's name
 - ``{"replayReasoning": false}``: it refuses to be sent the reasoning that led to its tool calls
 
@@ -127,7 +127,7 @@ def _assistant_message(message: AssistantMessage, model: Model) -> JsonObject:
 
 
 def _reasoning(message: AssistantMessage, model: Model) -> JsonObject:
-    """What led to the calls of ``message``: some models refuse a call without it, and none looks at other reasoning."""
+    """Return the reasoning behind the calls of ``message``: some models reject a call without it."""
     reasoning: JsonObject = {}
     if details := [detail for call in message.tool_calls for detail in _signed(call)["reasoning_details"]]:
         reasoning["reasoning_details"] = details
@@ -149,7 +149,7 @@ def _call(call: ToolCall, *, own: bool) -> JsonObject:
 
 
 def _signed(call: ToolCall) -> JsonObject:
-    """What came with the call and must go back with it; nothing when a session file holds something else."""
+    """Return the data that came with the call and must go back; empty if a session file holds something else."""
     try:
         value: object = json.loads(call.thought_signature or "")
     except ValueError:
@@ -172,7 +172,7 @@ def _object(value: object) -> JsonObject:
 
 
 def _weight(value: object) -> int:
-    """What an object that is kept until the end counts: in memory it is larger than as text."""
+    """Estimate the size of an object that is kept until the end: in memory it is larger than as text."""
     return 8 * len(json.dumps(value))
 
 
@@ -225,7 +225,7 @@ class CompletionsAnswer(Answer):
             self.complete = self.whole
 
     def _set_cost(self, usage: JsonObject) -> None:
-        """Take the cost that the server itself says, in US dollars: it knows which provider has answered."""
+        """Take the server's cost in US dollars: the server knows which provider has answered."""
         amounts = [usage.get("cost"), object_in(usage, "cost_details").get("upstream_inference_cost")]
         paid = [
             each
@@ -238,11 +238,11 @@ class CompletionsAnswer(Answer):
             self.growing.usage = counted.model_copy(update={"cost": cost})
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """See ``handling.Answer``; of prose only, and where servers say it in the usual way."""
+        """Return the delta of prose in the usual form; see ``handling.Answer``."""
         match cast("JsonObject", event):
             case {"choices": [{"delta": {"content": str(text), **more}, **others}], **whole} if text:
-                said = {name for name, value in (*more.items(), *others.items()) if value is not None}
-                is_plain = said <= {"role", "index"} and not whole.get("usage") and not whole.get("error")
+                present = {name for name, value in (*more.items(), *others.items()) if value is not None}
+                is_plain = present <= {"role", "index"} and not whole.get("usage") and not whole.get("error")
                 return ("content", text) if is_plain else None
             case _:
                 return None
@@ -257,7 +257,7 @@ class CompletionsAnswer(Answer):
         return {**event, "choices": [{**choice, "delta": {**choice["delta"], "content": text}}]}
 
     def end(self) -> Iterator[AssistantMessageEvent]:
-        """See ``Answer``."""
+        """Close the open blocks; see ``Answer``."""
         yield from self._close_prose()
         for call in self._calls:
             end = self.growing.close(call.index)

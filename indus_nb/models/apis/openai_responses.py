@@ -117,7 +117,7 @@ def _parts(content: Iterable[TextContent | ImageContent]) -> list[JsonObject]:
 
 def _assistant_items(message: AssistantMessage, model: Model) -> Iterator[JsonObject]:
     own = is_own(message, model)
-    reasoning: list[JsonObject] = []  # refused where nothing follows it
+    reasoning: list[JsonObject] = []  # rejected where nothing follows it
     for block in message.content:
         match block:
             case ThinkingContent():
@@ -165,7 +165,7 @@ class _OpenItem:
 
 
 class ResponsesAnswer(Answer):
-    """The answer so far. Each item becomes a block.
+    """An answer so far. Each item becomes a block.
 
     What the API adds to its items is skipped.
     """
@@ -202,7 +202,7 @@ class ResponsesAnswer(Answer):
                 raise BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """See ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.Answer``."""
         match cast("JsonObject", event):
             case {"type": str(kind), "output_index": int(number), "delta": str(delta)} if kind in _UNDERSTOOD:
                 return (kind, number), delta
@@ -218,7 +218,7 @@ class ResponsesAnswer(Answer):
         return {**event, "delta": text}
 
     def end(self) -> Iterator[AssistantMessageEvent]:
-        """See ``Answer``."""
+        """Close the open blocks; see ``Answer``."""
         for item in self._open.values():
             if item.index is not None:
                 yield self.growing.close(item.index)
@@ -332,6 +332,6 @@ class ResponsesAnswer(Answer):
 
 
 def _whole_text(fields: JsonObject, name: str) -> str:
-    """The text of an item that did not come in deltas."""
+    """Return the text of an item that did not come in deltas."""
     parts = [cast("JsonObject", part) for part in list_in(fields, name) if isinstance(part, dict)]
     return "\n\n".join(text_in(part, "text") for part in parts)

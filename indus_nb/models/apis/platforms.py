@@ -60,7 +60,7 @@ _GOOGLE_REGION = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _AZURE_SCOPE = "https://ai.azure.com/.default"
 _BEDROCK_VERSION = "bedrock-2023-05-31"
-"""The version that every model there understands; the SDK's own is refused for Claude 4.6 and older."""
+"""The version that every model there understands; the SDK's own is rejected for Claude 4.6 and older."""
 _STREAMED_STATUS = {
     "throttlingException": 429,
     "modelTimeoutException": 408,
@@ -72,7 +72,7 @@ _STREAMED_STATUS = {
 
 
 class _RefusedError(IndusError):
-    """The server refused the request, or broke its answer off: a sentence, and the status."""
+    """The server rejected the request, or broke its answer off: a sentence, and the status."""
 
     def __init__(self, sentence: str, status_code: int) -> None:
         super().__init__(sentence)
@@ -80,7 +80,7 @@ class _RefusedError(IndusError):
 
 
 class _Shared(TypedDict):
-    """What every client of the SDK is given."""
+    """Arguments that every client of the SDK is given."""
 
     max_retries: int
     timeout: anthropic.Timeout
@@ -96,7 +96,7 @@ class _AwsCredentials(TypedDict, total=False):
 
 
 class _PlatformProvider(AnthropicProvider, ABC):
-    """What all platforms have in common."""
+    """Base of the providers of all platforms."""
 
     _name: ClassVar[str]
     _extra: ClassVar[str]
@@ -108,7 +108,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
     """Why tokens are not counted."""
 
     def preload(self) -> None:
-        """Import the SDK, and what finds credentials."""
+        """Import the SDK and its credential finders."""
         for name in ("anthropic", *self._libraries):
             import_module(name)
 
@@ -141,7 +141,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
                     raise
 
     def _events(self, stream: anthropic.AsyncStream[object]) -> AsyncIterator[Sequence[object]]:
-        """The events of an answer; the SDK's own decoder takes time without a limit for a long one."""
+        """Yield the events of an answer; the SDK's own decoder takes unbounded time for a long one."""
         return decoded_events(stream.response.aiter_bytes())
 
     async def _counted(self, model: Model, body: JsonObject, options: StreamOptions) -> object:
@@ -171,12 +171,12 @@ class _PlatformProvider(AnthropicProvider, ABC):
                 )
 
     def _seconds(self, options: StreamOptions) -> float:
-        """How long the server may be silent."""
+        """Return how long the server may be silent."""
         return options.idle_timeout or self._idle_timeout
 
     @contextmanager
     def _described(self, model: Model) -> Generator[None]:
-        """Describe what goes wrong with a request that is not answered."""
+        """Describe the failure of a request that got no answer."""
         from anthropic import APIError, APIStatusError
 
         try:
@@ -193,11 +193,11 @@ class _PlatformProvider(AnthropicProvider, ABC):
             raise self._unusable(error, model) from error  # what signs requests found none
 
     def _adapted(self, body: JsonObject) -> JsonObject:
-        """The body as this platform wants it, as far as the SDK does not see to that."""
+        """Adapt the body to this platform, where the SDK does not."""
         return body
 
     async def _made(self, model: Model, options: StreamOptions) -> _Client:
-        """Return a client of the SDK, for one request.
+        """Build a client of the SDK, for one request.
 
         It is made in a thread: files are read and servers asked to find credentials, and the imports take long.
         """
@@ -220,7 +220,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
 
     @abstractmethod
     def _sdk_client(self, url: str | None, model: Model, options: StreamOptions) -> _Client:
-        """A client for one request; whatever it raises is about credentials."""
+        """Build a client for one request; all its exceptions are about credentials."""
 
     def _shared(self, model: Model, options: StreamOptions) -> _Shared:
         from anthropic import DefaultAsyncHttpxClient, Timeout
@@ -238,7 +238,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
         }
 
     async def _inspect(self, response: httpx2.Response) -> None:
-        """Refuse a redirect, and bound the body."""
+        """Reject a redirect, and bound the body."""
         if (location := response.headers.get("location")) is not None and response.is_redirect:
             await response.aclose()
             raise redirected(str(response.request.url), location, response.status_code)
@@ -270,7 +270,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
 
 
 class BedrockProvider(_PlatformProvider):
-    """Reaches Claude in Amazon Bedrock by InvokeModel, which has a format of streams of its own."""
+    """A provider for Claude in Amazon Bedrock by InvokeModel, which has its own stream format."""
 
     _name = "Amazon Bedrock"
     _extra = "bedrock"
@@ -300,7 +300,7 @@ class BedrockProvider(_PlatformProvider):
 
 
 class BedrockMantleProvider(_PlatformProvider):
-    """Reaches Claude in Amazon Bedrock by its newer endpoint, which speaks the Messages API itself."""
+    """A provider for Claude in Amazon Bedrock's newer endpoint, which speaks the Messages API."""
 
     _name = "Amazon Bedrock"
     _extra = "bedrock"
@@ -323,7 +323,7 @@ class BedrockMantleProvider(_PlatformProvider):
 
 
 class VertexProvider(_PlatformProvider):
-    """Reaches Claude in Google Cloud's Vertex AI. A key is an access token; without one Google's library finds it."""
+    """A provider for Claude in Vertex AI. A key is an access token; without one Google's library finds it."""
 
     _name = "Google Vertex AI"
     _extra = "vertex"
@@ -359,7 +359,7 @@ class VertexProvider(_PlatformProvider):
 
 
 class FoundryProvider(_PlatformProvider):
-    """Reaches Claude in Microsoft Foundry, by a key or, without one, with an identity that Azure's library finds."""
+    """A provider for Claude in Microsoft Foundry, by a key or an identity that Azure's library finds."""
 
     _name = "Microsoft Foundry"
     _extra = "foundry"
@@ -402,7 +402,7 @@ class FoundryProvider(_PlatformProvider):
 
 
 def _is_of_credentials(error: Exception) -> bool:
-    """Whether what finds credentials and signs requests has failed; the SDK says so by ``RuntimeError``."""
+    """Return whether finding credentials or signing failed; the SDK raises ``RuntimeError`` then."""
     if isinstance(error, RuntimeError | OSError) and not isinstance(error, RecursionError):
         return True
     return any(kind.__module__.partition(".")[0] in _CLOUDS for kind in type(error).__mro__)
@@ -417,7 +417,7 @@ def _bearer_token(options: StreamOptions) -> str | None:
 
 
 def _aws_credentials() -> _AwsCredentials:
-    """What of the environment chooses credentials, said aloud: the SDK remembers its sessions by that."""
+    """Return the environment's choice of credentials explicitly: the SDK caches its sessions by it."""
     key, secret = (os.environ.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"))
     if key and secret:
         token = os.environ.get("AWS_SESSION_TOKEN") or None
@@ -436,13 +436,13 @@ def _aws_region(provider: str) -> str:
 
 
 def _settings(*prefixes: str) -> tuple[tuple[str, str], ...]:
-    """What of the environment chooses credentials: they are remembered, with their tokens, until it changes."""
+    """Return the variables that choose credentials: these and their tokens are cached until they change."""
     return tuple(sorted(item for item in os.environ.items() if item[0].startswith(prefixes)))
 
 
 @cache
 def _google_credentials(settings: object) -> tuple[Any, str | None]:  # noqa: ARG001 - what they are remembered by
-    """The credentials of the application, and the project that they name."""
+    """Return the application's credentials, and the project that they name."""
     auth: Any = import_module("google.auth")
     return auth.default(scopes=[_GOOGLE_SCOPE])
 
@@ -453,11 +453,11 @@ def _azure_tokens(settings: object) -> Callable[[], str]:  # noqa: ARG001 - what
     return identity.get_bearer_token_provider(identity.DefaultAzureCredential(), _AZURE_SCOPE)
 
 
-# --- what a server says ----------------------------------------------------------------------------------------------
+# --- errors of servers -----------------------------------------------------------------------------------------------
 
 
 def _reason(body: object) -> tuple[str, str]:
-    """What kind of error it is and what the server says of it; each platform has its own way to say so."""
+    """Return the kind of an error and the server's words; each platform has its own format."""
     if isinstance(body, list) and body:  # of Google, when it would have been a stream
         body = cast("list[object]", body)[0]
     outer = cast("JsonObject", body) if isinstance(body, dict) else {}

@@ -1,4 +1,4 @@
-"""What the APIs accept in a request: their rules as data, with sources in docs/requests.md.
+"""Rules of the APIs for requests as data, with sources in docs/requests.md.
 
 ``rules_of`` gives the rules of one model: those of its API, changed by its ``compat``:
 
@@ -24,7 +24,7 @@ MIN_THINKING_TOKENS = 1024
 
 
 class ImageLimits(NamedTuple):
-    """What images a request may hold.
+    """Limits of the images in a request.
 
     Sizes are those of the base64 text, sides are in pixels.
     """
@@ -41,7 +41,7 @@ class ImageLimits(NamedTuple):
 
 
 class ApiRules(NamedTuple):
-    """What a request must be like so that it is not refused.
+    """Rules that a request must meet so that it is not rejected.
 
     ``result_images`` is where the images of tool results stand: within them, outside of failed ones, or outside of
     all. With ``signed_thinking`` only thinking that the model itself signed is replayed as such, and never as the last
@@ -101,7 +101,7 @@ def rules_of(model: Model) -> ApiRules:
 def may_force_tool(model: Model, options: StreamOptions) -> bool:
     """Return whether a request may say which tool has to be called.
 
-    Servers that refuse that refuse the whole request. Claude refuses it while it thinks; of other servers only
+    Servers that reject that reject the whole request. Claude rejects it while it thinks; of other servers only
     OpenAI's is known to take it, the others declare it by ``{"supportsToolChoice": true}``.
 
     Args:

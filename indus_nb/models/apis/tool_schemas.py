@@ -1,6 +1,6 @@
 """The one check of how a tool is described to a model: its name and the JSON schema of its arguments.
 
-One tool that an API refuses makes it refuse every request. What can be repaired is repaired for requests
+One tool that an API rejects makes it reject every request. What can be repaired is repaired for requests
 (``sound_schema``); a tool whose schema cannot is rejected by name where it is registered (``check_tool``). The rules
 are those that satisfy every API; their sources are in docs/requests.md.
 """
@@ -57,7 +57,7 @@ class SchemaError(ValueError):
 def check_tool(spec: ToolSpec) -> None:
     """Check that every API accepts the tool.
 
-    Raises ``UsageError`` naming the tool and the reason if a request that offers it would be refused.
+    Raises ``UsageError`` naming the tool and the reason if a request that offers it would be rejected.
     """
     if not _NAME.fullmatch(spec.name):
         raise UsageError(f"{spec.name[:100]!r} cannot name a tool: use up to 64 of a-z A-Z 0-9 _ -")
@@ -68,7 +68,7 @@ def check_tool(spec: ToolSpec) -> None:
 
 
 def check_tools(specs: Iterable[ToolSpec]) -> None:
-    """``check_tool`` for each of them, and for names that are used twice."""
+    """Run ``check_tool`` for each tool, and check that no name is used twice."""
     names: set[str] = set()
     for spec in specs:
         check_tool(spec)
@@ -123,7 +123,7 @@ def _sound(schema: object) -> JsonObject:
 
 
 def _merged(schema: JsonObject, root: JsonObject, depth: int) -> JsonObject:
-    """``schema`` as that of an object with properties; raises ``SchemaError`` where it is that of something else."""
+    """Return ``schema`` as that of an object with properties; raise ``SchemaError`` if it is another type's."""
     if depth > _MAX_DEPTH:
         raise SchemaError("its choices refer to each other without end")
     if isinstance(reference := schema.get("$ref"), str):
@@ -158,7 +158,7 @@ def _merge_branches(branches: list[JsonObject], merged: JsonObject, properties: 
 
 
 def _needed(branches: list[JsonObject], *, by_all: bool) -> list[str]:
-    """The names that every branch requires, or any of them."""
+    """Return the names that every branch requires, or any of them."""
     lists = [cast("list[str]", branch.get("required", [])) for branch in branches]
     names = dict.fromkeys(name for names in lists for name in names)
     return [name for name in names if not by_all or all(name in needed for needed in lists)]
@@ -196,7 +196,7 @@ def _target(reference: str, root: JsonObject) -> JsonObject:
 
 
 def _checked(schema: object, where: str, depth: int) -> object:
-    """The schema in the words of draft 2020-12, the one that APIs check against; raises ``SchemaError``."""
+    """Rewrite the schema in draft 2020-12, against which APIs check; raise ``SchemaError``."""
     if isinstance(schema, bool):
         return schema
     if not isinstance(schema, dict):
@@ -229,7 +229,7 @@ def _checked_keyword(key: str, value: object, place: str, depth: int) -> object:
 
 
 def _bound(key: str, schema: JsonObject, where: str) -> JsonObject:
-    """A limit of a number. Until draft 4 ``exclusiveMinimum`` was a flag beside ``minimum``."""
+    """Return a limit of a number. Until draft 4 ``exclusiveMinimum`` was a flag beside ``minimum``."""
     other = _BOUNDS[key]
     if isinstance(schema[key], bool):
         return {key: _checked_value(key, schema[other], where)} if schema[key] and other in schema else {}

@@ -61,7 +61,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when they are first asked for: most processes use no cassette."""
+    """Import the public names on first access: most processes use no cassette."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

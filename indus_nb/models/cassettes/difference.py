@@ -1,4 +1,4 @@
-"""How a request differs from the one that was recorded, in words that fit into an error message."""
+"""Difference between a request and the recorded one, short enough for an error message."""
 
 from __future__ import annotations
 

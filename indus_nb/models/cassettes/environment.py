@@ -1,4 +1,4 @@
-"""The cassette that the environment names: INDUSAGI_CASSETTE is its file, INDUSAGI_CASSETTE_MODE what to do with it.
+"""The cassette that the environment configures: INDUSAGI_CASSETTE is its file, INDUSAGI_CASSETTE_MODE its mode.
 
 What this module promises: without the variable nothing of the room is imported, and with it all sessions of a process
 share one cassette, in the order of their requests. It begins again when one of the two variables changes.
@@ -75,7 +75,7 @@ environment_cassette = EnvironmentCassette()
 
 
 def provider_from_environment(inner: Provider) -> Provider:
-    """``inner``, or the provider of the process's cassette.
+    """Return ``inner``, or the provider of the process's cassette.
 
     Raises ``UsageError`` for an unknown mode.
     """
@@ -83,10 +83,10 @@ def provider_from_environment(inner: Provider) -> Provider:
 
 
 def is_in_use() -> bool:
-    """Whether the process has a cassette, which answers or is recorded."""
+    """Return whether the process has a cassette, which answers or is recorded."""
     return bool(os.environ.get("INDUSAGI_CASSETTE"))
 
 
 def is_replaying() -> bool:
-    """Whether the process's cassette answers, and no model."""
+    """Return whether the process's cassette answers, and no model."""
     return environment_cassette.is_replaying()

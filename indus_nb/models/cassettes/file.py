@@ -82,12 +82,12 @@ def map_texts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def fold_lines(text: Any) -> Any:
-    """Text as it is in the file: several lines are a list of them."""
+    """Return text as it is in the file: several lines are a list of them."""
     return text.split("\n") if isinstance(text, str) and "\n" in text else text
 
 
 def unfold_lines(text: Any) -> Any:
-    """Text as it is used: what ``fold_lines`` made a list of is text again."""
+    """Return text as it is used: join a list that ``fold_lines`` made."""
     if not isinstance(text, list):
         return text
     lines = cast("list[Any]", text)
@@ -129,7 +129,7 @@ def load(path: Path) -> list[StoredExchange]:
 
 
 def is_cassette(content: bytes) -> bool:
-    """Whether a file of this content may be recorded to: it is a cassette, or empty."""
+    """Return whether a file of this content may be recorded to: it is a cassette, or empty."""
     try:
         return not content.strip() or load_object(content).get("format") == _FORMAT
     except ValueError:
@@ -137,7 +137,7 @@ def is_cassette(content: bytes) -> bool:
 
 
 def exchange_text(request: JsonObject, answer: JsonObject | None) -> str:
-    """Write one exchange as it is in the file.
+    """Serialize one exchange as it is in the file.
 
     Args:
         request: The normal form of the request, without what repeats the exchange before.

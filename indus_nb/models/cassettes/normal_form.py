@@ -1,4 +1,4 @@
-"""The normal form of a request: what is compared when it is recorded and when it is replayed.
+"""The normal form of a request, which is compared when it is recorded and when it is replayed.
 
 What this module promises:
 
@@ -44,7 +44,7 @@ from indus_nb.safety.redaction import PLACEHOLDER, hide_named, hide_shapes, secr
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A part of a request's texts that does not count.
+    """A part of a request's texts that is ignored in comparisons.
 
     Where ``pattern`` matches, normal forms hold ``replacement``.
     """
@@ -101,14 +101,14 @@ class Surroundings:
         self._done_before: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin another request.
+        """Reset for another request.
 
         Of the texts that were made normal, only those of the last request are remembered.
         """
         self._done_before, self._done = self._done, {}
 
     def normal(self, text: str) -> str:
-        """Return ``text`` without what does not count.
+        """Remove from ``text`` what is ignored in comparisons.
 
         A text that the last request held is not searched again.
         """
@@ -119,11 +119,11 @@ class Surroundings:
         return done
 
     def portable(self, text: str) -> str:
-        """``text`` with placeholders for secrets and for the directories that ``local`` fills in again."""
+        """Replace secrets, and directories that ``local`` fills in again, by placeholders."""
         return _applied(self._portable, self._without_secrets(text))
 
     def recorded(self, text: str) -> str:
-        """Make normal what an earlier version recorded, which may hold secrets that it did not know."""
+        """Normalize what an earlier version recorded, which may hold secrets that it did not know."""
         return hide_named(self._without_secrets(text), mark=_SECRET)
 
     def _made_normal(self, text: str) -> str:
@@ -135,14 +135,14 @@ class Surroundings:
         return re.sub(PLACEHOLDER, _SECRET, hide_shapes(clean_text(text), self._secrets, mark=_SECRET))
 
     def local(self, text: str) -> str:
-        """``text`` with this machine's directories in place of their placeholders."""
+        """Replace the placeholders in ``text`` by this machine's directories."""
         for placeholder, place in self._places.items():
             text = text.replace(placeholder, place)
         return text
 
 
 class Observer:
-    """Finds the surroundings of one request after another."""
+    """A source of the surroundings of one request after another."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
@@ -151,7 +151,7 @@ class Observer:
         self._around: Surroundings | None = None
 
     def around(self, model: Model, context: Context, options: StreamOptions) -> Surroundings:
-        """Observe what surrounds a request.
+        """Return the surroundings of a request.
 
         Its working directory is the one that a system prompt named last, else that of the process.
 

@@ -42,7 +42,7 @@ _DELTA_CHARACTERS = 32
 
 
 class RecordingProvider:
-    """Answers as ``inner`` does, and adds every answer to a cassette.
+    """A provider that answers as ``inner`` does, and adds every answer to a cassette.
 
     Errors are added as well.
 
@@ -107,7 +107,7 @@ class RecordingProvider:
         return event
 
     def close(self) -> None:
-        """Let others record to the file; the next request begins a new recording."""
+        """Release the lock of the file; the next request begins a new recording."""
         self._recording.close()
 
     def __enter__(self) -> Self:
@@ -118,7 +118,7 @@ class RecordingProvider:
 
 
 class ReplayProvider:
-    """Replays the answers of a cassette, in their order.
+    """A provider that replays the answers of a cassette, in their order.
 
     Requests must be those recorded.
 
@@ -140,7 +140,7 @@ class ReplayProvider:
 
     @property
     def remaining(self) -> list[str]:
-        """A line for each exchange that was not replayed yet.
+        """Return a line for each exchange that was not replayed yet.
 
         Raises ``UsageError`` for a file that cannot be.
         """
@@ -153,7 +153,7 @@ class ReplayProvider:
             ]
 
     def preload(self) -> None:
-        """Nothing is left to import."""
+        """Do nothing: everything is imported."""
 
     async def stream(
         self, model: Model, context: Context, options: StreamOptions

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """A request that is being answered, or was.
+    """A request with its answer, or one that is being answered.
 
     Attributes:
         request: The normal form of the request.
@@ -66,7 +66,7 @@ class Exchange:
         }
 
     def text(self, before: Exchange | None) -> str:
-        """Its JSON in the file; made again only if another exchange has come before it."""
+        """Return its JSON in the file, cached until another exchange comes before it."""
         if self._text is None or self._after is not before:
             self._text = exchange_text(self._request_after(before), self.answer)
             self._after = before
@@ -151,13 +151,13 @@ class Recording:
                 raise
 
     def leave(self, exchange: Exchange) -> None:
-        """Give up the place of a request that got no answer."""
+        """Remove a request that got no answer."""
         with self._mutex:
             if exchange.answer is None and exchange in self._exchanges:
                 self._exchanges.remove(exchange)
 
     def close(self) -> None:
-        """Let others record to the file."""
+        """Release the lock of the file."""
         with self._mutex:
             if self._release is not None:
                 self._release()

@@ -1,8 +1,8 @@
-"""The body of an answer, within bounds: what stands between an HTTP client, whichever it is, and who reads.
+"""The body of an answer, within bounds: a layer between any HTTP client and the reader.
 
 What this module promises, whatever a server sends:
 
-- It is unpacked here, in slices, from gzip or deflate. Other encodings, and one within another, are refused.
+- It is unpacked here, in slices, from gzip or deflate. Other encodings, and one within another, are rejected.
 - No more of it is passed on than its limit; what is cut off is not read.
 - The event loop has its turn between pieces, however fast they come, so that an abort is felt.
 """
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_ERROR_BYTES = 1024 * 1024
-"""What is read of an answer with an error status: the rest is cut off."""
+"""Most bytes read of an answer with an error status: the rest is cut off."""
 MAX_STREAM_BYTES = 256 * 1024 * 1024
-"""What is read of one stream: several times what the longest answer takes, with each token in an event of its own."""
+"""Most bytes of one stream: several times what the longest answer takes, with each token in an event of its own."""
 IDENTITY = {"accept-encoding": "identity"}
-"""What requests ask for: an answer that is not packed."""
+"""Headers that ask for an answer that is not compressed."""
 _MAX_FRAME_BYTES = 4 * 1024 * 1024
 _MIN_FRAME_BYTES = 16  # two lengths and two checksums
 _FRAME_LENGTH_BYTES = 4
@@ -37,15 +37,15 @@ _ANY_ZLIB = zlib.MAX_WBITS | 32  # a gzip or a zlib header, whichever there is
 
 
 class BodyError(ValueError):
-    """What a server sent is larger than allowed, or packed as nobody asked for. The text is a clause about it."""
+    """A body that is too large or has an unrequested encoding. The text is a clause about it."""
 
 
 class TooLargeError(BodyError):
-    """It is larger than its limit."""
+    """A body that is larger than its limit."""
 
 
 class Pace:
-    """Gives the event loop its turn: work that waits for nothing calls ``rest`` between its steps."""
+    """Turns for the event loop: work that waits for nothing calls ``rest`` between its steps."""
 
     def __init__(self) -> None:
         self._time = asyncio.get_running_loop().time
@@ -80,7 +80,7 @@ async def begun_in_time(idle_timeout: float) -> AsyncGenerator[None]:
 
 
 def packing(headers: Mapping[str, str]) -> list[str]:
-    """The encodings that a body has by its headers, the last one outermost; names that are none are left out.
+    """Return the encodings of a body by its headers, the outermost last; names of none are left out.
 
     >>> packing({"content-encoding": "utf-8, GZip"})
     ['gzip']
@@ -91,7 +91,7 @@ def packing(headers: Mapping[str, str]) -> list[str]:
 
 
 def refused_packing(headers: Mapping[str, str]) -> str | None:
-    """How a body is packed that is not read; ``None`` for one that is."""
+    """Return the encoding of a body if it is not supported, else ``None``."""
     names = packing(headers)
     return None if not names or (len(names) == 1 and names[0] in _UNPACKED) else ", ".join(names[:5])
 
@@ -99,7 +99,7 @@ def refused_packing(headers: Mapping[str, str]) -> str | None:
 async def bounded(
     pieces: AsyncIterable[bytes], headers: Mapping[str, str], *, limit: int, cut: bool = False
 ) -> AsyncGenerator[bytes]:
-    """Yield a body, unpacked.
+    """Yield a body, decoded.
 
     Args:
         limit: How many bytes of it, unpacked, are passed on.
@@ -109,7 +109,7 @@ async def bounded(
         Pieces of at most 64 KB.
 
     Raises:
-        BodyError: It is larger, or packed in a way that is refused.
+        BodyError: It is larger, or packed in a way that is rejected.
     """
     if (names := refused_packing(headers)) is not None:
         if cut:
@@ -152,7 +152,7 @@ def bound_response(
     through: Callable[[AsyncGenerator[bytes]], AsyncGenerator[bytes]] | None = None,
     failure: Callable[[BodyError], Exception] | None = None,
 ) -> None:
-    """Bound the body of a response that nothing was read of; for event hooks of clients that others make requests with.
+    """Bound the body of an unread response; for event hooks of clients that other libraries use.
 
     Args:
         response: The response. It loses the header that names its encoding if it is unpacked here.
@@ -187,7 +187,7 @@ def bound_response(
 
 
 async def whole_frames(pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Yield the frames of a body in the format of AWS, each as a whole: what reads them copies all that it has so far.
+    """Yield the frames of a body in AWS's format, each whole: its readers copy all they have so far.
 
     Raises:
         TooLargeError: A frame says of itself that it is larger than any.

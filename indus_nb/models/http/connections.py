@@ -3,7 +3,7 @@
 What this module promises:
 
 - A connection is kept only after an answer that has ended as HTTP says, over which nothing else has come since, and
-  that neither side wants to close. Every other one is closed at once, without a farewell.
+  that neither side wants to close. Every other one is closed at once, without a closing handshake.
 - A kept connection belongs to its event loop and its server, with the TLS context that trusted it. It is closed when
   the server closes it or says anything, after ``KEPT_SECONDS``, when others are kept in its place, and with its loop.
 - At most ``MAX_KEPT`` are kept for a loop.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 KEPT_SECONDS = 30.0
-"""How long a connection is kept: servers and what stands before them close it after a minute or more, as a rule."""
+"""Seconds that an idle connection is kept: servers and their proxies close it after a minute or more, as a rule."""
 MAX_KEPT = 128
 _MAX_WAITING_BYTES = 256 * 1024
 _HAPPY_EYEBALLS_SECONDS = 0.25
@@ -33,7 +33,7 @@ _NUMBERS = frozenset("0123456789.")
 
 
 class Link(asyncio.Protocol):
-    """The bytes of one connection. Reading ends with ``b""``, or with the error that the connection broke with."""
+    """A connection's bytes. Reading ends with ``b""``, or with the error that broke the connection."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -43,14 +43,14 @@ class Link(asyncio.Protocol):
         self._changed: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self.on_idle: Callable[[], None] | None = None
-        """Called, once nobody reads any more, when something has come or the connection has ended."""
+        """Called, once there is no reader any more, when something has come or the connection has ended."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; called by asyncio."""
+        """Store the transport; called by asyncio."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Hold what has come until it is read; called by asyncio."""
+        """Buffer what has come until it is read; called by asyncio."""
         self._received += data
         if len(self._received) > _MAX_WAITING_BYTES and not self._is_paused:
             self._is_paused = True
@@ -58,7 +58,7 @@ class Link(asyncio.Protocol):
         self._tell()
 
     def eof_received(self) -> bool:
-        """Note that the server says nothing more; called by asyncio."""
+        """Note the end of the server's data; called by asyncio."""
         self._has_ended = True
         self._tell()
         return False
@@ -71,11 +71,11 @@ class Link(asyncio.Protocol):
         self._tell()
 
     def pause_writing(self) -> None:
-        """Let ``write`` wait; called by asyncio."""
+        """Make ``write`` wait (backpressure); called by asyncio."""
         self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        """Let ``write`` go on; called by asyncio."""
+        """Let ``write`` continue; called by asyncio."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
@@ -115,7 +115,7 @@ class Link(asyncio.Protocol):
         return self.received()
 
     def received(self) -> bytes:
-        """Return what has come and was not read, without waiting."""
+        """Return the unread bytes, without waiting."""
         piece = bytes(self._received)
         self._received.clear()
         if self._is_paused:
@@ -125,18 +125,18 @@ class Link(asyncio.Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Return whether nothing more will come."""
         return self._has_ended
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the connection is open, and nothing waits in either direction."""
+        """Return whether the connection is open, and nothing waits in either direction."""
         return not (
             self._received or self._has_ended or self._transport.is_closing() or self._transport.get_write_buffer_size()
         )
 
     def close(self) -> None:
-        """Close the connection at once: the farewells of TLS are waited for by nobody."""
+        """Close the connection at once, without waiting for TLS's close handshake."""
         self.on_idle = None
         self._transport.abort()
 
@@ -161,7 +161,7 @@ async def opened(host: str, port: int, tls: ssl.SSLContext | None) -> Link:
 
 
 class Kept(Generic[_T]):
-    """What is kept of one event loop: connections with what their user wants to have again."""
+    """Idle connections of one event loop, each in an object of its user."""
 
     def __init__(self, close: Callable[[_T], None]) -> None:
         self._close = close
@@ -170,7 +170,7 @@ class Kept(Generic[_T]):
         self._until_loop_ends = self._closed_with_loop()
 
     async def begin(self) -> None:
-        """Let the loop close what is kept when it ends its generators."""
+        """Register with the loop, which closes what is kept when it ends its generators."""
         await anext(self._until_loop_ends)
 
     async def _closed_with_loop(self) -> AsyncGenerator[None]:
@@ -181,7 +181,7 @@ class Kept(Generic[_T]):
                 self.drop(kept)
 
     def take(self, server: Hashable) -> _T | None:
-        """Return the connection to a server that was kept last, which is kept no more; ``None`` if there is none."""
+        """Remove and return the server's connection that was kept last; ``None`` if there is none."""
         if self._process != os.getpid():  # the sockets are the other process's, who goes on with them
             for _, timer in self._idle.values():
                 timer.cancel()
@@ -197,7 +197,7 @@ class Kept(Generic[_T]):
         """Keep a connection until it is taken, forgotten or dropped.
 
         Args:
-            server: What it is taken by; ``None`` for one that nobody is to take.
+            server: The key by which ``take`` finds it; ``None`` for one that is never taken.
             seconds: After how long it is closed.
         """
         timer = asyncio.get_running_loop().call_later(seconds, self.drop, kept)
@@ -206,7 +206,7 @@ class Kept(Generic[_T]):
             self.drop(next(iter(self._idle)))
 
     def forget(self, kept: _T) -> bool:
-        """Keep a connection no more."""
+        """Remove a connection without closing it."""
         if (found := self._idle.pop(kept, None)) is None:
             return False
         found[1].cancel()
@@ -219,7 +219,7 @@ class Kept(Generic[_T]):
 
 
 class KeptByLoop(Generic[_T]):
-    """What is kept of every event loop."""
+    """Idle connections of every event loop."""
 
     def __init__(self, close: Callable[[_T], None]) -> None:
         self._close = close
@@ -227,7 +227,7 @@ class KeptByLoop(Generic[_T]):
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept[_T]] = WeakKeyDictionary()
 
     async def here(self) -> Kept[_T]:
-        """Return what is kept of the loop that runs."""
+        """Return the idle connections of the running loop."""
         loop = asyncio.get_running_loop()
         with self._lock:
             if (known := self._by_loop.get(loop)) is not None:

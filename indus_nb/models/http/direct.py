@@ -1,8 +1,8 @@
-"""One request to a server that no proxy stands before: HTTP/1.1 as ``h11`` knows it, on streams of asyncio.
+"""One request to a server without a proxy: HTTP/1.1 by ``h11``, on asyncio streams.
 
 The HTTP library takes longer to import than most answers take to begin, and what it knows beyond this (proxies,
 redirects, cookies, odd URLs) a plain request does not need. Where it does, ``suits`` is false and the library is asked.
-Failures are those of the library, with its words, so that nobody else need know which way a request took.
+Failures are those of the library, with its words, so that callers need not know which way a request took.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_STALE_SECONDS = 2.0
 
 
 def suits(url: str) -> bool:
-    """Whether a request can be made here: no proxy stands before the server, and the URL is one that needs no care."""
+    """Return whether a request can be made here: there is no proxy, and the URL needs no special handling."""
     # Elsewhere the system's settings may name a proxy, too.
     proxied = sys.platform != "linux" or any(
         value and name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name, value in os.environ.items()
@@ -45,7 +45,7 @@ def suits(url: str) -> bool:
 
 
 def is_on_this_machine(url: str) -> bool:
-    """Whether a server listens on this machine alone, where no proxy could reach it: a model's, for example."""
+    """Return whether a server listens on this machine alone, where no proxy reaches it."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -74,7 +74,7 @@ class Answer:
             yield bytes(event.data)
 
     async def aclose(self, *, ended: bool = False) -> None:
-        """End the use of the connection, which is closed if the answer has not ended.
+        """Release the connection, which is closed if the answer has not ended.
 
         Args:
             ended: Whether nothing is wanted of what is still to come, for it should be the end: then the connection has
@@ -88,10 +88,10 @@ def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     for name, value in raw:
         key = name.decode("ascii")
         try:
-            said = value.decode()
+            text = value.decode()
         except UnicodeDecodeError:
-            said = value.decode("latin-1")
-        headers[key] = f"{headers[key]}, {said}" if key in headers else said
+            text = value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
     return headers
 
 
@@ -169,7 +169,7 @@ def _new_state() -> h11.Connection:
 
 
 class _Connection:
-    """A connection to a server, over which one request is made after another."""
+    """A connection to a server, for one request after another."""
 
     def __init__(self, state: h11.Connection, link: Link, server: Hashable, kept: Kept[_Connection]) -> None:
         self._state = state
@@ -177,15 +177,15 @@ class _Connection:
         self._server = server
         self._kept = kept
         self._idle_timeout = 0.0
-        self._has_begun = self._has_heard = self._is_released = self._is_broken = False
+        self._has_begun = self._has_received = self._is_released = self._is_broken = False
         self.is_stale = False
         """Whether the server has closed the connection before it said anything to this request."""
 
     def use(self, idle_timeout: float) -> None:
-        """Begin with a request: what comes now is read."""
+        """Begin a request: what comes now is read."""
         self._link.on_idle = None
         self._idle_timeout = idle_timeout
-        self._has_begun = self._has_heard = self._is_released = self.is_stale = False
+        self._has_begun = self._has_received = self._is_released = self.is_stale = False
 
     async def send(self, target: str, headers: Mapping[str, str], content: bytes) -> None:
         import h11
@@ -231,12 +231,12 @@ class _Connection:
             async with deadline:
                 piece = await self._link.read()
         except OSError as error:
-            self.is_stale = not self._has_heard and not deadline.expired()
+            self.is_stale = not self._has_received and not deadline.expired()
             raise _failure("ReadTimeout" if deadline.expired() else "ReadError", error) from error
         if not piece and not self._has_begun:
-            self.is_stale = not self._has_heard
+            self.is_stale = not self._has_received
             raise _failure("RemoteProtocolError", EOFError("Server disconnected without sending a response."))
-        self._has_heard = True
+        self._has_received = True
         return piece
 
     def release(self, *, ended: bool = False) -> None:
@@ -250,7 +250,7 @@ class _Connection:
             self._keep_or_close()
 
     def _end(self) -> None:
-        """Read what is left of the answer as it comes, for a moment, without anybody who waits for it."""
+        """Read the rest of the answer as it comes, for a moment, after its reader has left."""
         left = _MAX_ENDING_BYTES
 
         def read() -> None:
@@ -298,7 +298,7 @@ _kept = KeptByLoop(_Connection.close)
 
 
 def _failure(kind: str, error: Exception) -> Exception:
-    """The library's exception of that name."""
+    """Return the library's exception of that name."""
     import httpx2
 
     return getattr(httpx2, kind)("" if isinstance(error, TimeoutError) else str(error))

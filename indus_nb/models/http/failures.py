@@ -1,4 +1,4 @@
-"""What every provider's failures have in common: their cause, a wait asked for, and words without secrets.
+"""Failures of every provider: their cause, the wait to retry after, and words without secrets.
 
 A sentence names what happened, where, and what to do, and its words are those by which ``indus_nb.core.loop.retry``
 knows a failure that passes. What no second attempt mends (a wrong address, a certificate) is therefore described in
@@ -33,7 +33,7 @@ _UNUSABLE_URL = {"InvalidURL", "UnsupportedProtocol"}
 
 
 class NotAStreamError(Exception):
-    """The server answered with status 200 what no API answers: ``page``, of the type ``content_type``."""
+    """An answer with status 200 that no API gives: ``page``, of the type ``content_type``."""
 
     def __init__(self, content_type: str, page: str) -> None:
         super().__init__(f"{content_type} instead of a stream")
@@ -48,7 +48,7 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
         content: Its body, which is read only if it is none.
 
     Raises:
-        NotAStreamError: It is a web page or a JSON document, or compressed as nobody has asked for.
+        NotAStreamError: It is a web page or a JSON document, or compressed, which was not requested.
     """
     if (packed := refused_packing(headers)) is not None:
         raise NotAStreamError(f"an answer compressed by {packed} (content-encoding)", "")
@@ -64,7 +64,7 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
 
 
 def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]:
-    """Yield the events of an answer that failed before anything was asked.
+    """Yield the events of an answer that failed before the request was sent.
 
     Args:
         problem: What happened and what to do, for the user.
@@ -78,7 +78,7 @@ def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]
 
 
 def url_problem(url: str) -> str | None:
-    """Why nothing can be sent to ``url``; ``None`` when it is well formed."""
+    """Return why nothing can be sent to ``url``; ``None`` when it is well formed."""
     try:
         parts = urlsplit(url)
         port = parts.port  # raises ValueError
@@ -112,7 +112,7 @@ def check_key(key: str, model: Model) -> None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds to wait that a server asks for.
+    """Return the seconds to wait that a server asks for.
 
     Returns ``None`` when it asks for nothing that can be understood.
 
@@ -133,7 +133,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def root_cause(error: BaseException) -> BaseException:
-    """The error below all that was raised from it; of a group the first one."""
+    """Return the innermost cause of an error; of a group the first one."""
     while True:
         if isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
@@ -153,12 +153,12 @@ def _chain(error: BaseException | None) -> Iterable[BaseException]:
 
 
 def is_transport(error: Exception) -> bool:
-    """Return whether a failure is one of the line between here and the server."""
+    """Return whether a failure is one of the connection."""
     return any(kind.__name__ in _TRANSPORT for kind in type(error).__mro__)
 
 
 def transport_sentence(error: Exception, where: str, idle_timeout: float, *, reached: bool, hint: str) -> str | None:
-    """Describe a failure between here and the server.
+    """Describe a failure of the connection.
 
     Args:
         where: The server's URL, without what may be secret in it.
@@ -226,7 +226,7 @@ def _page_sentence(error: NotAStreamError, where: str) -> str:
 
 
 def _words(page: str) -> str:
-    """What a web page says, on one line."""
+    """Return the words of a web page, on one line."""
     words: list[str] = []
     inside: str | None = None  # of a script or style sheet
     # No part of a tag is looked at twice, whatever the page leaves open.
@@ -240,7 +240,7 @@ def _words(page: str) -> str:
 
 
 def _by_proxy(where: str) -> str:
-    """A note on the proxy that the environment names for this URL."""
+    """Return a note on the proxy that the environment names for this URL."""
     from urllib.request import getproxies, proxy_bypass  # slow to import, and rarely asked
 
     parts = urlsplit(where)
@@ -252,11 +252,11 @@ def _by_proxy(where: str) -> str:
 
 
 def refusal(explanation: str) -> str:
-    """The sentence for an answer that the model refused to give."""
+    """Return the sentence for an answer that the model refused to give."""
     reason = one_line(explanation)
     return f"{REFUSED}{f' {reason}' if reason else ''} Rephrase the request, or take another model."
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line of bearable length, without control characters."""
+    """Return ``text`` on one line of bearable length, without control characters."""
     return textcut.one_line("".join(char if char.isprintable() else " " for char in text[:2000]), 500)

@@ -1,4 +1,4 @@
-"""What the events of a server add to an answer, for every provider that decodes them itself."""
+"""Dispatch of a server's events to an answer, for every provider that decodes them itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MANY = 32
 
 
 class Answer(Protocol):
-    """An answer that a server's events make."""
+    """An answer that a server's events add up to."""
 
     @property
     def complete(self) -> bool:
-        """Whether nothing follows."""
+        """Return whether nothing follows."""
         ...
 
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
@@ -24,11 +24,11 @@ class Answer(Protocol):
         ...
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """Return what an event adds a text to, and the text, if it says nothing else."""
+        """Return the target and the text of an event, if it says nothing else."""
         ...
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
-        """Return an event that ``delta_in`` found a text in, with another text.
+        """Return a copy of an event of ``delta_in`` with another text.
 
         Returns:
             An event that says the same with this text.
@@ -37,9 +37,9 @@ class Answer(Protocol):
 
 
 def updates(answer: Answer, events: Sequence[object]) -> Iterator[AssistantMessageEvent]:
-    """Yield what events add to an answer, which were all there at the same time.
+    """Yield what a batch of events adds to an answer.
 
-    With many of them the server is ahead of who reads: deltas of one block that follow each other are then one delta.
+    With many of them the server is ahead of the reader: deltas of one block that follow each other are then one delta.
 
     Args:
         answer: The answer so far. Events behind its end are left out.

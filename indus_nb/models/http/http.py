@@ -1,4 +1,4 @@
-"""One streaming request over HTTP: what every provider without an SDK of its own stands on.
+"""One streaming request over HTTP: the base of every provider without an SDK.
 
 A request that no proxy stands before is made by ``direct``. For others there is the library that the official SDKs
 stand on, which is imported when the first of them is made, or by ``preload`` before that.
@@ -43,7 +43,7 @@ _HEADERS = {
 
 
 class HttpStatusError(Exception):
-    """The server answered with an error status.
+    """An error status of a server.
 
     Attributes:
         reason_phrase: Its name, by the server or by the standard; may be empty.
@@ -71,11 +71,11 @@ class StreamingAnswer:
         self._events: AsyncGenerator[list[Any]] | None = None
 
     def content(self) -> AsyncGenerator[bytes]:
-        """Return the body, for who does not ask for events; see ``check_stream``."""
+        """Return the raw body; see ``check_stream``."""
         return bounded(self._response.aiter_raw(), self.headers, limit=MAX_STREAM_BYTES)
 
     def events(self) -> AsyncGenerator[list[Any]]:
-        """Yield the decoded data of events, see ``decoded_events``; may be asked for once.
+        """Yield the decoded data of events, see ``decoded_events``; can be called once.
 
         Raises:
             StreamedError: The server reports an error.
@@ -85,12 +85,12 @@ class StreamingAnswer:
         return self._events
 
     async def value(self) -> object:
-        """Return what the body says: the value of its JSON, else its text, of both the first megabyte."""
+        """Return the body's first megabyte: the value of its JSON, else its text."""
         async with begun_in_time(self._idle_timeout):
             return json_or_text(await beginning(self._response.aiter_raw(), self.headers))
 
     async def close(self, *, ended: bool = False) -> None:
-        """End the request, whatever of the answer has arrived."""
+        """Close the request, whatever of the answer has arrived."""
         if self._events is not None:
             await self._events.aclose()
         if isinstance(self._response, direct.Answer):
@@ -219,7 +219,7 @@ async def _asked_by_library(
 
 @contextmanager
 def naming_proxies() -> Generator[None]:
-    """Say that it is the environment's proxies for which the library cannot make a client.
+    """Name the environment's proxies as the cause when the library cannot make a client for them.
 
     Raises:
         UsageError: They need a package that is not installed, or are none.
@@ -254,7 +254,7 @@ def preload(*, tls: bool = True) -> None:
 
 
 def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Return headers by their lower-case names; later layers replace what earlier ones say.
+    """Return headers by their lower-case names; later layers override earlier ones.
 
     Blanks and line ends around a value are no part of it.
 
@@ -265,26 +265,26 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
     for layer in layers:
         for name, value in layer.items():
             # The library would tell of either as a problem of the connection, and quote the value in its own way.
-            known, said = name.lower(), value.strip()
-            if not (name and name.isascii() and _IN_NAMES.issuperset(known)) or not all(map(_can_be_said, said)):
+            lower, text = name.lower(), value.strip()
+            if not (name and name.isascii() and _IN_NAMES.issuperset(lower)) or not all(map(_is_allowed, text)):
                 raise UsageError(f"The header {one_line(name)} holds a character that no header has: write it anew.")
-            merged[known] = said
+            merged[lower] = text
     return merged
 
 
-def _can_be_said(char: str) -> bool:
-    """Whether it may stand in a header's value; of a value that is no UTF-8 the environment makes surrogates."""
+def _is_allowed(char: str) -> bool:
+    """Return whether a header's value may hold a character; surrogates come from variables that are no UTF-8."""
     return (" " <= char != "\x7f" and not "\ud800" <= char <= "\udfff") or char == "\t"
 
 
 def headers_in(text: str) -> dict[str, str]:
-    """The headers in the value of a variable, which holds one on each line; what is no header is left out."""
+    """Parse the headers of a variable, one on each line; skip what is no header."""
     pairs = [line.partition(":") for line in text.split("\n") if ":" in line]
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def json_bytes(body: JsonObject) -> bytes:
-    """``body`` as it is sent, half characters and non-finite numbers replaced."""
+    """Encode ``body`` as it is sent, lone surrogates and non-finite numbers replaced."""
     try:
         return _json_bytes(body)
     except ValueError:  # rare, and looking for them takes longer than writing all of it
@@ -296,7 +296,7 @@ def _json_bytes(body: JsonObject) -> bytes:
 
 
 def joined_url(base_url: str, path: str) -> str:
-    """Return a base URL with a path behind its own; what it has of a query stays behind both.
+    """Append a path to a base URL; the base's query stays behind both.
 
     >>> joined_url("https://example.org/api/?tenant=1", "/v1/messages")
     'https://example.org/api/v1/messages?tenant=1'
@@ -314,7 +314,7 @@ def joined_url(base_url: str, path: str) -> str:
 def _context(url: str) -> ssl.SSLContext:
     import ssl
 
-    # Without certificates it is cheap to make, and it trusts nobody.
+    # Without certificates it is cheap to make, and it trusts no server.
     return tls_context() if urlsplit(url).scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
@@ -330,7 +330,7 @@ async def _send(client: httpx2.AsyncClient, request: httpx2.Request) -> httpx2.R
 
 
 def redirected(url: str, location: str, status: int) -> UsageError:
-    """Describe a redirect that is not followed: neither the conversation nor a key goes to where nobody has sent it.
+    """Describe a redirect that is not followed: neither the conversation nor a key goes to an unintended host.
 
     Args:
         location: Where it sends the request, by its own words.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def preload_in_background(preload: Callable[[], object]) -> None:
-    """Call ``preload`` in a thread of its own and return at once.
+    """Call ``preload`` in a thread and return at once.
 
     Its failures are ignored: the first request needs the same, and its answer reports what is wrong.
     """

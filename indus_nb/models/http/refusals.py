@@ -1,4 +1,4 @@
-"""What to make of a request that the API refused all the same: who is at fault, and how the session goes on.
+"""Diagnosis of requests that the API rejected: which part is at fault, and how the session goes on.
 
 The API names a place in the request (``messages.12.content.0``, ``tools[3]``), which only this program knows.
 ``explain`` describes what is there, and remembers a part that a session can do without (an image, a thought, a
@@ -41,7 +41,7 @@ _refused: OrderedDict[tuple[str, str, object], None] = OrderedDict()
 
 
 def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bool:
-    """Return whether the model's server refused a request because of this part.
+    """Return whether the model's server rejected a request because of this part.
 
     Refusals are remembered while this process lives.
 
@@ -56,7 +56,7 @@ def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bo
 
 
 def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
-    """Describe what in a refused request was at fault, and how to go on.
+    """Describe the cause of a rejected request, and how to go on.
 
     Args:
         reason: The API's words, with the name of the parameter if it gave one.
@@ -105,7 +105,7 @@ def _about_message(
 
 
 def _without_place(reason: str, messages: Sequence[JsonObject], model: Model) -> str:
-    """Explain a refusal because of an unnamed image: it is among those that no earlier request had."""
+    """Explain a rejection because of an unnamed image: it is among those that no earlier request had."""
     if not re.search(_SPEAKS_OF_IMAGE, reason):
         return ""
     latest = max((index for index, message in enumerate(messages) if _is_answer(message)), default=-1)

@@ -33,7 +33,7 @@ class EventTooLargeError(ValueError):
 
 
 class EventDecoder:
-    r"""Decodes a stream that arrives in pieces, which may end anywhere.
+    r"""A decoder of a stream that arrives in pieces, which may end anywhere.
 
     Events without data and those named ``ping`` are left out, and of the others all but the data. ``is_done`` tells
     whether ``[DONE]`` came, with which some servers end a stream.
@@ -113,7 +113,7 @@ class EventDecoder:
 
 
 def _fields(block: bytes) -> tuple[bytes, bytes]:
-    """The name and the data of an event."""
+    """Return the name and the data of an event."""
     if block.count(b"\n") > _MAX_LINES:
         raise EventTooLargeError(f"{_MAX_LINES:,} lines")
     block.decode()  # what is no UTF-8 is an error wherever it stands
@@ -131,7 +131,7 @@ def _value(data: bytes) -> Any:
     check_json_values(data)
     try:
         return from_json(data)
-    except ValueError:  # half characters and deep nesting are read by the slower parser, and real defects in its words
+    except ValueError:  # lone surrogates and deep nesting are read by the slower parser, and real defects in its words
         return _slowly_read(data)
 
 
@@ -143,7 +143,7 @@ def _slowly_read(data: bytes) -> Any:
 
 
 def json_or_text(text: str) -> Any:
-    """The value of ``text`` if it is JSON, else ``text``."""
+    """Return the value of ``text`` if it is JSON, else ``text``."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

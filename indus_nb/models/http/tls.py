@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _HASHED = re.compile(r"[0-9a-fA-F]{8}\.\d")
-"""How certificates in a directory are called that can be found there."""
+"""Names of certificates in a directory that OpenSSL finds there."""
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return the context that the HTTP library makes, made once for what the environment says of certificates.
+    """Return the HTTP library's context, made once for the environment's certificate variables.
 
     Reading the certificates takes longest by far; a request that needs them while a thread reads them waits for it.
 
@@ -53,7 +53,7 @@ def _by_library() -> ssl.SSLContext:
 
 
 def _on_linux(file: str | None, directory: str | None) -> ssl.SSLContext | None:
-    """What the library would make, for whose import no request has to wait; ``None`` where it looks further."""
+    """Build the context that the library would make, without importing it; ``None`` where it looks further."""
     import ssl
 
     if file or directory:

@@ -1,4 +1,4 @@
-r"""Secrets in text: the one place that knows what looks like a key, a token or a password, and hides it.
+r"""Secrets in text: the one place that detects keys, tokens and passwords, and hides them.
 
 Three things give a secret away, and each of them is enough:
 
@@ -83,7 +83,7 @@ __all__ = [
 
 
 def hide(text: str, known: Iterable[str] | Mapping[str, str] = (), *, mark: str = ELLIPSIS) -> str:
-    """Hide known values, what may be a secret by its shape, and what is assigned to a secret's name.
+    """Hide known values, possible secrets by their shape, and values assigned to a secret's name.
 
     For texts that only inform: it rather hides too much. What begins like a key is hidden whatever follows.
 

@@ -1,8 +1,8 @@
-r"""Secrets that only a name gives away: ``password: hunter2``, ``smtp_pass=…``, ``Login(pw='…')``, a column of a table.
+r"""Secrets that only a name reveals: ``password: hunter2``, ``smtp_pass=…``, ``Login(pw='…')``, a column of a table.
 
 The texts here are worked on (results of tools, prompts), so what only looks like such a line must stay: types, calls,
 other names, placeholders, words that stand in every schema. A value counts by what its name promises: after a
-password's name nearly anything that is no code, after a token's or key's name only what nobody would have typed.
+password's name nearly anything that is no code, after a token's or key's name only what looks generated.
 
 What this module promises: the time is proportional to the length of the text, and what is replaced is the value alone.
 """
@@ -58,7 +58,7 @@ _MAX_HEADER = 2000
 
 
 def replace_named(text: str, replace: Replace) -> str:
-    """Replace what is assigned to a secret's name, and what stands in a column of such a name.
+    """Replace values assigned to a secret's name, and cells in a column of such a name.
 
     >>> hidden = lambda kind, value: f"<{kind}>"
     >>> replace_named("smtp_pass=hunter2; password: str; Login(pw='hunter2')", hidden)
@@ -112,11 +112,11 @@ def _without_opaque(listed: str, replace: Replace) -> str:
 
 
 NAME_WORDS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "authorization")
-"""What every name that gives a secret away holds, in lower case."""
+"""Parts of names that give a secret away, in lower case; each such name holds one."""
 
 
 def may_name(line: str) -> int | None:
-    """Where a name that gives a secret away begins in a line that goes on; ``None`` without one."""
+    """Return where a secret's name begins in an unfinished line; ``None`` without one."""
     found = re.search("|".join(NAME_WORDS), line.lower())
     return None if found is None else len(line[: found.start()].rstrip(WORD_CHARACTERS))
 
@@ -144,7 +144,7 @@ def _in_element(match: re.Match[str], replace: Replace) -> str:
 
 
 def _with(match: re.Match[str], group: str, shown: str) -> str:
-    """What was found, with another text in the place of a group."""
+    """Return a match's text with another text in the place of a group."""
     start = match.start()
     return f"{match[0][: match.start(group) - start]}{shown}{match[0][match.end(group) - start :]}"
 
@@ -208,7 +208,7 @@ def _without_columns(text: str, folded: str, replace: Replace) -> str:
 
 
 _Span = tuple[int, int, str]
-"""Where a cell is, and what its column's name promises."""
+"""Start and end of a cell, and what its column's name promises."""
 _Cells = Callable[[str], list[_Span] | None]
 
 
@@ -223,7 +223,7 @@ def _without_cells(line: str, spans: list[_Span], replace: Replace) -> str:
 
 
 def _columns(header: str) -> _Cells | None:
-    """What finds the cells of secret columns in the lines below ``header``; ``None`` if that is no header."""
+    """Return a function that finds secret columns' cells below ``header``; ``None`` if that is no header."""
     for mark in ("│", "|", "\t", ";", ","):
         names = header.split(mark)
         if len(names) < 2:
@@ -250,7 +250,7 @@ def _column_kind(name: str) -> str | None:
 
 
 def is_secret_cell(column: str, value: str) -> bool:
-    """Whether a value is a secret because it stands in a column of that name.
+    """Return whether a value is a secret because it stands in a column of that name.
 
     >>> [is_secret_cell("password", "hunter2"), is_secret_cell("token", "the"), is_secret_cell("token", "a1b2c3d4e5")]
     [True, False, True]
@@ -279,7 +279,7 @@ def _split(mark: str, count: int, places: list[tuple[int, str]], line: str) -> l
 
 
 def _aligned(ends: list[tuple[int, str]], line: str) -> list[_Span] | None:
-    """The cells of a line that end where the header's names end, as pandas prints them."""
+    """Return the cells of a line that end where the header's names end, as pandas prints them."""
     if not line or line[0].isspace():
         return None
     found: list[_Span] = []

@@ -1,4 +1,4 @@
-"""How secrets look: shapes, names, and the spellings of values that are known."""
+"""Detection of secrets: shapes, names, and the spellings of values that are known."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _OTHER_NAME = r"(?i)_(?:limit|count|max|min|size|budget|ttl|seconds|timeout|type
 
 
 def _holds_password(value: str) -> bool:
-    """Whether a text is what basic authentication makes of a user and a password."""
+    """Return whether a text is the base64 of a user and a password of basic authentication."""
     try:
         return b":" in base64.b64decode(value, validate=True)
     except ValueError:
@@ -73,12 +73,12 @@ def _holds_password(value: str) -> bool:
 
 
 def _is_place(value: str) -> bool:
-    """Whether a text is a path or an address, and not what is kept there."""
+    """Return whether a text is a path or an address, and not what is kept there."""
     return value.startswith(("/", "./", "../", "~")) or "://" in value or "." in value.rpartition("/")[2][-5:]
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether a text has digits and letters, as no plain word or number has."""
+    """Return whether a text has digits and letters, as no plain word or number has."""
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
 
@@ -87,7 +87,7 @@ def _is_mixed_value(value: str) -> bool:
 
 
 class _Shape(NamedTuple):
-    """How one kind of secret looks: its name, texts of which every one holds one, and its pattern.
+    """Shape of one kind of secret: its name, texts of which every one holds one, and its pattern.
 
     Where the pattern has a group, only that is the secret. None goes on behind the end of a line. ``counts`` looks at
     what no pattern can tell.
@@ -225,7 +225,7 @@ _SCHEME = r"(?i)(?:bearer|basic|token|apikey|bot)\s+"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable, key, header or parameter of that name holds a secret.
+    """Return whether a variable, key, header or parameter of that name holds a secret.
 
     >>> [name for name in ("api_key", "X-Auth-Token", "DB_PASSWORD", "tokens", "monkey") if is_secret_name(name)]
     ['api_key', 'X-Auth-Token', 'DB_PASSWORD']
@@ -234,7 +234,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def names_secret(variable: str) -> bool:
-    """Whether the value of a variable of the environment, or of a line of ``.env``, is a secret by its name.
+    """Return whether a variable of the environment or of ``.env`` is a secret by its name.
 
     >>> [name for name in ("MYAPPKEY", "GITHUB_TOKEN", "TOKEN_LIMIT", "PASSWORD_FILE") if names_secret(name)]
     ['MYAPPKEY', 'GITHUB_TOKEN']
@@ -246,7 +246,7 @@ def names_secret(variable: str) -> bool:
 
 
 def is_secret_value(value: str) -> bool:
-    """Whether a value can be replaced wherever it stands: no short one, no common word, no path, no other name.
+    """Return whether a value can be replaced everywhere: not short, no common word, path or name.
 
     >>> [value for value in ("hunter2hunter2", "localhost", "/run/key", "OTHER_KEY", "true") if is_secret_value(value)]
     ['hunter2hunter2']
@@ -261,7 +261,7 @@ def is_secret_value(value: str) -> bool:
 
 
 def looks_random(value: str) -> bool:
-    """Whether a text is one that nobody would have chosen as a name: long, and of letters and digits by turns.
+    """Return whether a text is unlike a chosen name: long, and of letters and digits by turns.
 
     >>> [value for value in ("a8F2k0Zq9LmX3vT7", "a-package-2024-v1", "an.example/x1y2z3a4b5c6") if looks_random(value)]
     ['a8F2k0Zq9LmX3vT7']
@@ -274,7 +274,7 @@ def looks_random(value: str) -> bool:
 
 
 def is_distinct(value: str) -> bool:
-    """Whether a key is like no word and no name, so that whatever is written like it is that key.
+    """Return whether a key is unlike any word or name, so that all equal text is that key.
 
     >>> [key for key in ("development", "a_long_identifier", "hunter2Pa55", "top-secret-of-mine") if is_distinct(key)]
     ['hunter2Pa55', 'top-secret-of-mine']
@@ -285,7 +285,7 @@ def is_distinct(value: str) -> bool:
 
 
 def secrets_of(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The values of environment variables that are named like keys and passwords, paths and short values aside.
+    """Return the values of variables named like keys and passwords, paths and short values aside.
 
     >>> secrets_of({"MY_TOKEN": "0123456789abcdef", "KEY_FILE": "/home/me/keys/0123456789", "HOME": "me"})
     frozenset({'0123456789abcdef'})
@@ -294,7 +294,7 @@ def secrets_of(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
 
 
 def labelled_secrets(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """The same values, each with the placeholder that names its variable.
+    """Return the same values, each with the placeholder that names its variable.
 
     >>> labelled_secrets({"MY_TOKEN": "0123456789abcdef"})
     {'0123456789abcdef': '[secret MY_TOKEN]'}
@@ -304,7 +304,7 @@ def labelled_secrets(environment: Mapping[str, str] = os.environ) -> Mapping[str
 
 
 def placeholder(label: str) -> str:
-    """What stands in the place of a secret: one text that a model can copy.
+    """Return the text in the place of a secret: one that a model can copy.
 
     >>> placeholder("MY_TOKEN")
     '[secret MY_TOKEN]'
@@ -313,7 +313,7 @@ def placeholder(label: str) -> str:
 
 
 PLACEHOLDER = r"\[secret ([A-Za-z0-9_.:@/ -]{1,80})\]"
-"""What ``placeholder`` returns; its group is the label."""
+"""Pattern of what ``placeholder`` returns; its group is the label."""
 
 
 def hide_known(
@@ -323,7 +323,7 @@ def hide_known(
     mark: str = STARS,
     min_characters: int = MIN_KNOWN_CHARACTERS,
 ) -> str:
-    """Hide values that are known to be secret, however a library, a server or JSON quotes them.
+    """Hide known secrets, however a library, a server or JSON quotes them.
 
     >>> hide_known("the key sk-very-secret is wrong", ["Bearer sk-very-secret"])
     'the key *** is wrong'
@@ -353,7 +353,7 @@ def hide_shapes(
     mark: str = STARS,
     min_characters: int = MIN_KNOWN_CHARACTERS,
 ) -> str:
-    """Hide known values, and what looks like a secret by itself.
+    """Hide known values, and secrets by their shape.
 
     >>> hide_shapes("curl -H 'Authorization: Bearer 0123456789' https://me:hunter2@example.org")
     "curl -H 'Authorization: Bearer ***' https://***@example.org"
@@ -370,11 +370,11 @@ def hide_shapes(
 
 
 Replace: TypeAlias = Callable[[str, str], str]
-"""Given the kind of a secret and the secret itself, returns what stands there instead."""
+"""Callback that takes the kind of a secret and the secret itself, and returns its replacement."""
 
 
 def replace_shapes(text: str, replace: Replace) -> str:
-    """Replace what looks like a secret by itself.
+    """Replace secrets by their shape.
 
     >>> replace_shapes("login with ghp_0123456789abcdef", lambda kind, value: f"<{kind}>")
     'login with <github-token>'
@@ -393,7 +393,7 @@ def replace_shapes(text: str, replace: Replace) -> str:
 
 
 def in_lines(text: str, trigger: str, change: Callable[[str], str], *, searched: str | None = None) -> str:
-    """Change those lines of a text in which a pattern is found: most texts have few of them.
+    """Change the lines of a text in which a pattern is found: most texts have few of them.
 
     Args:
         trigger: The pattern that a line must hold to be changed.
@@ -417,7 +417,7 @@ def in_lines(text: str, trigger: str, change: Callable[[str], str], *, searched:
 
 
 def open_key_block(text: str) -> int | None:
-    """Where a private key begins that does not end in ``text``; ``None`` without one."""
+    """Return where a private key begins that does not end in ``text``; ``None`` without one."""
     begin = text.upper().rfind("-----BEGIN ") if "-----" in text else -1
     if begin < 0 or re.search(_KEY_BLOCK_EDGE, text[begin + 5 :]) is not None:
         return None
@@ -425,7 +425,7 @@ def open_key_block(text: str) -> int | None:
 
 
 def opens_shape(line: str) -> int | None:
-    """Where a secret may have begun in a line that goes on; ``None`` if none has.
+    """Return where a secret may have begun in an unfinished line; ``None`` if none has.
 
     Args:
         line: The line so far, or the end of it.
@@ -458,7 +458,7 @@ def _replaced(shape: _Shape, text: str, *, replace: Replace) -> str:
 
 
 def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
-    """Hide what is assigned to a secret's name.
+    """Hide values assigned to a secret's name.
 
     >>> hide_named('api_key = "abc"; model = "sonnet"; run(["env", "DB_PASSWORD=hunter2"])')
     'api_key = "…"; model = "sonnet"; run(["env", "DB_PASSWORD=…"])'
@@ -488,7 +488,7 @@ def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
 
 
 def shown_url(url: str) -> str:
-    """An address without what may be secret in it: user, password, query and fragment.
+    """Return an address without what may be secret in it: user, password, query and fragment.
 
     >>> shown_url("https://me:hunter2@example.org/v1/?token=abc")
     'https://example.org/v1'
@@ -499,7 +499,7 @@ def shown_url(url: str) -> str:
 
 
 def _is_secret_place(match: re.Match[str]) -> bool:
-    """Whether the name in a match is a secret's; a bare name before a bare value must look like a shell variable's."""
+    """Return whether a match's name is a secret's; a bare pair must look like a shell variable's."""
     given = match["name"]
     name = given.strip().rpartition(".")[2].strip("\"'[]")
     if not is_secret_name(name) or match["value"].startswith("[secret"):
@@ -517,7 +517,7 @@ def _known_pattern(known: frozenset[str], min_characters: int) -> re.Pattern[str
 
 
 def spellings(value: str) -> Iterator[str]:
-    """How a value may stand in a text: as it is, or quoted by Python, JSON, a shell, HTML or a URL."""
+    """Return how a value may stand in a text: as it is, or quoted by Python, JSON, a shell, HTML or a URL."""
     yield value
     if value.isalnum():
         return
@@ -533,7 +533,7 @@ def spellings(value: str) -> Iterator[str]:
 
 
 def _start_of_rest(text: str, after: int, end: int) -> int:
-    """Where a private key goes on whose first line is not there, ``end`` if nothing before that belongs to one."""
+    """Return where a private key without its first line goes on, ``end`` if nothing before belongs to one."""
     before = text[max(after, end - 9999) : end]
     lines = before.replace(r"\r", "  ").replace(r"\n", " \n")  # also where they are escaped
     rest = re.match(_KEY_BLOCK_LINES_REVERSED, lines[::-1])
@@ -543,7 +543,7 @@ def _start_of_rest(text: str, after: int, end: int) -> int:
 
 
 def _without_key_blocks(text: str, replace: Callable[[str], str]) -> str:
-    """Hide private keys between their first and last line; of one that was cut in two, what can belong to it."""
+    """Hide private keys between first and last line; of a cut one, what can belong to it."""
     pieces: list[str] = []
     done = 0
     begun: re.Match[str] | None = None

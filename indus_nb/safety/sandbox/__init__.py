@@ -1,4 +1,4 @@
-"""Programs confined to a directory: what they may do, what this machine can hold, and the arguments that hold it."""
+"""Programs confined to a directory: the policy, what this machine can enforce, and the arguments that enforce it."""
 
 from __future__ import annotations
 

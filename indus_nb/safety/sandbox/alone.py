@@ -1,4 +1,4 @@
-"""A filter of system calls for a process that is to reach nothing outside of itself.
+"""A seccomp filter for a process that is to reach nothing outside of itself.
 
 What it promises, beside what `launcher.system_call_filter` does: no program and no process is started, no other process
 is signalled, looked into or slowed, nothing is connected to or listened for, and no memory is shared. Files are kept by
@@ -108,7 +108,7 @@ _FAMILIES = [1, 2, 10]
 
 
 def lone_filter() -> bytes:
-    """Return the filter for the calling process, which is the only one that it may signal."""
+    """Build the filter for the calling process, which is the only one that it may signal."""
     return system_call_filter(_FAMILIES, first=_instructions(os.getpid()))
 
 

@@ -1,4 +1,4 @@
-"""The arguments of ``bwrap`` that hold a policy: namespaces, mounts and variables.
+"""Arguments of ``bwrap`` that enforce a policy: namespaces, mounts and variables.
 
 What this module promises: the file system is read-only but for the writable places; what is hidden cannot be opened;
 later mounts lie deeper than earlier ones, so none uncovers what another has covered.
@@ -14,12 +14,12 @@ from pathlib import Path
 from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Policy
 
 _KERNEL_FILES = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "asound", "kcore")
-"""What of ``/proc`` changes the machine; of root's own files it asks for no capability."""
+"""Files of ``/proc`` that change the machine; of root's own files it asks for no capability."""
 _NAME_SERVICE = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
 
 
 def namespaces(*, user: bool, disable_nested: bool, network: bool, processes: bool = False) -> list[str]:
-    """The options for namespaces and rights.
+    """Return the options for namespaces and capabilities.
 
     Args:
         user: Whether there is a user namespace; without one only root can make the others.
@@ -37,7 +37,7 @@ def namespaces(*, user: bool, disable_nested: bool, network: bool, processes: bo
 
 
 def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
-    """The options for what is seen of the file system.
+    """Return the options for the view of the file system.
 
     Args:
         private: The directory that is shown as ``/tmp``.
@@ -59,13 +59,13 @@ def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
 
 
 def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
-    """List the options for what a trial sees of the file system: paths as they are, and nothing that can be written.
+    """List the options for a trial's view of the file system: paths as they are, all read-only.
 
     What may not be read is empty, and cannot be listed.
 
     Args:
         private: The directory for temporary files, which stays where it is.
-        refused: A file that nobody may read, which stands for all that may not be.
+        refused: A file that no user may read, which stands for all that may not be.
 
     Returns:
         Options of ``bwrap``.
@@ -117,7 +117,7 @@ def _mounts(policy: Policy, special: Guarded, private: Path) -> Iterator[tuple[P
 
 
 def _private_mounts(policy: Policy, private: Path) -> Iterator[tuple[Path, list[str]]]:
-    """What stands in the place of directories for everybody and of those with sockets of services."""
+    """Yield the mounts over world-writable directories and those with sockets of services."""
     for name in filter(_is_directory, PRIVATE_PLACES):
         yield Path(name), ["--bind", str(private), name]
     for name in filter(_is_directory, SYSTEM_PLACES):
@@ -136,12 +136,12 @@ def _is_covered(path: Path) -> bool:
 
 
 def own_places() -> list[Path]:
-    """The directories of this interpreter: programs need it wherever it lies."""
+    """Return the directories of this interpreter: programs need it wherever it lies."""
     return [Path(os.path.realpath(place)) for place in dict.fromkeys((sys.prefix, sys.base_prefix))]
 
 
 def variables(unset: list[str], changed: Mapping[str, str]) -> list[str]:
-    """The options for variables.
+    """Return the options for variables.
 
     Args:
         unset: Names of variables that the program does not get.

@@ -1,4 +1,4 @@
-"""The arguments of a call that waits for an answer, read in the memory of its program.
+"""Arguments of a suspended system call, read in the memory of its program.
 
 What this module promises: nothing that is read decides about more than the words of a report, and whether the kernel is
 left to refuse a call by itself: another thread of the program may have written something else there since.
@@ -25,7 +25,7 @@ _DESCRIPTORS = {"/dev/stdin": "0", "/dev/stdout": "1", "/dev/stderr": "2"}
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that waits: its number among those that wait, its thread, its name and its arguments."""
+    """One suspended call: its number among those that wait, its thread, its name and its arguments."""
 
     id: int
     thread: int
@@ -34,7 +34,7 @@ class Call:
 
 
 class UnreadableError(Exception):
-    """The arguments of a call cannot be read."""
+    """Arguments of a call that cannot be read."""
 
 
 class Arguments:
@@ -93,7 +93,7 @@ class Arguments:
         return f"{start}/{text}" if text else start
 
     def descriptor(self, number: int) -> str:
-        """Return what a descriptor is of, as text; a file by its path."""
+        """Describe a descriptor as text; a file by its path."""
         return self._link(f"fd/{number}")
 
     def _link(self, name: str) -> str:
@@ -106,7 +106,7 @@ class Arguments:
             raise UnreadableError from error
 
     def _own(self, text: str) -> str:
-        """The path as a path of any process: ``self`` is another one for each."""
+        """Translate a path below ``/proc/self`` or ``/dev/fd``, which is another one for each process."""
         text = os.path.normpath(text) if text.startswith(("//", "/./")) else text
         if (number := _DESCRIPTORS.get(text)) is not None or text.startswith("/dev/fd/"):
             return self._descriptor_path(number or text.removeprefix("/dev/fd/"))
@@ -124,7 +124,7 @@ class Arguments:
 
 
 def resolved(text: str, *, follows: bool) -> Path | None:
-    """Find the file that a path means.
+    """Resolve a path to its file.
 
     Args:
         follows: Whether the file that a link leads to is meant, and not the link.
@@ -144,12 +144,12 @@ def resolved(text: str, *, follows: bool) -> Path | None:
 
 
 def signed(value: int) -> int:
-    """Return an argument that is an ``int``."""
+    """Convert an argument to an ``int`` with a sign."""
     return ctypes.c_int(value & 0xFFFFFFFF).value
 
 
 def host_and_port(family: int, address: bytes) -> str:
-    """Write an address of the internet as text.
+    """Format an address of the internet.
 
     Args:
         address: The whole of it, as the kernel reads it.

@@ -1,8 +1,8 @@
-"""The rules of Landlock that hold a policy, where namespaces cannot be had.
+"""Rules of Landlock that enforce a policy, where namespaces cannot be had.
 
 What this module promises: what is hidden has no rule, and neither has a directory on the way to it, which therefore
 cannot be listed. Landlock only allows, and whole trees: what is protected within a writable place is put back after the
-program (``restoring``), and a policy that needs more than that is refused.
+program (``restoring``), and a policy that needs more than that is rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 def rules(policy: Policy, special: Guarded, private: Path | None) -> list[tuple[str, bool | None]]:
-    """List what may be read, and what may be changed besides.
+    """List the readable paths, and those that are writable too.
 
     Args:
         private: The directory for temporary files, if there is one.
@@ -70,7 +70,7 @@ def _check(policy: Policy) -> None:
 
 
 def _readable(directory: Path, closed: Iterable[Path]) -> Iterator[Path]:
-    """The largest trees below a directory that hold nothing closed."""
+    """Yield the largest trees below a directory that hold nothing closed."""
     inside = [path for path in closed if path.is_relative_to(directory)]
     if not inside:
         yield directory

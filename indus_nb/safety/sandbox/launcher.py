@@ -99,11 +99,11 @@ _EPERM, _EACCES, _ENOSYS = 1, 13, 38
 _LOOKS_EVERY_MS = 500
 _MAX_PROCESSES = 400
 _MAX_SECONDS_AFTERWARDS = 0.3
-"""What a tried program has started may end so much later than itself."""
+"""Seconds by which children of a tried program may outlive it."""
 
 
 def can_filter() -> bool:
-    """Whether the numbers of this machine's system calls are known here."""
+    """Return whether the numbers of this machine's system calls are known here."""
     return os.uname().machine in MACHINES and sys.maxsize > 1 << 32
 
 
@@ -167,7 +167,7 @@ def system_call_filter(
 
 
 def landlock_version() -> int:
-    """The version of the kernel's Landlock interface; 0 where there is none."""
+    """Return the version of the kernel's Landlock interface; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     return max(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)), 0)
@@ -190,7 +190,7 @@ def _option(libc: ctypes.CDLL, what: str, option: int, *values: object) -> None:
 
 
 def _drop_capabilities(libc: ctypes.CDLL, *, reads: bool = False) -> None:
-    """Give up what makes root more than another user, but for reading what others may not, if that is wanted."""
+    """Drop root's capabilities, except reading what others may not, if that is wanted."""
     kept = 0
     if reads:
         with open("/proc/self/status", "rb") as file:
@@ -241,7 +241,7 @@ def _restrict(libc: ctypes.CDLL, version: int, rules: list[tuple[str, bool | Non
 
 
 def _install_filter(libc: ctypes.CDLL, program: bytes, flags: int = 0) -> int:
-    """Install the filter; returns the descriptor of its listener if the flags ask for one."""
+    """Install the filter; return the descriptor of its listener if the flags ask for one."""
     buffer = ctypes.create_string_buffer(program, len(program))
     size = struct.calcsize("=HBBI")
     header = struct.pack("@HP", len(program) // size, ctypes.addressof(buffer))
@@ -250,7 +250,7 @@ def _install_filter(libc: ctypes.CDLL, program: bytes, flags: int = 0) -> int:
 
 
 def _install_reporting(libc: ctypes.CDLL, program: bytes, control: int) -> None:
-    """Install a filter whose listener the process at the other end of a socket takes, before anything else is done."""
+    """Install a filter and have the process at the other end of a socket take its listener first."""
     try:
         listener = _install_filter(libc, program, _NEW_LISTENER | _WAIT_KILLABLE)
     except OSError:  # a kernel before 5.19
@@ -262,7 +262,7 @@ def _install_reporting(libc: ctypes.CDLL, program: bytes, control: int) -> None:
 
 
 def _hand_over(libc: ctypes.CDLL, control: int, descriptor: int, text: bytes) -> None:
-    """Send a descriptor with a text: to import ``socket`` for that takes longer than all else here."""
+    """Send a descriptor with a text, without the import of ``socket``, which takes longer than all else here."""
     data = ctypes.create_string_buffer(text, len(text))
     vector = ctypes.create_string_buffer(struct.pack("@PN", ctypes.addressof(data), len(text)))
     rights = struct.pack("@Niii4x", struct.calcsize("@Niii"), _SOL_SOCKET, _SCM_RIGHTS, descriptor)
@@ -321,7 +321,7 @@ def _children() -> list[int]:
 
 
 def _wait(program: int) -> int:
-    """Wait for a child, then kill every descendant; returns the child's status."""
+    """Wait for a child, then kill every descendant; return the child's status."""
     status = None
     while status is None:
         ended, code = os.wait()
@@ -342,7 +342,7 @@ def _wait(program: int) -> int:
 
 
 def _be_tried(spec: dict[str, Any], control: int, program: list[str], parent: int) -> None:
-    """Run the program in this process, in a process group of its own that it cannot leave, watched from outside."""
+    """Run the program in this process, in a process group that it cannot leave, watched from outside."""
     libc = _libc()
     os.setpgid(0, 0)
     _give_up_rights(libc, parent, reads=True)
@@ -354,7 +354,7 @@ def _be_tried(spec: dict[str, Any], control: int, program: list[str], parent: in
 
 
 def _wait_for_tried(program: int, control: int) -> int:
-    """Wait for the end of a tried program and of what it has started, kill what stays, and say outside what did."""
+    """Wait for the end of a tried program and its children, kill what stays, and report it outside."""
     import select
 
     _option(_libc(), "PR_SET_DUMPABLE", _DUMPABLE, 0)  # so that the program cannot make this process say what it likes
@@ -384,7 +384,7 @@ def _wait_for_tried(program: int, control: int) -> int:
 
 
 def _members(group: int) -> int:
-    """The number of living processes of a group but for the first."""
+    """Count the living processes of a group but for the first."""
     found = 0
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) != group:
@@ -398,7 +398,7 @@ def _members(group: int) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Confine this process as the first argument says, in JSON, and run the program that the others are.
+    """Confine this process as the first argument says, in JSON, and run the program in the others.
 
     With ``listen`` a socket is lent to the process outside, and nothing else is done: ``bwrap`` has confined us. With
     ``control`` the program is tried: what it would change is reported to the process at the other end of that socket.

@@ -1,7 +1,7 @@
-"""What a call that is tried may read, so that it can do nothing but look.
+"""Read access of a call that is tried, so that it can do nothing but look.
 
-What this module promises: a trial writes nothing and reaches nobody; it reads the project, the system and what programs
-are made of, and neither keys (files of the project and of ``/etc`` that are named like such among them, as far as these
+What this module promises: a trial writes nothing and reaches nothing; it reads the project, the system and the parts of
+programs, and neither keys (files of the project and of ``/etc`` that are named like such among them, as far as these
 are looked through), pipes nor anything else: what the system is, is known by the names of its directories.
 """
 
@@ -43,14 +43,14 @@ _SYSTEM_IN_VAR = (
 )
 _SYSTEM_KEYS = ("/etc/ssl/private", "/etc/pki/tls/private", "/etc/NetworkManager/system-connections", "/etc/wireguard")
 _CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/apt")
-"""Where files are named like keys and everybody needs them."""
+"""Directories with files that are named like keys and that all programs need."""
 _PARTS_OF_PREFIX = ("lib", "lib64", "libexec", "etc", "conda-meta", "pyvenv.cfg")
 _SHIMS = "shims"
 """The name that managers of versions give the directory of their programs, which need all that is beside it."""
 _FIRST_USER_ID = 1000
 _NOBODY = 65534
 _MAX_PROGRAMS = 5000
-"""So many entries of a directory of programs are looked at."""
+"""Most entries of a directory of programs that are looked at."""
 _MAX_DIRECTORIES = 20_000
 _PACKAGES = ("node_modules", "site-packages", ".git")
 """Directories that others have written, and that hold what is only named like keys."""
@@ -87,7 +87,7 @@ def look_policy(
     made_of = [_resolved(place) for place in _interpreter()]
     imported = [place for place in map(_resolved, _imported()) if not any(map(place.is_relative_to, made_of))]
     usual = (*imported, *map(_resolved, (*_programs(environment, closed), *_git_configuration(environment, homes))))
-    # Nothing of what is usual opens a whole home, or what is everybody's.
+    # Nothing of what is usual opens a whole home, or a shared directory.
     usual = [path for path in (*made_of, *usual, *map(Path, _SYSTEM_IN_VAR)) if path not in (*closed, *shared)]
     shown = [*repository, *usual]
     allowed = [_resolved(path) for path in readable]
@@ -103,7 +103,7 @@ def look_policy(
 
 
 def may_read(policy: Policy, path: Path) -> bool:
-    """Look up whether a file or directory may be read.
+    """Return whether a file or directory may be read.
 
     Args:
         policy: What ``look_policy`` returned.
@@ -119,7 +119,7 @@ def may_read(policy: Policy, path: Path) -> bool:
 
 
 def holds_hidden(policy: Policy, path: Path) -> bool:
-    """Look up whether a directory cannot be listed, because something below it may not be read.
+    """Return whether a directory cannot be listed, because something below it may not be read.
 
     Args:
         policy: What ``look_policy`` returned.
@@ -138,7 +138,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _closed(homes: Iterable[Path]) -> tuple[Path, ...]:
-    """The homes of all users, and what the root directory holds besides the system."""
+    """Return the homes of all users, and the root directory's entries besides the system."""
     places = [*(Path(name) for name in _PLACES_OF_HOMES), *homes, *_homes_of_others()]
     found = dict.fromkeys(_resolved(place) for place in places if place.is_dir())
     with os.scandir("/") as entries:
@@ -149,7 +149,7 @@ def _closed(homes: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _keys_of_system() -> Iterator[Path]:
-    """The files of ``/etc`` that are named like keys; directories of such names are programs' there."""
+    """Return the files of ``/etc`` that are named like keys; directories of such names are programs' there."""
     yield from (path for path in key_files([Path("/etc")], but=map(Path, _CERTIFICATES)) if _is_plain_file(path))
 
 
@@ -168,7 +168,7 @@ def _homes_of_others() -> Iterator[Path]:
 
 
 def _repository(workspace: Path) -> Iterator[Path]:
-    """The repository that the working directory is a part of, and the directories of git that it leads to."""
+    """Yield the repository of the working directory, and the directories of git that it leads to."""
     above = enclosing(workspace)
     if above is not None:
         yield above.parent
@@ -180,20 +180,20 @@ def _repository(workspace: Path) -> Iterator[Path]:
 
 
 def _interpreter() -> Iterator[Path]:
-    """What this interpreter is made of."""
+    """Yield the directories of this interpreter."""
     yield from (Path(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix))
     if site.ENABLE_USER_SITE and (packages := site.getusersitepackages()):
         yield Path(packages)
 
 
 def _imported() -> Iterator[Path]:
-    """Where it imports from besides."""
+    """Yield the other directories that imports come from."""
     yield from (Path(place) for place in sys.path if place.startswith("/"))
     yield Path(__file__).parents[2]
 
 
 def _programs(environment: Mapping[str, str], closed: Iterable[Path]) -> Iterator[Path]:
-    """What belongs to the programs on ``PATH`` that lie in closed places, or lead there, and their libraries."""
+    """Yield paths of programs on ``PATH`` that lie in or lead to closed places, with their libraries."""
     inside = tuple(f"{place}/" for place in closed)
     for name in dict.fromkeys(environment.get("PATH", "").split(os.pathsep)):
         if not name.startswith("/"):
@@ -215,14 +215,14 @@ def _programs(environment: Mapping[str, str], closed: Iterable[Path]) -> Iterato
 
 @lru_cache(maxsize=256)
 def _led_to(directory: Path, _changed: int) -> tuple[Path, ...]:
-    """Where the links in a directory of programs lead."""
+    """Return the targets of the links in a directory of programs."""
     with os.scandir(directory) as entries:
         looked_at = [entry for entry, _ in zip(entries, range(_MAX_PROGRAMS), strict=False)]
     return tuple(dict.fromkeys(_resolved(Path(entry.path)) for entry in looked_at if entry.is_symlink()))
 
 
 def _with_parts(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
-    """A directory of programs, with the libraries beside it."""
+    """Yield a directory of programs, with the libraries beside it."""
     if place in closed:
         return
     yield place
@@ -233,7 +233,7 @@ def _with_parts(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
 
 
 def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) -> Iterator[Path]:
-    """The user's own configuration of git, and the files that it names."""
+    """Return the user's own configuration of git, and the files that it names."""
     places = [Path(environment[name]) / "git" for name in ("XDG_CONFIG_HOME",) if environment.get(name)]
     places += [home / ".config" / "git" for home in homes]
     files = [*(home / ".gitconfig" for home in homes), *(place / "config" for place in places)]
@@ -249,7 +249,7 @@ def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) ->
 
 
 class _Directories:
-    """What the directories of projects hold, remembered until they change."""
+    """Entries of projects' directories, cached until they change."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, list[str], list[str]]] = {}
@@ -280,7 +280,7 @@ class _Directories:
 
 
 def _is_special(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a pipe or a device: what is read of such is taken from other programs."""
+    """Return whether a path is a pipe or a device: reading it takes data from other programs."""
     is_usual = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
     return not (is_usual or entry.is_symlink())
 
@@ -289,7 +289,7 @@ _directories = _Directories()
 
 
 def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:
-    """Find what must not be read below some directories: keys, by their names, and pipes.
+    """Find the paths below directories that must not be read: keys, by their names, and pipes.
 
     A limited number of directories is looked through.
 

@@ -1,4 +1,4 @@
-"""What a confined process may do: where it may write, what it may not read, whom it may reach.
+"""Policy of a confined process: where it may write, what it may not read, which hosts it may reach.
 
 What this module promises: all paths of a policy are resolved when it is made, so no link that a confined process makes
 later widens it. What is hidden stays hidden below what is writable, and what is protected stays as it is there.
@@ -28,9 +28,9 @@ _NAMED_BY_VARIABLES = (
     *("AZURE_CONFIG_DIR", "PGPASSFILE", "NPM_CONFIG_USERCONFIG", "VAULT_TOKEN_PATH", "HF_TOKEN_PATH"),
 )
 PRIVATE_PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - what each sandbox has its own of
-"""Directories for everybody: a confined process has its own, and does not see what others keep there."""
+"""World-writable directories: a confined process has its own, and does not see what other users keep there."""
 SYSTEM_PLACES = ("/run", "/var/run")
-"""Where services keep their sockets."""
+"""Directories with the sockets of services."""
 _MAX_LINKS = 200
 _MAX_REPOSITORIES = 50
 
@@ -41,7 +41,7 @@ class SandboxError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What processes of one session may do.
+    """Rights of the processes of one session.
 
     ``workspace`` and ``writable`` are resolved directories, ``hidden`` and ``kept`` resolved paths. ``kept`` are paths
     that ``writable`` overrides when it names them: what this very program is made of. ``network`` is whether there is
@@ -62,7 +62,7 @@ class Policy:
 
     @property
     def writable_roots(self) -> tuple[Path, ...]:
-        """The directories below which may be written, but for what is protected."""
+        """Return the directories below which may be written, except what is protected."""
         return (self.workspace, *self.writable) if self.mode == "workspace" else ()
 
 
@@ -126,7 +126,7 @@ def _check_workspace(workspace: Path, homes: Sequence[Path], hidden: Iterable[Pa
 
 
 def _own() -> tuple[Path, ...]:
-    """What this program is made of: whoever changed it would run outside at once."""
+    """Return the paths of this program, which would run changes to them outside at once."""
     package = Path(__file__).parents[2]
     return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in (sys.prefix, sys.exec_prefix, package)))
 
@@ -155,7 +155,7 @@ def _absolute(path: str, workspace: Path) -> str:
 
 
 def _linked_files(directory: Path) -> Iterator[Path]:
-    """The files elsewhere that links in a hidden directory lead to, such as keys kept with other dot files."""
+    """Return the targets of links in a hidden directory, such as keys kept with other dot files."""
     try:
         with os.scandir(directory) as entries:
             for _, entry in zip(range(_MAX_LINKS), entries, strict=False):
@@ -171,7 +171,7 @@ def _is_within(path: Path, directory: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """What of the writable places is special.
+    """Protected paths within the writable places.
 
     ``pinned`` are directories that must not be moved away. ``read_only`` are paths that are there, and ``absent`` ones
     that must not come into being. ``outside`` are directories of git that are writable besides.
@@ -234,7 +234,7 @@ def _make_directory(path: Path) -> None:
 
 
 def _repositories(policy: Policy) -> Iterator[tuple[Path, bool]]:
-    """The ``.git`` of each writable place, and whether it is a file."""
+    """Yield the ``.git`` of each writable place, and whether it is a file."""
     for root in policy.writable_roots:
         place = root / ".git"
         if place.is_symlink():
@@ -261,7 +261,7 @@ def git_directories(policy: Policy) -> Iterator[Path]:
 
 
 def linked_directory(file: Path) -> Path | None:
-    """The directory that a ``.git`` file names, if that names the file in turn: nobody widens a sandbox by a file."""
+    """Return the directory that a ``.git`` file names, if that names the file in turn, as a forged one cannot."""
     try:
         text = file.read_text(errors="replace")[:4096]
     except OSError:
@@ -304,7 +304,7 @@ def submodules(directory: Path, most: int = _MAX_REPOSITORIES) -> Iterator[Path]
 
 
 def enclosing(workspace: Path) -> Path | None:
-    """The directory of git of the repository that a workspace without its own is a part of."""
+    """Return the directory of git of the repository that a workspace without its own is a part of."""
     if os.path.lexists(workspace / ".git"):
         return None
     homes = own_homes()
@@ -318,7 +318,7 @@ def enclosing(workspace: Path) -> Path | None:
 
 
 def _of_worktrees(directory: Path) -> Iterator[Path]:
-    """The files that lead a working tree of the same repository to its configuration."""
+    """Yield the files that lead a working tree of the same repository to its configuration."""
     try:
         trees = [each for each in (directory / "worktrees").iterdir() if each.is_dir()]
     except OSError:
@@ -328,7 +328,7 @@ def _of_worktrees(directory: Path) -> Iterator[Path]:
 
 
 def _programs_of(directory: Path) -> Iterator[Path]:
-    """Hooks and more configuration that a repository's configuration places in the working tree."""
+    """Yield hooks and configuration that a repository's configuration places in the working tree."""
     tree = directory.parent
     config = directory / "config"
     named = [(tree, value) for value in git_values(config, "hookspath")]
@@ -340,7 +340,7 @@ def _programs_of(directory: Path) -> Iterator[Path]:
 
 
 def git_values(config: Path, key: str) -> list[str]:
-    """Find what a configuration file of git sets a key to, in any section.
+    """Find the values of a key in a configuration file of git, in any section.
 
     Returns:
         The values; none where the file cannot be read.

@@ -1,4 +1,4 @@
-"""What this machine can confine programs with: tried, and not guessed from versions."""
+"""Sandboxing that this machine supports: tried, and not guessed from versions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bwrap:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What can be had here. ``bwrap_problem`` is why ``bwrap`` cannot."""
+    """Sandboxing available here. ``bwrap_problem`` is why ``bwrap`` is not."""
 
     bwrap: Bwrap | None
     bwrap_problem: str
@@ -42,7 +42,7 @@ class Machine:
 
     @property
     def backend(self) -> Backend | None:
-        """What programs are confined with; ``None`` if nothing is there."""
+        """Return what programs are confined with; ``None`` if nothing is there."""
         if self.seatbelt:
             return "seatbelt"
         if self.bwrap is not None and self.filters:
@@ -51,7 +51,7 @@ class Machine:
 
     @property
     def problem(self) -> str:
-        """Why nothing can be confined here, and what to do."""
+        """Return why nothing can be confined here, and what to do."""
         if sys.platform == "linux" and not self.filters:
             return f"system calls of {os.uname().machine} are not known to this program"
         missing = f"bwrap: {self.bwrap_problem}"
@@ -75,7 +75,7 @@ class Machine:
 
 @cache
 def machine() -> Machine:
-    """Try what can be had here, once."""
+    """Probe this machine, once."""
     if sys.platform == "darwin":
         return Machine(None, "is for Linux", 0, filters=False, seatbelt=Path(seatbelt.PROGRAM).exists())
     if sys.platform != "linux":
@@ -96,10 +96,10 @@ def _find_bwrap() -> tuple[Bwrap | None, str]:
         if not user and os.geteuid() != 0:
             continue
         options = bwrap.namespaces(user=user, disable_nested=nested, network=False)
-        status, said = _run(path, *options, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "true")
+        status, output = _run(path, *options, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--", "true")
         if status == 0:
             return Bwrap(path, version, user, nested), ""
-        problem = problem or f"does not work here: {said.strip()[:200] or f'status {status}'}"
+        problem = problem or f"does not work here: {output.strip()[:200] or f'status {status}'}"
     return None, problem
 
 

@@ -44,14 +44,14 @@ class Destination:
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-        """The addresses of an entry that is no name."""
+        """Return the addresses of an entry that is no name."""
         try:
             return ipaddress.ip_network(self.name, strict=False)
         except ValueError:
             return None
 
     def fits(self, host: str, port: int) -> bool:
-        """Whether a place is this entry's.
+        """Return whether a place matches this entry.
 
         Returns:
             Whether it may be reached by this entry.
@@ -69,7 +69,7 @@ class Destination:
 
 
 def is_of_this_machine(entry: str) -> bool:
-    """Whether an entry stands for this machine itself, whose services a sandbox cannot reach but by the proxy."""
+    """Return whether an entry is this machine itself, which a sandbox reaches by the proxy only."""
     found = destination(entry)
     return found.name == _LOCAL_NAME or (found.network is not None and found.network.is_loopback)
 
@@ -98,7 +98,7 @@ def destination(entry: str) -> Destination:
 
 
 class Proxy:
-    """Serves the sockets of confined programs, in a thread of its own.
+    """A proxy for the sockets of confined programs, in a thread of its own.
 
     Args:
         entries: Whom they may reach.
@@ -274,7 +274,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _meanings(address: Address) -> list[Address]:
-    """The address, and those that are written within it."""
+    """Return the address, and those that are embedded in it."""
     found: list[Address] = [address]
     if isinstance(address, ipaddress.IPv6Address):
         inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -285,7 +285,7 @@ def _meanings(address: Address) -> list[Address]:
 
 
 def _request(method: str, target: str, headers: Sequence[str]) -> tuple[bytes, int]:
-    """A request as a server reads it, for the host of its address only, and how long its body is."""
+    """Rewrite a request for its server, for the host of its address only; return it and its body's length."""
     parts = urlsplit(target)
     length = 0
     kept: list[str] = []
@@ -314,7 +314,7 @@ _Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _join(one: _Stream, other: _Stream, limit: int | None = None) -> None:
-    """Copy both ways until both have ended; of the first at most ``limit`` bytes, after which it is read no more."""
+    """Copy both ways until both have ended; of the first at most ``limit`` bytes, then stop reading it."""
     try:
         async with asyncio.TaskGroup() as copying:
             copying.create_task(_copy(one[0], other[1], limit))

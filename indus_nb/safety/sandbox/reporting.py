@@ -1,10 +1,10 @@
-"""A filter of system calls that hands those to a supervisor that could change something, and lets all others pass.
+"""A seccomp filter that reports calls that could change something to a supervisor, and lets all others pass.
 
 What it promises, beside what ``launcher.system_call_filter`` does: each call that could change a file, reach or signal
 another process, or leave something in the kernel, waits for the supervisor's answer. Calls that only read cost nothing,
 for which reason ``openat2``, whose flags a filter cannot see, is not there. Nothing depends on the answer alone where
 the supervisor lets a call go on: files are kept by Landlock or by mounts, and of sockets only such can be made as reach
-nobody without ``connect``, which never goes on.
+no receiver without ``connect``, which never goes on.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ NEVER: dict[str, _Numbers] = {
     "fanotify_init": (300, 262),
     **REFUSED,
 }
-"""Calls that nothing that only looks makes: they are refused, and the wish is an effect."""
+"""Calls that nothing that only looks makes: they are rejected, and the attempt is an effect."""
 OPENS: dict[str, _Numbers] = {"open": (2, -1), "openat": (257, 56)}
 RUNS: dict[str, _Numbers] = {"execve": (59, 221), "execveat": (322, 281)}
 _OPENAT2 = (437, 437)
@@ -212,7 +212,7 @@ def _if_any(bits: int, then: _Instruction) -> list[_Instruction]:
 
 
 def _only(*values: int) -> list[_Instruction]:
-    """Go on after this if the value is one of these."""
+    """Return steps that continue if the value is one of these, and else report the call."""
     count = len(values)
     return [*((EQUAL, count - at, 0, value) for at, value in enumerate(values)), _NOTIFIED]
 
@@ -222,7 +222,7 @@ def _stream_or_sequenced() -> list[_Instruction]:
 
 
 def _sockets() -> list[_Instruction]:
-    """Only such as reach nobody without ``connect``: others are told a receiver with what they send."""
+    """Return steps that allow only sockets that need ``connect``: others name a receiver with what they send."""
     netlink = [_argument(2), *_only(*_NETLINK_ROUTE_AND_DIAGNOSIS), _ALLOWED]
     unix = _stream_or_sequenced()
     tcp = [_argument(1), (AND, 0, 0, _KIND), *_only(_STREAM), _argument(2), *_only(_IMPLIED, _TCP), _ALLOWED]

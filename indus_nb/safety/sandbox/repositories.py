@@ -1,4 +1,4 @@
-r"""Repositories that confined programs leave: what git would run in them, found afterwards, and put aside or back.
+r"""Repositories that confined programs leave: programs that git would run, found afterwards, and put aside or back.
 
 What this module promises: git outside, be it a plain ``git status`` that enters a submodule by itself, runs nothing of
 a repository below the writable places that was not there before. It looks at every ``.git`` there and at the
@@ -42,7 +42,7 @@ _HARMLESS = re.compile(
 
 
 class Repositories:
-    """Looks at the repositories below the writable places of a policy, again and again.
+    """Repositories below the writable places of a policy, scanned again and again.
 
     Args:
         private: The directory for temporary files, which can be written to besides.
@@ -54,7 +54,7 @@ class Repositories:
         self._listed: dict[str, tuple[tuple[int, ...], tuple[list[str], list[str]]]] = {}
 
     def look(self, *, opens: bool = False) -> dict[Path, dict[Path, State]]:
-        """Return what git reads to find programs, by the file or directory that holds it.
+        """Return the files that git reads to find programs, by the file or directory that holds them.
 
         Args:
             opens: Whether own directories that can be entered and not listed are made readable, to be looked into.
@@ -71,7 +71,7 @@ class Repositories:
         Args:
             before: What ``look`` returned before the program.
         """
-        said: list[str] = []
+        sentences: list[str] = []
         for path, now in self.look(opens=True).items():
             was = before.get(path, {})
             if now != was and not _is_harmless(path, now):
@@ -79,11 +79,11 @@ class Repositories:
                     result = f"was put aside. {put_back(path, was)}"
                 except OSError as error:
                     result = f"could not be put aside ({error}). Use git in {path.parent} after that is removed."
-                said.append(f"{path} could make git outside of the sandbox run programs, and {result}")
-        return said
+                sentences.append(f"{path} could make git outside of the sandbox run programs, and {result}")
+        return sentences
 
     def _directories(self, *, opens: bool) -> Iterator[Path]:
-        """The directories of git that the writable places lead to, if a program may have written to them."""
+        """Return the directories of git in the writable places that a program may have written to."""
         roots = self._policy.writable_roots
         known = tuple(git_directories(self._policy))
         named = [_directory_of(place) for root in roots for place in self._places(str(root), opens=opens)]
@@ -95,7 +95,7 @@ class Repositories:
                         yield one
 
     def _places(self, root: str, *, opens: bool) -> Iterator[str]:
-        """The paths named ``.git`` at and below a directory."""
+        """Return the paths named ``.git`` at and below a directory."""
         waiting = [root]
         while waiting:
             directory = waiting.pop()
@@ -115,7 +115,7 @@ class Repositories:
 
 
 def _listing(directory: str) -> tuple[list[str], list[str]]:
-    """What is named ``.git`` in a directory, and the other directories in it."""
+    """Return the entries named ``.git`` of a directory, and its other directories."""
     places: list[str] = []
     directories: list[str] = []
     with os.scandir(directory) as entries:
@@ -128,7 +128,7 @@ def _listing(directory: str) -> tuple[list[str], list[str]]:
 
 
 def _directory_of(place: str) -> Path | None:
-    """The directory of git that a ``.git`` is or names."""
+    """Return the directory of git that a ``.git`` is or names."""
     if os.path.isdir(place):  # noqa: PTH112 - of text
         return Path(place)
     named = _first_line(Path(place))
@@ -136,12 +136,12 @@ def _directory_of(place: str) -> Path | None:
 
 
 def _common(directory: Path) -> Path:
-    """Where the configuration of a directory of git is: a working tree of its own has that of another one."""
+    """Return the directory with the configuration: that of another one for a separate working tree."""
     return Path(os.path.realpath(directory / _first_line(directory / "commondir")))
 
 
 def _first_line(path: Path) -> str:
-    """The text of a small file without the end of its line; nothing if there is none."""
+    """Return the text of a small file without the end of its line; empty if there is none."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return ""
@@ -152,7 +152,7 @@ def _first_line(path: Path) -> str:
 
 
 def _parts(directory: Path) -> Iterator[Path]:
-    """The files and directories in which a directory of git names programs, or holds them."""
+    """Yield the files and directories in which a directory of git names programs, or holds them."""
     yield from (directory / name for name in (*_CONFIGURATIONS, "hooks"))
 
 

@@ -1,4 +1,4 @@
-"""What a confined program must not change, and could: found afterwards, and put back or aside.
+"""Protected paths that a confined program could change: found afterwards, and put back or aside.
 
 What this module promises: nothing is deleted. What was changed is kept beside, under another name, and said. It is for
 what no mount can hold: files that are not there yet, and, with Landlock, everything that is protected.
@@ -23,7 +23,7 @@ State = tuple[int, bytes]
 
 
 class Watched:
-    """Remembers what is protected, and sets it right.
+    """Snapshot of what is protected, to restore it.
 
     Args:
         absent: Paths that must not come into being.
@@ -40,17 +40,19 @@ class Watched:
         self._kept = {path: dict(states(path)) for path in kept}
 
     def set_right(self) -> list[str]:
-        """Put back what was changed, and say so in sentences."""
-        said = [f"{path} was moved; it is protected, and was moved back." for path in self._moved_back()]
-        said += [f"{path} was made; it is protected, and was renamed to {aside.name}." for path, aside in self._moved()]
+        """Restore what was changed, and say so in sentences."""
+        sentences = [f"{path} was moved; it is protected, and was moved back." for path in self._moved_back()]
+        sentences += [
+            f"{path} was made; it is protected, and was renamed to {aside.name}." for path, aside in self._moved()
+        ]
         for path, before in self._kept.items():
             try:
                 after = dict(states(path))
             except SandboxError:
                 after = {}
             if after != before:
-                said.append(f"{path} was changed; it is protected, and was put back. {put_back(path, before)}")
-        return said
+                sentences.append(f"{path} was changed; it is protected, and was put back. {put_back(path, before)}")
+        return sentences
 
     def _moved_back(self) -> Iterator[Path]:
         for path, identity in self._pinned.items():
@@ -77,7 +79,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def states(path: Path) -> Iterator[tuple[Path, State]]:
-    """List a file, or a directory with all below it, with what they hold.
+    """List a file, or a directory with all below it, with their content.
 
     Raises:
         SandboxError: It is too much to remember.
@@ -126,7 +128,7 @@ def _is_straight(path: Path) -> bool:
 
 
 def put_back(path: Path, before: dict[Path, State]) -> str:
-    """Put what is there aside, and in its place what was there before.
+    """Put the present file aside, and restore the one before.
 
     Args:
         before: What ``states`` listed of it; nothing if it was not there.

@@ -1,4 +1,4 @@
-"""Run programs confined: the one way from a policy to the arguments that hold it.
+"""Confined execution of programs: the one way from a policy to the arguments that enforce it.
 
 What this module promises: where a policy cannot be held, nothing is run; a program's changes of what is protected are
 set right when it has ended, and said. A session has programs confined, and what they left set right, in a thread: both
@@ -32,7 +32,7 @@ from indus_nb.safety.sandbox.restoring import Watched
 from indus_nb.safety.sandbox.temporary import Temporary
 
 _PORT = 3128
-"""Where the proxy is, in a network namespace that has nothing else."""
+"""Port of the proxy, in a network namespace that has nothing else."""
 _LOCAL_ADDRESSES = "localhost,127.0.0.1,::1"
 SERVICE_VARIABLES = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
@@ -84,13 +84,13 @@ class Confined:
     _service: Service | None = None
 
     def release(self) -> None:
-        """Close the descriptors, which the program has by now."""
+        """Close the descriptors, which the program has inherited."""
         for descriptor in self.pass_fds:
             os.close(descriptor)
         self.pass_fds = ()
 
     def close(self) -> None:
-        """Call it when the program has ended."""
+        """Clean up after the end of the program."""
         self.release()
         if self._service is not None:
             self._service.close()
@@ -105,7 +105,7 @@ class Confined:
         await asyncio.shield(asyncio.to_thread(self.close))
 
     def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
-        """Add what sets more right in the end."""
+        """Add a callback that restores more in the end."""
         self._set_right.append(set_right)
         self._lock = lock
         return self
@@ -125,7 +125,7 @@ def looks_refused(output: str) -> bool:
 
 
 class Sandbox:
-    """Confines the programs of a session that works in one directory.
+    """Confinement of the programs of a session that works in one directory.
 
     Args:
         policy: What they may do.
@@ -155,16 +155,16 @@ class Sandbox:
 
     @property
     def mode(self) -> str:
-        """The name of what is held: ``workspace`` or ``read-only``."""
+        """Return the name of the policy: ``workspace`` or ``read-only``."""
         return self.policy.mode
 
     @property
     def asks_nothing(self) -> bool:
-        """Whether a command in it needs no question: it changes the workspace alone, and cannot tell anybody freely."""
+        """Return whether a command in it needs no question: it has no open network and changes only the workspace."""
         return self.policy.network is not True and not self._asks
 
     def describe(self) -> str:
-        """Say in one sentence what is allowed, for a model or a user."""
+        """Describe in one sentence what is allowed, for a model or a user."""
         roots = ", ".join(map(str, self.policy.writable_roots))
         writes = f"writes only below {roots} and in $TMPDIR" if roots else "writes only in $TMPDIR"
         network = self.policy.network
@@ -175,11 +175,11 @@ class Sandbox:
         return f"The sandbox ({self.mode}) allows {writes}; {reach}; no files with keys."
 
     def hint(self, output: str) -> str | None:
-        """What to tell of a failed command whose output looks as if the sandbox made it fail."""
+        """Return a hint for a failed command whose output looks as if the sandbox made it fail."""
         return f"[{self.describe()} The failure may come from that.]" if looks_refused(output) else None
 
     def confine(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
-        """Make the arguments of a confined program of a program's.
+        """Turn the arguments of a program into those of a confined one.
 
         Args:
             arguments: The program, found by ``PATH`` if it is a plain name, and its arguments.
@@ -197,7 +197,7 @@ class Sandbox:
             return self._confine(arguments, unset)
 
     async def confined(self, arguments: Sequence[str], *, unset: Sequence[str] | None = None) -> Confined:
-        """Do what ``confine`` does, in a thread.
+        """Run ``confine`` in a thread.
 
         Returns:
             What to run. If this is cancelled, it is closed.
@@ -234,7 +234,7 @@ class Sandbox:
         return confined.then(set_right, self._lock)
 
     def check_change(self, path: Path) -> None:
-        """Refuse a change of a file that no confined program could make.
+        """Reject a change of a file that no confined program could make.
 
         For the tools that change files within this process.
 
@@ -257,7 +257,7 @@ class Sandbox:
         self._before_change()
 
     def check_read(self, path: Path) -> None:
-        """Refuse to read a file that is hidden.
+        """Reject reading a file that is hidden.
 
         For the tools that read within this process.
         """
@@ -266,7 +266,7 @@ class Sandbox:
             raise SandboxError(f"{path} was not read: {self.describe()}")
 
     def check_search(self, path: Path) -> None:
-        """Refuse to search in a directory that holds what is hidden.
+        """Reject a search in a directory that holds what is hidden.
 
         Args:
             path: The directory or file, resolved.
@@ -281,7 +281,7 @@ class Sandbox:
             raise SandboxError(f"{path} was not searched, for it holds {inside or '/proc'}: {self.describe()}")
 
     def close(self) -> None:
-        """Remove the temporary directory, and end the proxy."""
+        """Remove the temporary directory, and stop the proxy."""
         if self._private is not None:
             self._remove()
             self._private = None
@@ -360,12 +360,12 @@ class Sandbox:
 
 
 def plain_interpreter() -> str:
-    """Return the path of this interpreter without the environment that it may be in."""
+    """Return the path of this interpreter outside of its virtual environment."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
 def private_variables(place: Path) -> dict[str, str]:
-    """Return the variables that lead programs to a directory of their own."""
+    """Return the variables that direct programs to a directory of their own."""
     changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
     return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
 
@@ -385,7 +385,7 @@ def _is_of_a_process(path: Path) -> bool:
 
 
 def _readable(data: bytes) -> int:
-    """A descriptor to read that from."""
+    """Return a descriptor to read the content from."""
     descriptor = os.memfd_create("filter")
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -406,5 +406,5 @@ def _as_words(unset: Sequence[str], changed: Mapping[str, str]) -> list[str]:
 
 
 def _below(path: Path, roots: Sequence[Path]) -> tuple[str, ...]:
-    """The parts of a path below the root that it lies in."""
+    """Return the parts of a path below the root that it lies in."""
     return next((path.relative_to(root).parts for root in roots if path.is_relative_to(root)), ())

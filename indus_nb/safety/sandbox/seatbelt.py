@@ -1,4 +1,4 @@
-"""The profile that holds a policy on macOS, for ``sandbox-exec``. Untested: no test of this project runs on macOS."""
+"""A ``sandbox-exec`` profile that enforces a policy on macOS. Untested: no test of this project runs on macOS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROGRAM = "/usr/bin/sandbox-exec"
 
 
 def arguments(policy: Policy, special: Guarded, private: Path) -> list[str]:
-    """Return what goes before a program for it to run confined.
+    """Return the arguments before a program's own that run it confined.
 
     Raises:
         SandboxError: The policy has a list of domains.

@@ -1,4 +1,4 @@
-"""Answer the system calls that the filter of ``reporting`` hands over, in a thread beside a tried program.
+"""A supervisor of system calls that the filter of ``reporting`` hands over, in a thread beside a tried program.
 
 What this module promises: the program cannot forge a report, for what is read of it are the arguments of its own calls,
 and it neither has the listener nor the socket; when the thread ends, calls that wait fail.
@@ -25,7 +25,7 @@ _CONTINUE = 1
 
 
 class Supervisor:
-    """Watches one tried program.
+    """Supervision of one tried program.
 
     Args:
         control: This end of the socket that ``launcher`` reports at.
@@ -40,7 +40,7 @@ class Supervisor:
         self._wanted = wanted
         self._names = call_names()
         self._listener: int | None = None
-        self._said = b""
+        self._received = b""
         self._poll = select.poll()
         self._stopping, self._stop = os.pipe()
         self._thread = threading.Thread(target=self._run, name="indus_nb supervisor", daemon=True)
@@ -48,17 +48,17 @@ class Supervisor:
 
     @property
     def watched(self) -> bool:
-        """Whether the program was started, watched."""
+        """Return whether the program was started, watched."""
         return self._wanted.group is not None
 
     def kill(self) -> None:
-        """Kill the program and what it has started, unless that has ended."""
+        """Kill the program and its children, unless they have ended."""
         if self._wanted.group is not None and not self.ended:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._wanted.group, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the thread, once what the launcher has said is read."""
+        """End the thread, once the launcher's output is read."""
         os.write(self._stop, b"x")
         self._thread.join()
         os.close(self._stop)
@@ -81,7 +81,7 @@ class Supervisor:
 
     def _goes_on(self, ready: dict[int, int]) -> bool:
         if self._control.fileno() in ready:
-            self._hear()
+            self._receive()
         elif self._stopping in ready:
             return False
         if self._listener is not None and (events := ready.get(self._listener, 0)):
@@ -91,21 +91,21 @@ class Supervisor:
                 self._poll.unregister(self._listener)
         return True
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         piece, descriptors, _, _ = socket.recv_fds(self._control, 256, 1)
         if descriptors:
             self._listener = descriptors[0]
-        self._said += piece
-        if piece and not self._said.endswith(b"\n"):
+        self._received += piece
+        if piece and not self._received.endswith(b"\n"):
             return
         if self._wanted.group is None and self._listener is not None:
-            self._wanted.group = int(self._said)
+            self._wanted.group = int(self._received)
             self._poll.register(self._listener, select.POLLIN)
             self._control.send(b"y")
         else:
             self._poll.unregister(self._control)
-            self._note_end(self._said.split()[1:])
-        self._said = b""
+            self._note_end(self._received.split()[1:])
+        self._received = b""
 
     def _note_end(self, how: list[bytes]) -> None:
         if how == [b"stays"]:

@@ -64,7 +64,7 @@ def _old_ones(place: Path, min_age_seconds: float) -> Iterator[Path]:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor that holds the lock of a directory; ``None`` if another process has it."""
+    """Return a descriptor that holds the lock of a directory; ``None`` if another process has it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,10 +1,10 @@
-"""Commands that are tried: run where they can change nothing, with reports of what they would change.
+"""Trial runs of commands: they can change nothing, and report what they would change.
 
 What this module promises: a trial sees the machine as it is (its processes, its files where they are, refusals as
 refusals) so that what it prints is what the command would print; it writes to a directory of its own alone, which stays
 where it is while the session lasts; nothing that it starts outlives it.
 
-Landlock is preferred to ``bwrap`` for that: in another namespace files of other users look like those of nobody. On
+Landlock is preferred to ``bwrap`` for that: in another namespace other users' files look like ``nobody``'s. On
 macOS there are no reports, so nothing is tried there.
 """
 
@@ -43,7 +43,7 @@ _VARIABLES = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "npm_config_update_notifier": "false",
 }
-"""What keeps programs from writing and asking around on their own account."""
+"""Variables that keep programs from writing and connecting on their own account."""
 _GIT_SETTINGS = {"core.fsmonitor": "false", "core.hooksPath": "/dev/null", "gc.auto": "0", "maintenance.auto": "false"}
 _HOLDS_TRUNCATE = 3
 """The first version of Landlock that does."""
@@ -51,7 +51,7 @@ _HOLDS_TRUNCATE = 3
 
 @dataclass(slots=True)
 class Trial:
-    """One command that is tried, once it is started with ``confined``.
+    """One trial run of a command, once it is started with ``confined``.
 
     Attributes:
         confined: What to run, to be closed in the end.
@@ -63,28 +63,28 @@ class Trial:
 
     @property
     def effects(self) -> list[Effect]:
-        """What it wanted to change so far."""
+        """Return the changes that it attempted so far."""
         return self._wanted.effects
 
     @property
     def only_opens(self) -> bool:
-        """Whether all that it wanted of files so far was to open them."""
+        """Return whether it only tried to open files so far."""
         return self._wanted.only_opens
 
     @property
     def problem(self) -> str | None:
-        """Why it says nothing, after its end, about what the command would do."""
+        """Return why it says nothing, after its end, about what the command would do."""
         if not self._supervisor.watched:
             return "it could not be tried here"
         return None if self._supervisor.ended else "it was tried, and its end could not be followed"
 
     def kill(self) -> None:
-        """End the program and what it has started."""
+        """Kill the program and its children."""
         self._supervisor.kill()
 
 
 class Trials:
-    """Tries the commands of a session that works in one directory.
+    """Trial runs for a session that works in one directory.
 
     Args:
         hidden: Paths that may not be read, besides the usual.
@@ -101,7 +101,7 @@ class Trials:
 
     @property
     def backend(self) -> Literal["landlock", "bwrap"] | None:
-        """What commands are confined with; ``None`` where they cannot be tried."""
+        """Return what commands are confined with; ``None`` where they cannot be tried."""
         here = self._here or machine()
         if not here.filters:
             return None
@@ -109,7 +109,7 @@ class Trials:
 
     @property
     def holds(self) -> bool:
-        """Whether a command can be held to writing some files."""
+        """Return whether a command can be confined to writing some files."""
         return self.backend == "landlock"
 
     async def begin(
@@ -216,7 +216,7 @@ class Trials:
             return self._private
 
     def files_to_hold(self, trial: Trial) -> list[Path] | None:
-        """Return the files that a command must be able to write to for its effects to happen; looks at them.
+        """Return the files that a command must be able to write to for its effects; they are inspected.
 
         Returns:
             Files that are there; ``None`` where it cannot be held to its effects, as it cannot where it makes a file:
@@ -237,7 +237,7 @@ def _close_unused(making: asyncio.Future[Trial]) -> None:
 
 
 def _git_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings of git that are used before those of the project."""
+    """Return settings of git that override the project's."""
     count = environment.get("GIT_CONFIG_COUNT", "0")
     start = int(count) if count.isascii() and count.isdecimal() else 0
     return {"GIT_CONFIG_COUNT": str(start + len(_GIT_SETTINGS)), **dict(_numbered(start))}

@@ -1,6 +1,6 @@
-"""What a tried program would change, call by call.
+"""Attempted changes of a tried program, call by call.
 
-What this module promises: a call that would change something is refused and kept as an effect, unless it keeps to what
+What this module promises: a call that would change something is rejected and kept as an effect, unless it keeps to what
 may be changed; it goes on only where the kernel refuses all the same what it was mistaken for. At most ``MAX_EFFECTS``
 effects are kept.
 """
@@ -57,7 +57,7 @@ _MAKES = ("mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mknod",
 
 
 class Wanted:
-    """Decides about calls, and keeps the effects of those that it refuses.
+    """Decisions about calls, and the effects of those that are rejected.
 
     Args:
         private: The program's own directory, where it may do what it likes.
@@ -103,16 +103,16 @@ class Wanted:
 
     @property
     def effects(self) -> list[Effect]:
-        """The effects so far, in order."""
+        """Return the effects so far, in order."""
         return [*self._effects.values()]
 
     @property
     def is_full(self) -> bool:
-        """Whether no more effects are kept."""
+        """Return whether no more effects are kept."""
         return len(self._effects) >= MAX_EFFECTS
 
     def decide(self, call: Call, listener: int) -> int | None:
-        """Decide what becomes of a call.
+        """Decide whether a call goes on.
 
         Args:
             listener: Where it was received.
@@ -261,7 +261,7 @@ class Wanted:
             self.add("sends_message", name, f"{'connects to' if call.name == 'connect' else 'makes'} the socket {name}")
             return errno.EACCES
         if call.name == "bind":
-            return 0  # nobody gets at a port before something listens there, which is asked about then
+            return 0  # no client gets at a port before something listens there, which is asked about then
         where = host_and_port(family, address)
         self.add("uses_network", where, f"connects to {where}" if where else "uses the network")
         return errno.EACCES
@@ -278,7 +278,7 @@ class Wanted:
         return errno.EPERM
 
     def _sets(self, call: Call, _: Arguments) -> int | None:
-        """Of calls that set limits and priorities of a process: the program may do so with its own."""
+        """Decide about limits and priorities of a process: the program may change its own."""
         if call.name == "prlimit64" and not call.arguments[2]:
             return None
         at = 1 if call.name in ("setpriority", "ioprio_set") else 0
@@ -296,7 +296,7 @@ class Wanted:
             return False
 
     def _is_free(self, place: Path, *, writes: bool = True) -> bool:
-        """Whether what is done with a file is no effect, or one that is allowed."""
+        """Return whether an operation on a file is no effect, or an allowed one."""
         if place.is_relative_to(self._private) and place != self._private:
             return True
         text = str(place)

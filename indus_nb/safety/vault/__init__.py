@@ -1,4 +1,4 @@
-"""Secrets of a session: known once, replaced wherever a text becomes a message, put back where a tool needs them.
+"""Secrets of a session: known once, replaced wherever a text becomes a message, restored where a tool needs them.
 
 What this room promises:
 
@@ -33,7 +33,7 @@ def preload() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """What hides is imported when it is first asked for, so that no start waits for it."""
+    """Import what hides on first access, so that no start waits for it."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

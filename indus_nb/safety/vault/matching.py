@@ -9,7 +9,7 @@ from itertools import chain
 
 
 class Marks:
-    """Replaces known values by their marks, the longest where several begin.
+    """Replacement of known values by their marks, the longest where several begin.
 
     Args:
         marks: The mark of each value; none of the values is empty.

@@ -45,7 +45,7 @@ def hidden_message(vault: Vault, message: MessageT) -> MessageT:
 
 
 def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) -> ToolOutput:
-    """Return what a tool gave with placeholders in the place of secrets.
+    """Return a tool's output with placeholders in the place of secrets.
 
     Args:
         partial: Whether more of it comes: what may be the beginning of a secret is left out at its end then.
@@ -65,9 +65,9 @@ def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) ->
 
 
 def _updated(model: Any, changed: dict[str, Any]) -> Any:
-    news = {name: value for name, value in changed.items() if value is not getattr(model, name)}
-    news = {name: value for name, value in news.items() if value != getattr(model, name)}
-    return model.model_copy(update=news) if news else model
+    update = {name: value for name, value in changed.items() if value is not getattr(model, name)}
+    update = {name: value for name, value in update.items() if value != getattr(model, name)}
+    return model.model_copy(update=update) if update else model
 
 
 def _blocks(

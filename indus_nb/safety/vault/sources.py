@@ -1,4 +1,4 @@
-"""Where secrets stand that a session can know: variables of the environment, ``.env``, ``.netrc``, and given values."""
+"""Sources of secrets that a session can know: variables of the environment, ``.env``, ``.netrc``, and given values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def from_env_file(path: Path, *, vouched: bool) -> Iterator[Known]:
     """List the secrets of a file such as ``.env``; one that cannot be read holds none.
 
     Args:
-        vouched: Whether the user trusts whoever wrote it. If not, the names in it are shown to nobody, and values that
-            somebody could have chosen as words count for nothing.
+        vouched: Whether the user trusts its author. If not, the names in it are never shown, and values that
+            could have been chosen as words are ignored.
     """
     found = _named(path)
     if vouched:
@@ -64,7 +64,7 @@ def from_netrc(path: Path) -> Iterator[Known]:
 
 
 def usable(known: Iterable[Known]) -> Iterator[Known]:
-    """Those that can be replaced wherever they stand, each of them once."""
+    """Return the secrets that can be replaced wherever they stand, each of them once."""
     seen: set[str] = set()
     for label, given in known:
         value = re.sub(r"(?i)^(?:bearer|basic|token|apikey|bot)\s+", "", given.strip())
@@ -74,7 +74,7 @@ def usable(known: Iterable[Known]) -> Iterator[Known]:
 
 
 def state_of(path: Path | None) -> tuple[int, ...]:
-    """What changes when a file does; empty while it is missing."""
+    """Return a value that changes when a file does; empty while it is missing."""
     try:
         found = os.stat(path) if path is not None else None  # noqa: PTH116 - asked for often
     except (OSError, ValueError):

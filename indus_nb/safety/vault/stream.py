@@ -73,7 +73,7 @@ def _safe_length(text: str, vault: Vault, *, words: bool = True) -> int:
 
 
 def _after_word(text: str, at: int) -> int:
-    """The first place from ``at`` on where no secret goes on: behind a blank, a quote or the like."""
+    """Return the first place from ``at`` on where no secret goes on: behind a blank, a quote or the like."""
     if at <= 0:
         return 0
     found = re.compile(r"[\s\"',;<>{}]").search(text, at)

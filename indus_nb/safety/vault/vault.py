@@ -1,4 +1,4 @@
-"""The vault of one session: which values are secret, what stands in their place, and the way back."""
+"""The vault of one session: which values are secret, their placeholders, and the way back."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Listed: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
 
 
 class Lends(Protocol):
-    """Says whether a tool may have a value.
+    """A callback that says whether a tool may have a value.
 
     ``asked`` is whether the user allowed the call, or does not keep the value.
     """
 
     def __call__(self, value: str, *, asked: bool) -> bool:
-        """Say it of a value."""
+        """Return whether the tool may have a value."""
         ...
 
 
@@ -44,12 +44,12 @@ class PutBackError(Exception):
 
 
 class Vault:
-    """Knows secrets and hides them.
+    """Secrets of a session, and their placeholders.
 
     Args:
         directory: Returns the working directory, whose ``.env`` is read.
-        vouched: Says whether the user trusts whoever wrote what is there.
-        lends: Says whether a tool may have a value; without it any.
+        vouched: Returns whether the user trusts the author of what is there.
+        lends: Returns whether a tool may have a value; without it any.
         redact: Whether anything is hidden; without it every text stays as it is.
         home: Where ``.netrc`` lies.
     """
@@ -88,7 +88,7 @@ class Vault:
     # Out of texts
 
     def hide(self, text: str, *, fresh: bool = True, typed: bool = False) -> str:
-        """Return ``text`` with placeholders for what is known to be secret, and for what looks like it.
+        """Replace known and likely secrets in ``text`` by placeholders.
 
         >>> Vault(environment={"MY_TOKEN": "0123456789abcdef"}).hide("MY_TOKEN=0123456789abcdef")
         'MY_TOKEN=[secret MY_TOKEN]'
@@ -110,9 +110,9 @@ class Vault:
         return replace_named(replace_shapes(text, self._recognise), self._recognise)
 
     def hide_own(self, text: str) -> str:
-        """Return what the user is asked about with placeholders for what the user alone keeps.
+        """Replace the user's own secrets in the text of a question by placeholders.
 
-        Nobody else can have a word of it hidden: what a file of the project names, or what only looks like a secret,
+        No other source can hide a word of it: what a file of the project names, or what only looks like a secret,
         stays.
         """
         if not self.redact or len(text) < _MIN_TEXT:
@@ -121,7 +121,7 @@ class Vault:
         return text if self._kept is None else self._kept.hide(text)
 
     def hide_in(self, value: Any) -> Any:
-        """Return a JSON value with placeholders in all its texts, the keys of objects included; the same if unchanged.
+        """Replace secrets in all texts and keys of a JSON value by placeholders; return the same if unchanged.
 
         Args:
             value: Strings, numbers, lists and dictionaries; anything else stays.
@@ -154,11 +154,11 @@ class Vault:
         return value
 
     def open_at(self, text: str) -> int:
-        """Where a known value may have begun at the end of a text that goes on; its length if none has."""
+        """Return where a known value may have begun at an unfinished text's end; its length if none has."""
         return len(text) if self._marks is None else self._marks.open_at(text)
 
     def refresh(self) -> None:
-        """Read again what has changed."""
+        """Read the changed sources again."""
         if self.redact:
             self._refresh()
 
@@ -201,13 +201,13 @@ class Vault:
     ) -> dict[str, Any]:
         """Return arguments as the user is asked about them.
 
-        What the user must see is filled in: anybody who writes a file of the project can have a word taken for a
+        What the user must see is filled in: the author of a file of the project can have a word taken for a
         secret, and the call would do what no question has shown. So are the secrets that a file is compared with,
         which ``masked`` hides again.
 
         Args:
             declared: Those that may hold secrets; ``None`` for a tool that declares none.
-            is_code: Whether they are run, or passed to somebody else, and not only written to a file.
+            is_code: Whether they are run, or handed on, and not only written to a file.
 
         Raises:
             PutBackError: A value would change what the argument means.
@@ -222,7 +222,7 @@ class Vault:
         }
 
     def unseen(self, arguments: Any) -> str | None:
-        """Say which values a question does not show though they are not from a place that is the user's alone.
+        """Describe the values that a question does not show though their source is not the user's alone.
 
         Returns:
             A sentence, or ``None`` if there are none.
@@ -233,11 +233,11 @@ class Vault:
         return f"Not shown, and perhaps chosen by whoever wrote the project's files: {', '.join(dict.fromkeys(marks))}."
 
     def _is_shown(self, label: str, value: str) -> bool:
-        """Whether a question shows a value: what the project may have chosen and could be a word, path or address."""
+        """Return whether a question shows a value, which the project may have chosen to look harmless."""
         return label not in self._own and not _hides(value)
 
     def _meant(self, value: Any) -> Iterator[tuple[str, str, str]]:
-        """The placeholders in a JSON value that stand for secrets, each with its label and value."""
+        """Return the placeholders in a JSON value that stand for secrets, each with its label and value."""
         from indus_nb.safety.redaction import PLACEHOLDER
 
         if isinstance(value, str):
@@ -252,7 +252,7 @@ class Vault:
                 yield from self._meant(each)
 
     def masked(self, text: str, arguments: Any) -> str:
-        """Return what was made of arguments with filled-in secrets, with their placeholders again.
+        """Put placeholders back into a text made of arguments with filled-in secrets.
 
         Args:
             text: The text, such as the preview of a call.
@@ -268,7 +268,7 @@ class Vault:
         return text
 
     def release(self, call_id: str, meant: Mapping[str, str]) -> None:
-        """Let a call have its secrets though its tool declares no arguments for them: the user was asked about it.
+        """Allow a call its secrets though its tool declares no arguments for them: the user was asked.
 
         Args:
             meant: What its placeholders stood for when the user was asked.
@@ -278,13 +278,13 @@ class Vault:
     def put_back(
         self, arguments: dict[str, Any], declared: Sequence[str] | None, *, call_id: str, is_code: bool
     ) -> dict[str, Any]:
-        """Return arguments of a tool with the values of secrets in the place of their placeholders.
+        """Return arguments of a tool with secrets in the place of their placeholders.
 
         Args:
             arguments: The arguments of a call, which the user was shown with placeholders.
             declared: Those that may hold secrets; ``None`` for a tool that declares none, which is given secrets only
                 in a call that was released.
-            is_code: Whether they are run, or passed to somebody else, and not only written to a file.
+            is_code: Whether they are run, or handed on, and not only written to a file.
 
         Raises:
             PutBackError: A value would change what the argument means, is another one than the user was asked about, or
@@ -395,7 +395,7 @@ class Vault:
 
 
 def _hides(value: str) -> bool:
-    """Whether a question that leaves out a value, whoever chose it, still shows what happens."""
+    """Return whether a question that leaves out a value, whatever its source, still shows what happens."""
     from indus_nb.safety.redaction import looks_random
 
     return looks_random(value)

@@ -30,12 +30,12 @@ _JOBS = (
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How commands are tried.
+    """Settings for trials of commands.
 
     Attributes:
-        seconds: How long one is tried before the user is asked whether to wait for it.
+        seconds: Time for a trial before the user is asked whether to wait for it.
         hidden: Paths that it must not read meanwhile.
-        here: What can be had on this machine; by default that is tried.
+        here: Abilities of this machine; by default they are probed.
     """
 
     seconds: float = 10.0
@@ -62,7 +62,7 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
     """Make the ``bash`` tool.
 
     Args:
-        jobs: Where commands go on that take long; without it they are waited for.
+        jobs: Jobs that long commands become; without it they are waited for.
     """
     looks = looks or Looks()
     tries: Tries | None = None
@@ -140,7 +140,7 @@ def _report(context: ToolContext, result: ShellResult) -> None:
 
 
 def _output(arguments: BashArguments, result: ShellResult) -> ToolOutput:
-    """What the model reads of a command that has ended; raises ``ToolError`` if it failed."""
+    """Return the result of a command for the model; raises ``ToolError`` if it failed."""
     text = "\n\n".join(filter(None, [result.output + _notice(result), *result.sandbox_notes]))
     if result.cancelled:
         status = "Command aborted"
@@ -154,7 +154,7 @@ def _output(arguments: BashArguments, result: ShellResult) -> ToolOutput:
 
 
 def _approval(arguments: BashArguments, cwd: Path, shell: Shell) -> Approval:
-    """The question before a command: with the shell, what it runs before, and where, if these are not the usual."""
+    """Build the question before a command: with its shell, prefix and directory, where these are not the usual."""
     from indus_nb.tools.files.previews import started_elsewhere  # with modules that only a question needs
 
     notes: list[str] = []
@@ -170,7 +170,7 @@ def _approval(arguments: BashArguments, cwd: Path, shell: Shell) -> Approval:
 
 
 def _confined_call(described: CallDescription, sandbox: Sandbox) -> CallDescription:
-    """The call, shown as confined; a sandbox that keeps its effects in the workspace leaves nothing to ask about."""
+    """Describe the call as confined; a sandbox that keeps its effects in the workspace leaves nothing to ask."""
     details = {**described.details, "sandbox": sandbox.mode}
     asks = not sandbox.asks_nothing
     return replace(

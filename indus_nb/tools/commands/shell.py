@@ -1,4 +1,4 @@
-"""The ``Shell`` that runs a command for the tool ``bash`` or for the user, and what is made of its output."""
+"""The ``Shell`` that runs a command for the tool ``bash`` or for the user, and the parsing of its output."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlainText:
         """Decode a chunk.
 
         Args:
-            final: Whether they are the last ones; otherwise what is not whole yet comes with the next chunk.
+            final: True for the last bytes; otherwise incomplete sequences come with the next chunk.
 
         Returns:
             The text that is whole by now.
@@ -72,7 +72,7 @@ class PlainText:
 
 
 def _with_cursor(text: str) -> str:
-    """The text with no more than what acts on the current line, in the characters of ``overwriting``."""
+    """Reduce a text to what acts on the current line, in the characters of ``overwriting``."""
     erased = [re.sub(_JUNK_BUT_CURSOR, "", part).replace("\x1b", "") for part in re.split(_ERASING, text)]
     for number in range(1, len(erased), 2):
         erased[number] = "\r\x1b" if erased[number] == "2" else "\x1b"
@@ -80,7 +80,7 @@ def _with_cursor(text: str) -> str:
 
 
 def printed_text(text: str) -> str:
-    r"""What a terminal shows of a text that a program printed.
+    r"""Return a program's output as a terminal shows it.
 
     >>> printed_text("\x1b[32m 10%\r 20%\r\nend")
     ' 20%\nend'
@@ -93,7 +93,7 @@ def printed_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """What a command printed (the end of it, see ``truncation``) and how it ended.
+    """Output of a command (the end of it, see ``truncation``) and how it ended.
 
     ``exit_code`` is ``None`` while it runs and when it was killed, after ``timed_out`` or ``cancelled``; a signal from
     elsewhere counts as 128 plus its number. ``full_output_path`` names the file with everything when not all is shown;
@@ -112,13 +112,13 @@ class ShellResult:
 
     @property
     def output(self) -> str:
-        """The output, or as much of its end as is shown."""
+        """Return the output, or as much of its end as is shown."""
         return self.truncation.content
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """Where commands run: the shell's ``path`` (found by itself if ``None``) and lines put before each command.
+    """Settings for commands: the shell's ``path`` (found by itself if ``None``) and lines put before each command.
 
     ``environment`` returns the variables of a command; without it they are those of this process but for the keys of
     models' providers. ``vault`` keeps secrets out of what a command prints. With a ``sandbox`` commands run
@@ -134,12 +134,12 @@ class Shell:
 
     @property
     def is_here(self) -> bool:
-        """Whether commands run as children of this process, so that they can be tried here."""
+        """Return whether commands run as children of this process, so that they can be tried here."""
         return True
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """Of an extension's answer: it is taken as it is, for the classes of its fields are imported late."""
+        """Return a schema that accepts an instance as it is: the classes of its fields are imported late."""
         from pydantic_core.core_schema import is_instance_schema
 
         return is_instance_schema(cls)
@@ -232,7 +232,7 @@ class Shell:
         return (*confined.said, *([hint] if hint else []))
 
     def arguments(self, command: str) -> list[str]:
-        """The program that runs a command, and its arguments."""
+        """Return the program that runs a command, and its arguments."""
         return [self.path or _default_shell(), "-c", f"{self.prefix}\n{command}" if self.prefix else command]
 
     def _started(self, command: str, cwd: Path, confined: Confined | None) -> Child:
@@ -244,7 +244,7 @@ class Shell:
                 return Child(arguments, cwd=cwd, environment=environment)
             child = Child(confined.arguments, cwd=cwd, environment=environment, pass_fds=confined.pass_fds)
             confined.release()
-            return child  # noqa: TRY300 - what fails before is told in one sentence
+            return child  # noqa: TRY300 - earlier failures become one sentence
         except (OSError, ValueError) as error:
             raise ToolError(
                 f"The command could not be started with {shell} in {cwd}: {error}. Nothing was run; check that the "
@@ -261,9 +261,9 @@ async def _follow(
 ) -> None:
     loop = asyncio.get_running_loop()
     next_report = loop.time()
-    news = False
+    has_output = False
     while True:
-        report_due = on_output is not None and news
+        report_due = on_output is not None and has_output
         soonest = next_report if until is None or next_report < until else until
         try:
             data = await child.read(soonest if report_due else until)
@@ -275,10 +275,10 @@ async def _follow(
             return
         if data:
             await on_data(data)
-            news = True
-        if on_output is not None and news and loop.time() >= next_report:
+            has_output = True
+        if on_output is not None and has_output and loop.time() >= next_report:
             on_output(so_far())
-            news = False
+            has_output = False
             next_report = loop.time() + _REPORT_EVERY
 
 

@@ -1,6 +1,6 @@
-"""Commands are tried where they can change nothing before the user is asked about them.
+"""Trials of commands where they can change nothing, before the user is asked about them.
 
-What this module promises: a command without effects is done with its trial, and nobody is asked; one with effects runs
+What this module promises: a command without effects is done with its trial, without a question; one with effects runs
 only when the gate allows them, and where that was not the user himself, it can do nothing else. Stopped, it leaves
 nothing running.
 """
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from indus_nb.tools.commands.shell import ShellResult
 
 _SECONDS_AFTER_EFFECT = 1.0
-"""A trial goes on so long after its first effect, for the question to name more of them."""
+"""Time that a trial goes on after its first effect, for the question to name more of them."""
 _MAX_OUTCOME_LINES = 5
 _DIRECTORIES = ("PWD", "OLDPWD")
-"""Variables that are named like passwords and are none."""
+"""Variables whose names look like those of passwords and are not."""
 READ_ONLY, HELD = "read-only", "held"
-"""How a command ran, in the details of its result."""
+"""The ways in which a command ran, in the details of its result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that is to be tried.
+    """A command for a trial.
 
     ``arguments`` are the shell and what it is given, ``environment`` its variables. ``run`` runs it by what a trial has
     prepared, and ``report`` shows what it has printed so far. ``keys`` are values that it must not see in variables,
@@ -50,7 +50,7 @@ class Command:
 
 @dataclass(slots=True)
 class Tries:
-    """Tries the commands of one tool.
+    """Trials of the commands of one tool.
 
     Args:
         seconds: After how long without an effect the user is asked whether to wait.
@@ -62,7 +62,7 @@ class Tries:
     """Files with the whole of long output, which later commands may read."""
 
     async def run(self, command: Command, gate: CallGate) -> ShellResult | None:
-        """Try a command, and ask about what it would do.
+        """Try a command, and ask about its effects.
 
         Returns:
             Its result; ``None`` if the user allowed it to run as usual.
@@ -94,7 +94,7 @@ class Tries:
     async def _tried(
         self, command: Command, gate: CallGate, *, names_reads: bool = False
     ) -> tuple[ShellResult | None, list[Effect], Trial]:
-        """The result of the trial, ``None`` if it was not waited for; the effects that it would have; and the trial."""
+        """Return the trial's result (``None`` if it was not waited for), its effects, and the trial."""
         woken = asyncio.Event()
         trial = await self._begin(command, gate, names_reads=names_reads, on_effect=woken.set)
         work = asyncio.ensure_future(command.run(trial, lambda so_far: command.report(replace(so_far, ran=READ_ONLY))))
@@ -183,7 +183,7 @@ async def _first_of(*awaited: asyncio.Future[Any]) -> None:
 
 
 async def _ended(trial: Trial, work: asyncio.Future[ShellResult]) -> None:
-    """End a trial, and wait for that."""
+    """Cancel a trial, and wait for its end."""
     if not work.done():
         trial.kill()
         work.cancel()

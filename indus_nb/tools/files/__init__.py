@@ -1,1 +1,1 @@
-"""The tools that work on files, and which file a path means."""
+"""The tools that work on files, and the resolution of paths."""

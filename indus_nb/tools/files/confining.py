@@ -1,4 +1,4 @@
-"""What a sandbox forbids the tools that work within this process, which it cannot hold."""
+"""Restrictions of a sandbox on the tools that work within this process, which it cannot hold."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError
 
 
 def confined_tools(tools: Mapping[str, FunctionTool[Any]], cwd: Path, sandbox: Sandbox) -> dict[str, FunctionTool[Any]]:
-    """Have the file tools refuse what no confined program could do.
+    """Wrap the file tools so that they refuse what no confined program could do.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
 
     Returns:
         The tools, those that change files or read them with a look at the path before.

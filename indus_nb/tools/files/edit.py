@@ -1,4 +1,4 @@
-"""Replacing pieces of a file's text so that every line that no replacement changes keeps its bytes.
+"""Replacement of pieces of a file's text; every line that no replacement changes keeps its bytes.
 
 A piece is looked for as written and, failing that, tolerantly: both sides are compared in a form with plain quotes,
 dashes and spaces, composed characters (NFKC) and no blanks at line ends. Only the comparison is tolerant; what is
@@ -38,7 +38,7 @@ _PLAIN = str.maketrans(
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A file after its replacements: its bytes, a diff for readers, and the number of the first changed line."""
+    """Result of replacements: the file's bytes, a diff for readers, and the number of the first changed line."""
 
     data: bytes
     diff: str
@@ -144,7 +144,7 @@ class _File:
         return bisect_right(self.starts, position) - 1
 
     def locate(self, replacement: Replacement, label: str) -> _Span:
-        """Where the old text stands; raises ``ToolError`` unless it stands in one place."""
+        """Return the span of the old text; raises ``ToolError`` unless it stands in one place."""
         old = _plain_line_ends(replacement.old_text)
         if not old:
             raise ToolError(f"{label}oldText is empty. Nothing was changed; give the text to replace.")
@@ -192,7 +192,7 @@ class _File:
         return _Span(self._position(first, column), self._position(last, end_column), before, after)
 
     def replaced(self, span: _Span, replacement: Replacement) -> str:
-        """The new text for ``span``, in which lines that stay are as they were, line ends included."""
+        """Return the new text for ``span``, in which lines that stay are as they were, line ends included."""
         old = _plain_line_ends(replacement.old_text).split("\n")
         new = _plain_line_ends(clean_text(replacement.new_text)).split("\n")
         parts = _LINE.findall(self.text, span.start, span.end)[: len(old)]
@@ -218,14 +218,14 @@ class _File:
 
 
 class _Form:
-    """Lines joined for a search, and back from a place in them to line and column."""
+    """Lines joined for a search, with a map from a place in them to line and column."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._text = "\n".join(lines) + "\n"
         self._starts = _starts(len(line) + 1 for line in lines)
 
     def find(self, piece: str, *, at_line_end: bool = False) -> list[tuple[int, int]]:
-        """Start and end of ``piece``: of the only place, of the first two, or none."""
+        """Return start and end of ``piece``: of the only place, of the first two, or none."""
         wanted = piece + "\n" if at_line_end else piece
         found: list[tuple[int, int]] = []
         if not piece.strip() and (at_line_end or not piece):
@@ -268,7 +268,7 @@ def _tolerant_cluster(cluster: str) -> str:
 
 
 def _clusters(text: str) -> Iterator[str]:
-    """``text`` in parts whose normal forms, put together, are its normal form: a character and what joins it."""
+    """Split ``text`` where its normal form may be split: a character and what joins it are one part."""
     cluster = ""
     for character in text:
         if cluster and not _separate(cluster, character):
@@ -291,7 +291,7 @@ def _separate(cluster: str, character: str) -> bool:
 
 
 def _original_columns(line: str, column: int) -> tuple[int, int, str, str]:
-    """The columns of ``line`` for ``column`` of its tolerant form, as a start and as an end.
+    """Return the columns of ``line`` for ``column`` of its tolerant form, as a start and as an end.
 
     They differ inside a cluster: a start lies before it and an end after it, and the tolerant characters on the other
     side of ``column`` are given with them.
@@ -312,7 +312,7 @@ def _original_columns(line: str, column: int) -> tuple[int, int, str, str]:
 
 
 def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """Runs of lines that ``old`` and ``new`` share, in order: where in ``old``, where in ``new``, how many."""
+    """List runs of lines that ``old`` and ``new`` share, in order: where in ``old``, where in ``new``, how many."""
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
@@ -343,7 +343,7 @@ class _Hunk:
 
 
 def _hunks(file: _File, edited: Sequence[tuple[int, int, str]]) -> Iterator[_Hunk]:
-    """The changed lines, from replacements that are in order and do not overlap."""
+    """List the changed lines, from replacements that are in order and do not overlap."""
     grown = 0
     index = 0
     while index < len(edited):
@@ -367,7 +367,7 @@ def _hunks(file: _File, edited: Sequence[tuple[int, int, str]]) -> Iterator[_Hun
 
 
 def _changes(old: Sequence[str], new: Sequence[str], first: int = 0, grown: int = 0) -> Iterator[_Hunk]:
-    """The hunks that make some lines others; ``first`` is the number of the first one, which moved by ``grown``."""
+    """List the hunks between lines; ``first`` is the number of the first line, which moved by ``grown``."""
     i = j = 0
     for kept_i, kept_j, count in [*_kept(old, new), (len(old), len(new), 0)]:
         if (i, j) != (kept_i, kept_j):
@@ -380,7 +380,7 @@ def _whole_lines(text: str) -> list[str]:
 
 
 def _diff(file: _File, hunks: Sequence[_Hunk]) -> str:
-    """The hunks with numbered lines, signs, some lines around them and ``...`` for what lies between."""
+    """Format the hunks with numbered lines, signs, some lines around them and ``...`` for what lies between."""
     lines = file.lines if file.ends[-1] or file.lines[-1] else file.lines[:-1]
     last = hunks[-1]
     width = len(str(max(len(lines), last.new_start + len(last.new) + _CONTEXT)))

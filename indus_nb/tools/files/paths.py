@@ -1,4 +1,4 @@
-"""The file that a model means by a path: relative, with ``@`` or ``~``, or in the spelling of another system."""
+"""Resolution of a path as a model gives it: relative, with ``@`` or ``~``, or in another system's spelling."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _SPACES = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 
 
 def resolve(path: str, cwd: Path) -> Path:
-    """The absolute path of an existing file meant by a path, else of the one that would be created.
+    """Return the absolute path of an existing file meant by a path, else of the one that would be created.
 
     A file of exactly that name comes first. Then a leading ``@`` is dropped and unusual spaces become plain ones; then
     the spellings that macOS gives to names are tried.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
 
     Returns:
         The path; a file need not be there.
@@ -36,7 +36,7 @@ def resolve(path: str, cwd: Path) -> Path:
 
 
 def rejection(path: str) -> ToolError | None:
-    """Why a text cannot be a path; ``None`` for one that can, whether or not anything is there."""
+    """Return why a text cannot be a path; ``None`` for one that can, whether or not anything is there."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -60,10 +60,10 @@ def _macos_spellings(path: Path) -> Iterator[Path]:
 
 
 def failure(action: str, path: str | Path, error: OSError) -> ToolError:
-    """The tool error for a failed system call.
+    """Build the tool error for a failed system call.
 
     Args:
-        action: What could not be done, as a verb.
+        action: The failed action, as a verb.
         path: To what, as the model called it.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What the user sees of a change before it is made, and whether a rule may cover it."""
+"""Previews of changes of files for the user, and whether a rule may cover them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RUN_BY_PROGRAMS = re.compile(
     r"|docker-compose.*|compose\.ya?ml|.*\.config\.[cm]?[jt]s|agents\.md|claude\.md|skill\.md|system\.md",
     re.IGNORECASE,
 )
-"""Names of files that programs run, or take for instructions, when they find them."""
+"""Names of files that programs execute or load as configuration when they find them."""
 
 
 def started_elsewhere(cwd: Path) -> bool:
-    """Whether the process works in another directory than the session."""
+    """Return whether the process works in another directory than the session."""
     try:
         return os.path.realpath(cwd) != os.path.realpath(Path.cwd())
     except OSError:
@@ -36,7 +36,7 @@ def started_elsewhere(cwd: Path) -> bool:
 
 
 def file_notes(target: Target, given: str, cwd: Path) -> str | None:
-    """What the user should know of a file that is to be changed.
+    """Return notes for the user on a file that is to be changed.
 
     Returns:
         Sentences, or ``None``.
@@ -60,7 +60,7 @@ def file_notes(target: Target, given: str, cwd: Path) -> str | None:
 
 
 def may_be_written_unasked(target: Target, here: Path) -> bool:
-    """Find out whether a rule may cover writing there: to a plain file or directory of the project's own.
+    """Return whether a rule may cover writing there: to a plain file or directory of the project's own.
 
     It may not where what is written may run, configure what runs, be a key, or take the place of an open notebook.
 
@@ -130,7 +130,7 @@ def changed_text(old: str, new: str) -> tuple[str, str | None]:
 
 
 def _numbered(old: str, new: str) -> str | None:
-    """The difference with numbered lines; ``None`` where that would not show all: it takes no notice of line ends."""
+    """Return the diff with numbered lines; ``None`` if line ends matter, which it would not show."""
     from indus_nb.tools.files.edit import numbered_diff
 
     return None if "\r" in old or "\r" in new else numbered_diff(old, new)
@@ -181,6 +181,6 @@ def replacements(edits: Iterable[Replacement]) -> str:
 
 
 def _lines(text: str) -> Sequence[str]:
-    r"""The lines of a text, which end with ``\n`` and nothing else: few programs take other characters for an end."""
+    r"""Split a text at ``\n`` and nothing else: few programs take other characters for the end of a line."""
     lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]

@@ -1,4 +1,4 @@
-"""Which files are more than a part of the project: those that a call without effects is asked about all the same.
+"""Files beyond the project: those that a call without effects is asked about all the same.
 
 Reading is no harm to a file, but what is read goes to the model and into the session file. So reads outside the
 working directory, of files that are there to keep secrets, and of what the system shows of processes are asked about.
@@ -20,12 +20,12 @@ _KEYS = "It is a place that keys and passwords are kept in."
 
 
 def _is_within(path: Path, directories: Iterable[Path]) -> bool:
-    """Whether ``path`` is one of the directories, or below one."""
+    """Return whether ``path`` is one of the directories, or below one."""
     return any(path.is_relative_to(directory) for directory in directories)
 
 
 def keeps_secrets(path: Path, here: Path, private: Iterable[Path] = ()) -> bool:
-    """Whether a file is one that nobody would show, whatever leads to it.
+    """Return whether a file has secrets by its place or name, or belongs to the system or a private directory.
 
     Args:
         path: The file's real path.
@@ -42,16 +42,16 @@ def keeps_secrets(path: Path, here: Path, private: Iterable[Path] = ()) -> bool:
 def reason_to_ask(
     target: Target, cwd: Path, *, searched: bool, private: Iterable[Path] = (), open_to: Iterable[Path] = ()
 ) -> str | None:
-    """Why the user is asked before a file is read.
+    """Return why the user is asked before a file is read.
 
     Args:
-        searched: Whether all that is below it is read as well.
+        searched: True if all that is below it is read as well.
         private: Directories of which nothing is read unasked, wherever they are.
         open_to: Files and directories outside the working directory that may be read: skills, context files, output
             that our tools have kept.
 
     Returns:
-        A sentence; ``None`` if nobody need be asked.
+        A sentence; ``None`` if the user need not be asked.
     """
     path, here = target.path, Path(os.path.realpath(cwd))
     inside = path.relative_to(here) if path.is_relative_to(here) else None
@@ -76,7 +76,7 @@ def reason_to_ask(
 
 
 def _shows_secrets(path: Path) -> bool:
-    """Whether something at the beginning of a file looks like a secret."""
+    """Return whether something at the beginning of a file looks like a secret."""
     from indus_nb.safety.redaction import replace_named, replace_shapes
 
     found: list[str] = []
@@ -89,7 +89,7 @@ def _shows_secrets(path: Path) -> bool:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - see flags
             head = file.read(_LOOKED_AT) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
     except OSError:
-        return False  # whoever reads it says why it cannot be read
+        return False  # the reader says why it cannot be read
     replace_named(replace_shapes(head.decode(errors="replace"), note), note)
     return bool(found)
 
@@ -109,7 +109,7 @@ def _covered(path: Path, private: Iterable[Path]) -> Path | None:
 
 
 def places_read_with(target: Target) -> Sequence[str]:
-    """Return the directories that a rule about reading a target may name: its own, and those above, nearest first.
+    """Return the directories that a rule about reading a target may name, nearest first.
 
     Each ends with a slash. There is none for what is there to keep secrets.
     """

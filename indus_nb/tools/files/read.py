@@ -24,9 +24,9 @@ _BLOCK = 1 << 20
 _MAX_IMAGE_FILE = 64 << 20
 _PATIENCE = 0.1  # nothing is written; a decoder goes on until it is done
 _MAX_UNSIZED = 1 << 20
-"""Bytes that are read of a file of the system that says it has none; some have no end."""
+"""Most bytes that are read of a system's file of size 0; some have no end."""
 _MAX_SECONDS = 10.0
-"""How long lines are counted, of a file that is huge or grows meanwhile."""
+"""Longest time for counting the lines of a file that is huge or grows meanwhile, in seconds."""
 
 
 class ReadArguments(Arguments):
@@ -38,10 +38,10 @@ class ReadArguments(Arguments):
 
 
 def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:
-    """The ``read`` tool.
+    """Make the ``read`` tool.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
     """
 
     async def run(arguments: ReadArguments, context: ToolContext) -> ToolOutput:
@@ -78,13 +78,13 @@ class _Selection(NamedTuple):
     total_lines: int
     total_bytes: int
     too_long: int = 0
-    """The bytes of the first line, if it alone is above the limit."""
+    """Size of the first line, if it alone is above the limit."""
     counted: bool = True
-    """Whether the totals are those of the whole file."""
+    """True when the totals are those of the whole file."""
 
 
 def _known(file: BinaryIO) -> BinaryIO:
-    """The file, or what there is at once of one that says it is empty: of the system's some wait, some never end."""
+    """Return the file, or the content at once of one of size 0: some of the system's block, some never end."""
     if os.fstat(file.fileno()).st_size:
         return file
     content = bytearray()
@@ -95,11 +95,11 @@ def _known(file: BinaryIO) -> BinaryIO:
 
 
 def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: threading.Event) -> ToolOutput:
-    """The lines of a text that were asked for, with a note on what is left out.
+    """Return the lines of a text that were asked for, with a note on what is left out.
 
     Args:
         path: The file, for the note.
-        stop: Set when nobody waits for it any more.
+        stop: Set when the call was cancelled.
 
     Raises:
         ToolError: The text has no such line.
@@ -152,7 +152,7 @@ def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: t
 
 
 def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _Selection:
-    """At most ``wanted`` whole lines from ``first`` on; of a long file no more is held than can be shown."""
+    """Select at most ``wanted`` whole lines from ``first`` on; no more is held than can be shown."""
     lines: list[bytes] = []
     size = 0
     cut: Literal["lines", "bytes"] | None = None
@@ -192,12 +192,12 @@ def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _
 
 
 def read_image(path: Path, name: str, *, resize: bool = True, stop: threading.Event | None = None) -> ToolOutput | None:
-    """Read an image file.
+    """Read an image file for a model.
 
     Args:
-        name: What notes and errors call it.
+        name: Name for notes and errors.
         resize: Scale it down if it is large.
-        stop: Set when nobody waits for it any more.
+        stop: Set when the call was cancelled.
 
     Returns:
         A note and the image, or ``None`` for a file that holds no image.
@@ -230,12 +230,12 @@ def _image_output(
 def fit_image(
     data: bytes, name: str, *, resize: bool = True, stop: threading.Event | None = None
 ) -> tuple[ImageContent, str]:
-    """``indus_nb.base.images.fit`` for tools.
+    """Fit an image as ``indus_nb.base.images.fit`` does, with errors for tools.
 
     Args:
-        name: What notes and errors call it.
+        name: Name for notes and errors.
         resize: Scale it down if it is large.
-        stop: Set when nobody waits for it any more.
+        stop: Set when the call was cancelled.
 
     Returns:
         The image, and a note on both sizes if it was scaled.

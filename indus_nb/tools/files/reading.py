@@ -1,4 +1,4 @@
-"""What the tools that read share: the question about a file that is read, and the file that is read then."""
+"""Shared parts of the tools that read: the question about a file, and the file that is read then."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def describe_read(
     """Describe a call that reads a file or a directory.
 
     Args:
-        cwd: Where relative paths start.
-        searches: Whether it reads all that is below a directory.
+        cwd: Directory that relative paths start from.
+        searches: True if it reads all that is below a directory.
 
     Returns:
         The description; its question names the file that is reached through all links.
@@ -33,10 +33,10 @@ def describe_read(
 
 
 def read_target(path: str, cwd: Path, context: ToolContext) -> Target:
-    """The file that a call reads: the one that it was allowed for, else the one that the path leads to now.
+    """Return the file that a call reads: the one that it was allowed for, else the present target of the path.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
 
     Returns:
         The file, by its real path.
@@ -45,10 +45,10 @@ def read_target(path: str, cwd: Path, context: ToolContext) -> Target:
 
 
 async def searched_path(path: str, cwd: Path, context: ToolContext) -> Path:
-    """The path that a search starts from; one that was allowed must still be the same.
+    """Return the path that a search starts from; one that was allowed must still be the same.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
 
     Raises:
         ToolError: It leads elsewhere by now.

@@ -36,18 +36,18 @@ _MAX_NAMED_FILES = 5
 _MAX_RECORD_BYTES = 1 << 17
 _MAX_SECONDS = 30.0
 _MORE_SECONDS = 2.0
-"""How much later than its own limit a program is ended."""
+"""Time that a program may take beyond its own limit, in seconds."""
 _LINE_NUMBER = re.compile(rb"(\d+)([:-])")
 
 
 class _SearchFailedError(Exception):
-    """A search program gave nothing but a complaint."""
+    """Failure of a search program, with its message."""
 
 
 async def _records(
     arguments: Sequence[str], cwd: Path, separator: bytes, seconds: float
 ) -> AsyncGenerator[bytes, None]:
-    """What a program prints, piece by piece; closing the generator kills it.
+    """Read a program's output, record by record; closing the generator kills it.
 
     Raises ``TimeoutError`` when it goes on for longer than ``seconds``.
     """
@@ -82,7 +82,7 @@ def _walk(*arguments: str) -> list[str]:
 
 
 def _outside_git(directory: Path) -> list[str]:
-    """The option that makes ignore files count where there is no repository."""
+    """Return the option that makes ignore files count where there is no repository."""
     if any(os.path.lexists(above / ".git") for above in (directory, *directory.parents)):
         return []
     return ["--no-require-git"]
@@ -101,10 +101,10 @@ class GrepArguments(Arguments):
 
 
 def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepArguments]:
-    """The ``grep`` tool.
+    """Make the ``grep`` tool.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
         seconds: After which a search ends with what it has found.
     """
 
@@ -220,14 +220,14 @@ class _Matches:
         return self._hidden[name]
 
     def stop(self, place: bytes | None = None) -> None:
-        """Note that the time is over, and where the search was then."""
+        """Record that the time is over, and where the search was then."""
         place = place or self._last[0]
         self._stopped = f"The search was stopped after {self._seconds:g} s" + (
             f" at {_shown(place)}: nothing behind it, by name, was searched" if place else " without a match"
         )
 
     def output(self) -> ToolOutput:
-        """What the model reads."""
+        """Return the matches for the model."""
         notices: list[str] = []
         if hidden := [_shown(name) for name, is_hidden in self._hidden.items() if is_hidden]:
             named = ", ".join(hidden[:_MAX_NAMED_FILES]) + (" …" if len(hidden) > _MAX_NAMED_FILES else "")
@@ -265,10 +265,10 @@ class FindArguments(Arguments):
 
 
 def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindArguments]:
-    """The ``find`` tool.
+    """Make the ``find`` tool.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
         seconds: After which a search ends with what it has found.
     """
 
@@ -312,7 +312,7 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
 
 
 async def _found(pattern: str, root: Path, most: int, seconds: float) -> tuple[list[bytes], bytes | None]:
-    """At most ``most`` paths in the order of a walk by name, and where the search was when its time was over."""
+    """Return at most ``most`` paths in the order of a walk by name, and where the search was at a timeout."""
     whole_path = "/" in pattern
     if whole_path and not pattern.startswith(("/", "**/")):
         pattern = f"**/{pattern}"
@@ -349,7 +349,7 @@ async def _paths(command: Sequence[str], root: Path, most: int, seconds: float) 
 
 
 def _marked(paths: Sequence[bytes], root: Path, stop: threading.Event) -> list[str]:
-    """The paths as text, directories with a slash, which not every fd prints."""
+    """Return the paths as text, directories with a slash, which not every fd prints."""
     names: list[str] = []
     for path in paths:
         if stop.is_set():

@@ -1,4 +1,4 @@
-"""The file that a call was allowed for, and opening that one and no other.
+"""Opening of the file that a call was allowed for, and no other.
 
 What this module promises: ``located`` says once which file a path means, through all links; what is opened later is
 that path, component by component, without following a link. A link that was put there in the meantime, a pipe, or
@@ -19,14 +19,14 @@ from indus_nb.tools.files.paths import resolve
 from indus_nb.tools.tool import ToolError
 
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""Where the system knows it, a descriptor that needs no right to list the directory."""
+"""Flags that open a directory; where the system can, without the right to list it."""
 
 
 def located(path: str, cwd: Path) -> Target:
-    """The target of a path as a model gives it.
+    """Return the target of a path as a model gives it.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
 
     Returns:
         The file that it means through all links, which need not exist.
@@ -38,7 +38,7 @@ def located(path: str, cwd: Path) -> Target:
 
 
 def look(path: Path) -> Target:
-    """What is at a real path now."""
+    """Return the present target at a real path."""
     try:
         return Target(path, path.lstat())
     except OSError:
@@ -72,7 +72,7 @@ def open_target(target: Target, *, name: str) -> BinaryIO:
     """Open a target for reading, without waiting for the other end of a pipe and without following a link.
 
     Args:
-        name: What the model called it.
+        name: Path as the model gave it.
 
     Raises:
         ToolError: It is no regular file, or not the one that was there.
@@ -113,7 +113,7 @@ def _below(at: int, name: str, path: Path, *, create: bool) -> int:
 
 
 def _check(target: Target, at: int) -> None:
-    """That what is there now may stand for what was there when the target was resolved."""
+    """Check that the present file may stand for the one from when the target was resolved."""
     try:
         now = os.stat(target.path.name or ".", dir_fd=at, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Stands in for ripgrep and fd where they are missing: a program of its own, run with this file as its script.
+"""Stand-in for ripgrep and fd where they are missing: a program of its own, run with this file as its script.
 
 Another process can be killed, and no regular expression, however bad, can hold up the one that asks. It prints what
 the two would print with the options that ``search`` gives them, and uses nothing but the standard library and
@@ -60,17 +60,17 @@ class Glob:
     """
 
     def __init__(self, glob: str, *, ignore_case: bool = False) -> None:
-        """Understand ``glob``; raises ``ValueError``."""
+        """Parse ``glob``; raises ``ValueError``."""
         self._globs = [PathGlob(each, ignore_case=ignore_case) for each in _alternatives(glob)]
 
     def fits(self, path: str) -> bool:
-        """Whether ``path`` is meant."""
+        """Return whether ``path`` matches."""
         names = path.split("/")
         return any(glob.fits(names) for glob in self._globs)
 
 
 def _alternatives(glob: str) -> list[str]:
-    """The globs without braces that ``glob`` stands for."""
+    """Expand the braces of ``glob``."""
     # Each open brace: what stands before it, its finished alternatives, and those being written.
     stack: list[tuple[list[str], list[str]]] = []
     current = [""]
@@ -111,7 +111,7 @@ class _Wanted:
         self._glob = Glob(pattern)
 
     def decide(self, path: str, *, directory: bool) -> bool | None:
-        """Whether to include ``path`` regardless of ignore files; ``None`` leaves it to them."""
+        """Decide whether to include ``path`` regardless of ignore files; ``None`` leaves it to them."""
         if (directory or not self._directories_only) and self._glob.fits(path):
             return not self._negated
         return None if self._negated or directory else False
@@ -125,7 +125,7 @@ class _Ignored:
         self._held = held
 
     def within(self, directory: str) -> _Ignored:
-        """What holds in ``directory``, an absolute path."""
+        """Return the rules that hold in ``directory``, an absolute path."""
         held: list[tuple[tuple[int, IgnoreFile], ...]] = []
         for name, above in zip(self._names, self._held, strict=True):
             ignored = _ignore_file(f"{directory}/{name}")
@@ -135,7 +135,7 @@ class _Ignored:
         return _Ignored(self._names, held)
 
     def without_hiding(self, directory: str) -> _Ignored:
-        """The same but for what hides ``directory`` itself: whoever asks for it wants to see it."""
+        """Return the rules without those that hide ``directory`` itself, as the caller asked for it."""
         return _Ignored(
             self._names,
             [
@@ -145,7 +145,7 @@ class _Ignored:
         )
 
     def hides(self, path: str) -> bool:
-        """Whether ``path``, absolute and with a slash at the end for a directory, is ignored."""
+        """Return whether ``path``, absolute and with a slash at the end for a directory, is ignored."""
         for kind in self._held:
             for skip, ignored in kind:
                 decision = ignored.hides(path[skip:])
@@ -171,7 +171,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 class _HopelessError(Exception):
-    """A line keeps the expression busy for too long."""
+    """An expression takes too long on one line."""
 
 
 class _OutOfTimeError(Exception):
@@ -179,7 +179,7 @@ class _OutOfTimeError(Exception):
 
 
 class _Watch:
-    """Looks every now and then at how far the search has come. A signal can interrupt an expression at work."""
+    """Watchdog of a search's progress: its signal can interrupt an expression at work."""
 
     def __init__(self, seconds: float) -> None:
         self.place = ""
@@ -206,11 +206,11 @@ class _Watch:
 def walk(
     root: str, own_ignore_file: str = ".fdignore", wanted: _Wanted | None = None
 ) -> Iterator[tuple[os.DirEntry[str], str, bool]]:
-    """All entries below a directory that are not ignored, each directory by name.
+    """List all entries below a directory that are not ignored, each directory by name.
 
     Args:
         own_ignore_file: The name of a kind of ignore file that counts besides git's.
-        wanted: What to include or leave out regardless of ignore files.
+        wanted: Globs to include or leave out regardless of ignore files.
 
     Returns:
         Each entry, its path below ``root``, and whether it is a directory.
@@ -270,7 +270,7 @@ def _grep(watch: _Watch, file: str, pattern: str, flags: str, lines_around: str,
 
 
 class _Search:
-    """Prints the lines of files that match, and those around them."""
+    """Search that prints the lines of files that match, and those around them."""
 
     def __init__(self, watch: _Watch, matches: Callable[[str], object], context: int) -> None:
         self._watch = watch

@@ -37,13 +37,13 @@ _MAX_ENTRIES = 500
 
 
 class FileQueue:
-    """Serialises changes of each file, in the order in which they came, whatever name the file goes by."""
+    """Queue of changes of each file, in the order in which they came, whatever name the file goes by."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def turn(self, path: Path) -> asyncio.Lock:
-        """The lock to hold while ``path`` is changed."""
+        """Return the lock to hold while ``path`` is changed."""
         return self._locks.setdefault(os.path.realpath(path), asyncio.Lock())
 
 
@@ -55,10 +55,10 @@ class WriteArguments(Arguments):
 
 
 def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
-    """The ``write`` tool.
+    """Make the ``write`` tool.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
     """
 
     async def run(arguments: WriteArguments, context: ToolContext) -> ToolOutput:
@@ -132,10 +132,10 @@ class EditArguments(Arguments):
 
 
 def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
-    """The ``edit`` tool.
+    """Make the ``edit`` tool.
 
     Args:
-        cwd: Where relative paths start.
+        cwd: Directory that relative paths start from.
     """
 
     async def run(arguments: EditArguments, context: ToolContext) -> ToolOutput:
@@ -196,7 +196,7 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
 
 
 def edit_output(arguments: EditArguments, edited: Edited) -> ToolOutput:
-    """The result of ``edit``."""
+    """Build the result of ``edit``."""
     count = len(arguments.edits)
     return text_output(
         f"Replaced {count} block{'s' if count > 1 else ''} in {arguments.path}",
@@ -210,7 +210,7 @@ def _write(target: Target, data: bytes) -> None:
 
 
 def _of_file(asked: Approval, verb: str, target: Target, given: str, cwd: Path) -> Approval:
-    """The question about a change of a file, with what the user should know of the file."""
+    """Add to a question about a change what the user should know of the file."""
     effect = Effect("writes_file", str(target.path), f"{verb} {target.path}")
     return replace_fields(asked, warning=file_notes(target, given, cwd), effects=(effect,), target=target)
 
@@ -223,7 +223,7 @@ class LsArguments(Arguments):
 
 
 def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
-    """The ``ls`` tool for paths relative to ``cwd``."""
+    """Make the ``ls`` tool for paths relative to ``cwd``."""
 
     async def run(arguments: LsArguments, context: ToolContext) -> ToolOutput:
         path = await searched_path(arguments.path, cwd, context)
@@ -256,7 +256,7 @@ def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
 
 
 def _entries(path: Path, limit: int, stop: threading.Event) -> tuple[list[str], int]:
-    """The first ``limit`` names in order, and how many there are."""
+    """Return the first ``limit`` names in order, and how many there are."""
     total = 0
 
     def names(entries: Iterable[os.DirEntry[str]]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Processes that calls start, and their end, down to the last of them."""
+"""Child processes of calls, with the end of all their descendants."""

@@ -1,4 +1,4 @@
-"""Kill what this process has started when it ends, also when it is killed itself.
+"""Guard that kills what this process has started when it ends, also when it is killed itself.
 
 What this module promises:
 
@@ -57,7 +57,7 @@ exec 3<&0 </dev/null
 
 
 class _Guard:
-    """What is guarded, by its names on the pipe: the number of a process group, or a mark."""
+    """Names of what is guarded, which go over a pipe: the number of a process group, or a mark."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class _Guard:
         self._pipe: int | None = None
 
     def start(self) -> None:
-        """Start it unless it runs already; where no process can be made the programs go unguarded."""
+        """Start the guard unless it runs already; where no process can be made the programs go unguarded."""
         with self._lock, contextlib.suppress(OSError):
             self._start()
 
@@ -95,7 +95,7 @@ class _Guard:
             sweep.kill_marked(marks)
 
     def forget(self) -> None:
-        """Called in a forked child, whose parent the programs belong to: its copy of the pipe must not stay open."""
+        """Close the pipe in a forked child, whose copy must not stay open: the programs are its parent's."""
         self._close()
         self.__init__()
 
@@ -139,7 +139,7 @@ os.register_at_fork(after_in_child=_guard.forget)
 
 
 class _Sweeps:
-    """Looks for what fled from killed programs, once for all that were killed by then: each look takes its time."""
+    """Sweeps for processes that escaped from killed programs, one for all of them as each takes its time."""
 
     def __init__(self) -> None:
         self._wanted: set[int] = set()
@@ -149,7 +149,7 @@ class _Sweeps:
         self._wanted.add(mark)
 
     def carry_out(self, mark: int) -> None:
-        """Kill what has the mark, unless that was done since it was wanted; other wanted marks count as well."""
+        """Kill the processes with the wanted marks, unless that was done since this one was wanted."""
         with self._sweeping:
             if mark not in self._wanted:
                 return
@@ -178,15 +178,15 @@ class Guarded:
         _guard.add(f"m{self._mark}")
 
     def arguments(self, arguments: Sequence[str]) -> list[str]:
-        """Return what to start instead of a program and its arguments."""
+        """Return the arguments of the program with its mark."""
         return sweep.marked_arguments(self._mark, arguments)
 
     def environment(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return what the program has to be started with: this process's environment, or the given one, marked."""
+        """Return this process's environment, or the given one, with the program's mark."""
         return sweep.marked_environment(self._mark, os.environ if environment is None else environment)
 
     def started(self, pid: int) -> None:
-        """Note that the program runs; its process group has the same number."""
+        """Record that the program runs; its process group has the same number."""
         sweep.mark_process(pid, self._mark)
         self._group = pid
         _guard.add(str(pid))
@@ -203,12 +203,12 @@ class Guarded:
         self.signal(signal.SIGKILL)
 
     async def sweep(self) -> None:
-        """Kill what has left the group, if that was killed."""
+        """Kill the processes that left the group, if that was killed."""
         if self._killed:
             await asyncio.to_thread(_sweeps.carry_out, self._mark)
 
     def release(self) -> None:
-        """Guard it no longer; unless it was killed, what it left behind is meant to stay."""
+        """Stop guarding it; unless it was killed, the processes that it left behind are meant to stay."""
         if not self._killed:
             _guard.discard(f"m{self._mark}")
         if self._group is not None:

@@ -1,4 +1,4 @@
-"""A child process with its group: what it prints, chunk by chunk, and the certainty that it ends."""
+"""Child process with its group: its output, chunk by chunk, and the certainty that it ends."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; ``None`` while it runs."""
+        """Return the exit code, negative for a signal; ``None`` while it runs."""
         return self._process.returncode
 
     def _reap(self) -> None:
@@ -103,7 +103,7 @@ class Child:
         self._wake.set()
 
     async def read(self, until: float | None = None) -> bytes:
-        """The next output, empty at the end; raises ``TimeoutError`` when the loop's clock passes ``until``.
+        """Return the next output, empty at the end; raises ``TimeoutError`` when the loop's clock passes ``until``.
 
         The end is when the program has ended and its pipe is closed, or, should a descendant hold the pipe, a tenth of
         a second later.
@@ -141,7 +141,7 @@ class Child:
         return chunk
 
     def kill(self) -> bytes:
-        """End the whole group, at once and for sure; returns what it had still printed.
+        """Kill the whole group at once; return the rest of its output.
 
         What has left the group ends when the context is left.
         """

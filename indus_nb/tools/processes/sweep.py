@@ -1,4 +1,4 @@
-"""Find processes by a mark that they inherit, and kill them, wherever they have fled to.
+"""Killing of processes by a mark that they inherit, wherever they have fled to.
 
 What this module promises:
 
@@ -7,7 +7,7 @@ What this module promises:
   must know for that, is not. Elsewhere nothing is found: process groups are all that there is.
 - Nothing else is killed: a process is killed by a descriptor, so its number cannot have passed to another one.
 
-How: a mark is a number. It stands in a variable of the environment, and it is the limit of a resource that nobody uses
+How: a mark is a number. It stands in a variable of the environment, and it is the limit of an unused resource
 (processor time without rest in a real-time class, in microseconds; the numbers are years), which a process cannot
 raise. Beside the marked processes their descendants count. The limit holds one mark, so what an agent that runs inside
 a marked process has started is known by its own guard alone: marked guards are let finish before they are killed.
@@ -51,7 +51,7 @@ def new_mark() -> int:
 
 
 def marked_environment(mark: int, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with a mark, beside those that are in it."""
+    """Return an environment with a mark added."""
     marks = filter(None, (environment.get(VARIABLE), str(mark)))
     return {**environment, VARIABLE: ":".join(marks)}
 
@@ -96,7 +96,7 @@ def kill_marked(marks: Iterable[int]) -> None:
     A guard among them gets a few seconds, once those that it watches over are killed, to kill what only it knows of.
 
     Args:
-        marks: What ``new_mark`` returned.
+        marks: Results of ``new_mark``.
     """
     wanted = frozenset(marks)
     killed: set[tuple[int, int]] = set()
@@ -119,7 +119,7 @@ def kill_marked(marks: Iterable[int]) -> None:
 
 
 def _with_mark(marks: frozenset[int]) -> dict[tuple[int, int], bool]:
-    """The marked processes and their descendants, by number and start time, and whether they are guards."""
+    """Return the marked processes and their descendants, by number and start time, and whether they are guards."""
     alive = {pid: (parent, started) for pid, parent, started in _processes()}
     found = {pid for pid in alive if _has_mark(pid, marks)}
     grown = bool(found)
@@ -131,7 +131,7 @@ def _with_mark(marks: frozenset[int]) -> dict[tuple[int, int], bool]:
 
 
 def _processes() -> Iterator[tuple[int, int, int]]:
-    """Number, parent and start time of all that run."""
+    """List number, parent and start time of all running processes."""
     with contextlib.suppress(OSError), os.scandir("/proc") as entries:
         for entry in entries:
             if entry.name.isdecimal() and (status := _status(int(entry.name))) is not None:
@@ -139,7 +139,7 @@ def _processes() -> Iterator[tuple[int, int, int]]:
 
 
 def _status(pid: int) -> tuple[int, int] | None:
-    """Parent and start time, ``None`` when it has ended."""
+    """Return parent and start time of a process, ``None`` when it has ended."""
     # The name of the program, in brackets, may hold anything.
     fields = _content(pid, "stat").rpartition(b")")[2].split()
     return (int(fields[1]), int(fields[19])) if len(fields) > 19 and fields[0] not in (b"Z", b"X") else None

@@ -1,6 +1,6 @@
 """The Agent Client Protocol, version 1: editors and other programs drive several sessions of one process.
 
-``peer`` speaks JSON-RPC · ``requests`` says what may be asked · ``updates`` turns events and messages into what a
+``peer`` speaks JSON-RPC · ``requests`` has the parameters · ``updates`` turns events and messages into what a
 client shows · ``questions`` asks its user · ``conversation`` is one session · ``agent`` has them all, and serves.
 """
 

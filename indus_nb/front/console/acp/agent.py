@@ -40,7 +40,7 @@ class AcpAgent:
     """All sessions of one client.
 
     Args:
-        options: What the command line asked for; it applies to each session.
+        options: The options of the command line, which apply to each session.
         kernel: The running kernel that each session works in, as on the command line.
     """
 
@@ -110,7 +110,7 @@ class AcpAgent:
             )
 
     def _turn(self, session_id: str) -> asyncio.Lock:
-        """What opens, closes or deletes a session waits for the one before: it may still write the file."""
+        """Return the lock for opening, closing or deleting a session: the one before may still write the file."""
         return self._turns.setdefault(session_id, asyncio.Lock())
 
     async def _open(self, params: requests.NewSession, path: Path | None) -> AcpSession:
@@ -145,7 +145,7 @@ class AcpAgent:
         return {"modes": opened.modes(), "configOptions": opened.options()}
 
     def _path_of(self, params: requests.OldSession) -> Path:
-        """The file of a session; first among those of its directory."""
+        """Return the file of a session; first among those of its directory."""
         for directory in self._directories(Path(params.cwd)):
             with contextlib.suppress(SessionNotFoundError, UsageError):
                 path = find_session(params.session_id, directory)  # whose id may only begin so
@@ -246,8 +246,8 @@ async def serve(options: SessionOptions, descriptor_in: int, descriptor_out: int
     """Serve a client until standard input closes or a signal ends the process.
 
     Args:
-        descriptor_in: Where messages are read, see ``stdio.claim``.
-        descriptor_out: Where they are written.
+        descriptor_in: The descriptor that messages are read from, see ``stdio.claim``.
+        descriptor_out: The descriptor that they are written to.
         kernel: The running kernel that each session works in, as on the command line.
 
     Returns:

@@ -34,16 +34,16 @@ from indus_nb.tools.truncate import GrowingTail, size_text
 _MAX_OUTPUT_BYTES = 4 << 20
 _MAX_FILE_BYTES = 64 << 20
 _PATIENCE_SECONDS = 1.0
-"""How long a client that was told to kill a command may take to say what it printed."""
+"""Longest wait for the output of a command after the client was asked to kill it."""
 _QUESTION_SECONDS = 5.0
-"""How long a question waits for the client's text before it shows the change without what surrounds it."""
+"""Longest wait for the client's text, before a question shows the change without its surroundings."""
 
 _call: ContextVar[str] = ContextVar("call")
-"""The tool call that the command at hand is of."""
+"""The tool call that the command at hand belongs to."""
 
 
 class AcpTools:
-    """What a client does in place of the built-in tools of one session."""
+    """Tools of one session that the client carries out in place of the built-in ones."""
 
     def __init__(self, peer: Peer, client: ClientCapabilities) -> None:
         self._peer = peer
@@ -61,7 +61,7 @@ class AcpTools:
         on_terminal: Callable[[str, str], None],
         on_change: Callable[[str, Path, str | None, str], None],
     ) -> None:
-        """Work for a session.
+        """Attach the tools to a session.
 
         Args:
             on_terminal: Called with a tool call and the terminal that its command runs in.
@@ -71,7 +71,7 @@ class AcpTools:
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     def shows(self, terminal_id: str) -> None:
-        """Say in which terminal the command of the call at hand runs."""
+        """Report the terminal in which the command of the call at hand runs."""
         if self._on_terminal is not None:
             self._on_terminal(_call.get(""), terminal_id)
 
@@ -80,7 +80,7 @@ class AcpTools:
             self._on_change(call_id, path, before, after)
 
     def shell(self, shell: Shell) -> Shell:
-        """What runs commands.
+        """Return the shell of the session.
 
         Returns:
             The client's terminals, or that shell where the client has none, or it is confined.
@@ -90,10 +90,10 @@ class AcpTools:
         return TerminalShell(shell.path, shell.prefix, shell.environment, shell.vault, client=self)
 
     def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path) -> dict[str, FunctionTool[Any]]:
-        """The tools, on what the client offers.
+        """Return the tools, on what the client offers.
 
         Args:
-            cwd: Where relative paths start.
+            cwd: The directory in which relative paths start.
 
         Returns:
             The tools by name, in the same order.
@@ -179,7 +179,7 @@ class AcpTools:
     def _asking(
         self, tool: FunctionTool[Any], shown: Callable[[Approval, Any, str | None], Approval]
     ) -> FunctionTool[Any]:
-        """The tool, whose question compares with the text that the client has, which is what the call will change."""
+        """Return the tool with a question about the client's text, which is what the call will change."""
         describe = tool.describe
         if describe is None:
             return tool
@@ -201,7 +201,7 @@ class AcpTools:
         return replace(tool, describe=described)
 
     def _text_for_question(self, path: Path) -> str | None:
-        """The client's text; ``None`` if it does not answer soon, or its answer cannot be awaited on this thread."""
+        """Return the client's text; ``None`` if it does not answer soon, or cannot be awaited on this thread."""
         if self._loop is None or threading.get_ident() == self._thread:
             return None
         asked = asyncio.run_coroutine_threadsafe(self._text(path), self._loop)
@@ -228,7 +228,7 @@ class AcpTools:
             raise ToolError(f"The program that shows this session did not write {name}: {error}") from error
 
     async def request(self, what: str, params: JsonObject) -> JsonObject:
-        """Ask for something about terminals.
+        """Send the client a request about terminals.
 
         Args:
             what: The method behind ``terminal/``.
@@ -241,13 +241,13 @@ class AcpTools:
 
 @dataclass(frozen=True, slots=True)
 class TerminalShell(Shell):
-    """Runs commands in terminals of the client, with its environment but for the keys of models' providers."""
+    """Shell that runs commands in terminals of the client, without the keys of model providers."""
 
     client: AcpTools = field(kw_only=True)
 
     @property
     def is_here(self) -> bool:
-        """Commands run where the client is."""
+        """Return ``False``: commands run where the client is."""
         return False
 
     async def run(
@@ -326,11 +326,11 @@ class TerminalShell(Shell):
         return terminal
 
     async def _discarded(self, creating: asyncio.Future[str]) -> JsonObject:
-        """Release a terminal that nobody waits for any more, which ends its command; it may only come to be."""
+        """Release a terminal that is not waited for any more, which ends its command; it may only come to be."""
         return await self.client.request("release", {"terminalId": await creating})
 
     async def _printed(self, known: JsonObject, *, kills: bool) -> str:
-        """What the command printed; one that is not over by itself is killed before."""
+        """Return the output of the command; one that is not over by itself is killed before."""
         output: JsonObject = {}
         if kills:
             with contextlib.suppress(TimeoutError):
@@ -345,9 +345,9 @@ class TerminalShell(Shell):
         return cut + text
 
     def _hidden(self) -> list[JsonObject]:
-        """The keys that a command is not told, as empty variables: the client may have them too."""
-        told = self.environment()
-        return [{"name": name, "value": ""} for name in os.environ if name not in told]
+        """Return the keys that are kept from a command, as empty variables: the client may have them too."""
+        environment = self.environment()
+        return [{"name": name, "value": ""} for name in os.environ if name not in environment]
 
 
 def _known_by_its_call(tool: FunctionTool[Any]) -> FunctionTool[Any]:
@@ -362,7 +362,7 @@ def _known_by_its_call(tool: FunctionTool[Any]) -> FunctionTool[Any]:
 
 
 def _leave(request: Awaitable[JsonObject]) -> None:
-    """Have a request answered without waiting for that."""
+    """Send a request without waiting for the response."""
     task = asyncio.ensure_future(request)
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
@@ -379,7 +379,7 @@ def _exit_code(exited: JsonObject) -> int | None:
 
 
 def _write_asked(asked: Approval, arguments: Any, text: str | None) -> Approval:
-    """The question of ``write``, with what the client has in place of what the disk has."""
+    """Return the question of ``write``, with what the client has in place of what the disk has."""
     if text is None:
         return replace(asked, preview=arguments.content, diff=None)
     from indus_nb.tools.files.previews import changed_text
@@ -389,7 +389,7 @@ def _write_asked(asked: Approval, arguments: Any, text: str | None) -> Approval:
 
 
 def _edit_asked(asked: Approval, arguments: Any, text: str | None) -> Approval:
-    """The question of ``edit``, likewise."""
+    """Return the question of ``edit``, likewise."""
     from indus_nb.tools.files.previews import edited_text
 
     return replace(asked, diff=None if text is None else edited_text(text.encode(errors="replace"), arguments.edits))
@@ -400,7 +400,7 @@ def _path(given: str, cwd: Path, context: ToolContext) -> Path:
 
 
 def _may_be_text(path: Path) -> bool:
-    """Whether an editor may have it open: no image, no directory, nothing that only the system has."""
+    """Return whether an editor may have it open: no image, no directory, nothing that only the system has."""
     from indus_nb.base.messages import image_type
 
     if path.suffix == ".ipynb":

@@ -51,7 +51,7 @@ APPROVE_MODES = {
 _STOP_REASONS = {"stop": "end_turn", "toolUse": "end_turn", "length": "max_tokens", "aborted": "cancelled"}
 _SECONDS_BETWEEN_REPORTS = 0.2
 _PATIENCE_SECONDS = 2.0
-"""How long a session that ends waits for its prompts to be answered: a command of an extension may go on."""
+"""Longest wait for the prompts of a session that ends: a command of an extension may go on."""
 _log = logging.getLogger("indus_nb")
 
 
@@ -63,9 +63,9 @@ class _OpenPrompt:
     before: AssistantMessage | None = None
     """The last answer when it was sent."""
     cancelled: bool = False
-    """By ``session/cancel``."""
+    """``True`` after ``session/cancel``."""
     problem: str | None = None
-    """Why its run was stopped here."""
+    """Reason why its run was stopped here."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -73,8 +73,8 @@ class AcpSession:
     """A session as a client knows it.
 
     Args:
-        writer: What takes its lines; it slows the session down when the client reads slowly.
-        tools: What the client does in place of the session's tools.
+        writer: The writer of its lines, with backpressure when the client reads slowly.
+        tools: The tools that the client carries out in place of the session's.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AcpSession:
         self._calls = updates.Calls(session.store.cwd, session.all_tools, session.settings.vault)
         self._message_id = random_hex(16)
         self._unfinished: list[tuple[updates.Chunk, str] | JsonObject] = []
-        """What was shown of the answer that is being written: pieces of text, and announced calls."""
+        """The shown parts of the answer that is being written: pieces of text, and announced calls."""
         self._pieces: tuple[updates.Chunk, list[str]] | None = None
         self._flushes_soon = False
         self._reports: dict[str, ToolExecutionUpdate | None] = {}
@@ -166,7 +166,7 @@ class AcpSession:
         return self._outcome(prompt)
 
     def _outcome(self, prompt: _OpenPrompt) -> JsonObject:
-        """The response to a prompt that was not cancelled."""
+        """Return the response to a prompt that was not cancelled."""
         answer = self.session.last_answer
         if prompt.problem is not None:
             raise RpcError(INTERNAL_ERROR, prompt.problem)
@@ -181,7 +181,7 @@ class AcpSession:
         return {"stopReason": _STOP_REASONS[answer.stop_reason], "usage": _usage(self.session.stats())}
 
     async def _drop_undelivered(self) -> None:
-        """Take back what joined a run that ended before it was delivered; it is answered with how that ended."""
+        """Remove prompts that were not delivered before their run ended; each is answered with how that ended."""
         waiting = self.session.steering.waiting
         if self.session.turns.idle and any(isinstance(message, UserMessage) for message in waiting):
             waiting[:] = [message for message in waiting if not isinstance(message, UserMessage)]
@@ -248,12 +248,12 @@ class AcpSession:
     # Options
 
     def modes(self) -> JsonObject:
-        """What is asked before, as clients without options of their own know it."""
+        """Return the approval modes, for clients without options of their own."""
         listed = [{"id": mode, "name": name, "description": about} for mode, (name, about) in APPROVE_MODES.items()]
         return {"currentModeId": self.session.settings.approve, "availableModes": listed}
 
     def options(self) -> list[JsonObject]:
-        """Everything that the user can choose, with what is chosen."""
+        """Return everything that the user can choose, with what is chosen."""
         session, model = self.session, self.session.model
         models = session.available_models()
         if model is not None and model not in models:
@@ -300,10 +300,10 @@ class AcpSession:
             self.session.registry.key_for(model)  # one that cannot be asked is not chosen
             await self.session.set_model(model)
 
-    # What is shown
+    # Updates
 
     def update(self, update: JsonObject) -> None:
-        """Send the client an update, behind what was said before."""
+        """Send the client an update, behind those before."""
         self._flush()
         self._peer.notify("session/update", {"sessionId": self.id, "update": update})
 
@@ -359,7 +359,7 @@ class AcpSession:
                 self._say("agent_thought_chunk", "The conversation has grown too long: its older part is summarised.\n")
             case CompactionEnd(result=None, error_message=str(problem)):
                 self._say("agent_thought_chunk", f"{problem}\n")
-            case ExtensionError() if self._begun:  # what is wrong at the start is told once, when it has ended
+            case ExtensionError() if self._begun:  # problems at the start are reported once, when it has ended
                 self._say("agent_thought_chunk", plain(f"An extension failed on {event.event}: {event.error}\n"))
             case SessionSaveFailed():
                 self._say("agent_thought_chunk", f"{event.error}\n")
@@ -394,7 +394,7 @@ class AcpSession:
             self.update(update)
 
     def _report(self, event: ToolExecutionUpdate) -> None:
-        """Show what a call has printed so far, some times a second: each time it is all of it."""
+        """Send a call's whole output so far, some times a second."""
         call_id = event.tool_call_id
         if call_id in self._reports:
             self._reports[call_id] = event

@@ -5,8 +5,8 @@ What this module promises:
 - Every request gets exactly one response, with its ``id``, whatever happens; one that waits does so in a task of its
   own. Notifications are carried out in the order in which they come, and never answered.
 - A line that is no message, an unknown method and wrong parameters are answered with an error that says what to do, and
-  change nothing. An answer to nothing that was asked is ignored.
-- A request of ours ends with its answer, or when it is cancelled, of which the other end is told.
+  change nothing. A response to no open request is ignored.
+- A request of ours ends with its answer, or when it is cancelled, of which the other end is notified.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What the other end may ask for: its parameters, and what carries it out.
+    """Method that the other end may call: its parameters, and its handler.
 
     Attributes:
-        handle: Called with them. What it returns, or what comes of the coroutine that it returns, is the result.
+        handle: Called with them. Its return value, awaited if it is a coroutine, is the result.
     """
 
     params: type[WireModel]
@@ -62,11 +62,11 @@ class Method:
 
 
 class Peer:
-    """The other end.
+    """JSON-RPC connection with the other end.
 
     Args:
-        requests: What may be asked for, by the names of the methods.
-        notifications: What may be told; handled at once.
+        requests: The methods that are served, by name.
+        notifications: The notifications that are handled, by name; handled at once.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Peer:
         self.tasks: set[asyncio.Task[None]] = set()
         """The requests that are carried out."""
         self.ending = False
-        """Whether no more requests are carried out; answers still count."""
+        """``True`` once no more requests are carried out; answers still count."""
         self._send_line = send_line
         self._requests = requests
         self._notifications = notifications
@@ -106,7 +106,7 @@ class Peer:
         try:
             name = _checked(method, request_id)
             if "id" not in message:
-                self._told(name, message.get("params"))
+                self._handle_notification(name, message.get("params"))
                 return False
             known, params = self._request(name, request_id, message.get("params"))
         except RpcError as error:
@@ -115,7 +115,7 @@ class Peer:
         return True
 
     def _request(self, name: str, request_id: object, params: object) -> tuple[Method, WireModel]:
-        """What a request asks for; raises ``RpcError`` for what cannot be asked."""
+        """Return the method and parameters of a request; raises ``RpcError`` for an invalid one."""
         if request_id in self._open:
             raise RpcError(INVALID_REQUEST, "A request with this id is not answered yet.")
         if self.ending:
@@ -157,7 +157,7 @@ class Peer:
         else:
             self._send_line(line)
 
-    def _told(self, method: str, params: object) -> None:
+    def _handle_notification(self, method: str, params: object) -> None:
         if method == "$/cancel_request":
             wanted = cast("JsonObject", params).get("requestId") if isinstance(params, dict) else None
             task = self._open.get(wanted) if _is_id(wanted) else None
@@ -174,14 +174,14 @@ class Peer:
         except Exception as error:  # noqa: BLE001 - nothing is answered, and the next line is to be read all the same
             _log.warning("A notification of the client was left out: %s", error)
 
-    # What is asked of the other end
+    # Requests to the other end
 
     def notify(self, method: str, params: JsonObject) -> None:
-        """Tell the other end something."""
+        """Send the other end a notification."""
         self._send_line(dump({"jsonrpc": "2.0", "method": method, "params": params}))
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Ask the other end for something, and wait for its answer.
+        """Send the other end a request, and wait for its response.
 
         Returns:
             The result; an empty object where it is none.
@@ -204,7 +204,7 @@ class Peer:
             del self._asked[request_id]
 
     async def give_up(self) -> None:
-        """End what is still carried out, so that it is answered."""
+        """Cancel the requests that are still carried out, so that each gets a response."""
         for task in self.tasks:
             task.cancel()
         if self.tasks:
@@ -227,9 +227,9 @@ class Peer:
             result: object = message.get("result")
             future.set_result(cast("JsonObject", result) if isinstance(result, dict) else {})
             return
-        told = cast("JsonObject", error) if isinstance(error, dict) else {}
-        code = told.get("code")
-        text = textcut.one_line(str(told.get("message") or "no reason was given"), 500)
+        details = cast("JsonObject", error) if isinstance(error, dict) else {}
+        code = details.get("code")
+        text = textcut.one_line(str(details.get("message") or "no reason was given"), 500)
         future.set_exception(RpcError(code if type(code) is int else INTERNAL_ERROR, text))
 
     def _fail(self, request_id: object, code: int, message: str) -> bool:
@@ -252,7 +252,7 @@ def _gone() -> RpcError:
 
 
 def _checked(method: object, request_id: object) -> str:
-    """The name of a method; raises ``RpcError`` for what is no message."""
+    """Return the name of a method; raises ``RpcError`` for what is no message."""
     if not _is_id(request_id):
         raise RpcError(INVALID_REQUEST, "The `id` of a request is a string or an integer.")
     if not isinstance(method, str):
@@ -265,7 +265,7 @@ def _is_id(value: object) -> bool:
 
 
 def _parsed(method: str, known: Method, params: object) -> WireModel:
-    """The parameters; raises ``RpcError`` for wrong ones."""
+    """Validate the parameters; raises ``RpcError`` for wrong ones."""
     if not (params is None or isinstance(params, dict)):
         raise RpcError(
             INVALID_PARAMS, f"Invalid parameters of {method}: `params` is to be an object. Nothing was done."

@@ -20,7 +20,7 @@ _KINDS: dict[ChoiceKind, str] = {"yes": "allow_once", "again": "allow_always", "
 
 
 class Questions:
-    """Asks one session's questions.
+    """Questions of one session, put to the client.
 
     A permission request belongs to the call that runs. A question that the client cannot ask is dismissed.
 
@@ -128,7 +128,7 @@ def _question(text: str, options: Sequence[str], kinds: Sequence[ChoiceKind]) ->
 
 
 def _shown(question: Question) -> Iterator[str]:
-    """The parts of a question as Markdown."""
+    """Yield the parts of a question as Markdown."""
     from indus_nb.render.markdown import fenced, literal
 
     yield literal(question.heading)

@@ -1,4 +1,4 @@
-"""What a client asks for: the parameters of each method, and prompts as the session takes them."""
+"""Requests of a client: the parameters of each method, and prompts as the session takes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SESSION_ID = r"^[\w-]{1,200}$"
 
 
 class Params(WireModel):
-    """Parameters; what is not known here is ignored."""
+    """Parameters of a method; unknown ones are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -30,14 +30,14 @@ class Elicitation(Params):
 
 
 class ClientFiles(Params):
-    """What the client does with files, as its editor has them."""
+    """Capabilities of the client for files, as its editor has them."""
 
     read_text_file: bool = False
     write_text_file: bool = False
 
 
 class ClientCapabilities(Params):
-    """What the client can do."""
+    """Capabilities of the client."""
 
     fs: ClientFiles | None = None
     terminal: bool = False
@@ -45,13 +45,13 @@ class ClientCapabilities(Params):
 
 
 class Initialize(Params):
-    """The handshake; whatever version the client names, the answer names ours."""
+    """Parameters of the handshake; whatever version the client names, the response names ours."""
 
     client_capabilities: ClientCapabilities = Field(default_factory=ClientCapabilities)
 
 
 class Authenticate(Params):
-    """Sign in."""
+    """Parameters of ``authenticate``."""
 
     method_id: str
 
@@ -72,19 +72,19 @@ class NewSession(Params):
 
 
 class OldSession(NewSession):
-    """Open a session that was saved."""
+    """Parameters of a request that opens a saved session."""
 
     session_id: str = Field(pattern=_SESSION_ID)
 
 
 class OfSession(Params):
-    """What is about one session."""
+    """Parameters of a request about one session."""
 
     session_id: str = Field(pattern=_SESSION_ID)
 
 
 class ListSessions(Params):
-    """Which sessions there are."""
+    """Parameters of the request that lists sessions."""
 
     cwd: str | None = None
     cursor: str | None = Field(default=None, pattern=r"^\d{1,9}$")
@@ -93,26 +93,26 @@ class ListSessions(Params):
 
 
 class Prompt(OfSession):
-    """What the user says."""
+    """Parameters of a prompt."""
 
     prompt: list[JsonObject]
 
 
 class SetMode(OfSession):
-    """Choose what is asked before."""
+    """Parameters of the request that chooses an approval mode."""
 
     mode_id: str
 
 
 class SetConfigOption(OfSession):
-    """Choose a value of an option."""
+    """Parameters of the request that sets an option."""
 
     config_id: str
     value: Any
 
 
 def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent], list[Attachment]]:
-    """Take a prompt apart.
+    """Split a prompt into its text, images and attachments.
 
     Returns:
         The text, with links to resources in it; the images; embedded texts, as attachments.
@@ -125,8 +125,8 @@ def prompt_parts(blocks: Sequence[JsonObject]) -> tuple[str, list[ImageContent],
     attachments: list[Attachment] = []
     for number, block in enumerate(blocks):
         match block:
-            case {"type": "text", "text": str(said)}:
-                text, was_link = _joined(text, said, apart=was_link), False
+            case {"type": "text", "text": str(piece)}:
+                text, was_link = _joined(text, piece, apart=was_link), False
             case {"type": "image", "data": str(data), "mimeType": str(kind)}:
                 images.append(_image(data, kind, number))
             case {"type": "resource_link", "uri": str(uri)}:
@@ -178,7 +178,7 @@ def _link(uri: str, name: object) -> str:
 
 
 def _path_of(uri: str) -> str | None:
-    """The path of a ``file:`` address."""
+    """Return the path of a ``file:`` address."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -187,7 +187,7 @@ def _path_of(uri: str) -> str | None:
 
 
 def mcp_configs(servers: Sequence[JsonObject]) -> dict[str, JsonObject]:
-    """Turn servers of the client's into entries of ``mcpServers`` of the settings.
+    """Convert servers of the client's into entries of ``mcpServers`` of the settings.
 
     Raises:
         RpcError: A server is of a kind that cannot be used here.

@@ -1,4 +1,4 @@
-"""What a client is shown: events, messages and tool calls as ``session/update`` has them."""
+"""Updates of a client: events, messages and tool calls as ``session/update`` has them."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _CHANGES_FILES = ("write", "edit")
 _MAX_TITLE_CHARACTERS = 200
 _MAX_DIFF_BYTES = 256 * 1024
 _MAX_LINE = 2**31 - 1
-"""Clients read numbers of lines as 32 bits, and refuse an update with a larger one."""
+"""Largest line number: clients read them as 32 bits, and reject an update with a larger one."""
 _TASKS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed", "abandoned": "completed"}
 
 
 def chunk(kind: Chunk, block: JsonObject, message_id: str) -> JsonObject:
-    """A piece of a message."""
+    """Return a piece of a message."""
     return {"sessionUpdate": kind, "content": block, "messageId": message_id}
 
 
 def text_block(text: str) -> JsonObject:
-    """Text as content."""
+    """Return text as content."""
     return {"type": "text", "text": text}
 
 
 def blocks(content: Sequence[object]) -> Iterator[JsonObject]:
-    """The texts and images of a message or result as content."""
+    """Yield the texts and images of a message or result as content."""
     for block in content:
         if isinstance(block, TextContent):
             yield text_block(block.text)
@@ -67,7 +67,7 @@ def blocks(content: Sequence[object]) -> Iterator[JsonObject]:
 
 
 def title_of(text: str) -> str:
-    """Text from elsewhere as a title: a line of it, without what a terminal would obey."""
+    """Return text from elsewhere as a title: a line of it, without what a terminal would obey."""
     return textcut.one_line(plain(text), _MAX_TITLE_CHARACTERS)
 
 
@@ -91,7 +91,7 @@ class Calls:
         """The calls that the client was shown and that have not ended, with their tools."""
 
     def announced(self, call_id: str, name: str) -> JsonObject:
-        """The update for a call whose arguments are still written."""
+        """Return the update for a call whose arguments are still written."""
         self.open[call_id] = name
         return {
             "sessionUpdate": "tool_call",
@@ -102,7 +102,7 @@ class Calls:
         }
 
     def started(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
-        """The update for a call that begins."""
+        """Return the update for a call that begins."""
         self.running = call_id
         self.open[call_id] = name
         if name in _CHANGES_FILES and (path := self._path(arguments)) is not None:
@@ -110,7 +110,7 @@ class Calls:
         return {**self.described(call_id, name, arguments), "status": "in_progress"}
 
     def described(self, call_id: str, name: str, arguments: JsonObject) -> JsonObject:
-        """What a call is about.
+        """Describe a call.
 
         Returns:
             An update without a status.
@@ -143,7 +143,7 @@ class Calls:
         self._changed[call_id] = (path, before, after)
 
     def runs_in(self, call_id: str, terminal_id: str) -> JsonObject:
-        """The update for a call whose command runs in a terminal of the client's.
+        """Return the update for a call whose command runs in a terminal of the client's.
 
         Returns:
             The update; what the terminal shows is the output of the call from now on.
@@ -152,13 +152,13 @@ class Calls:
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": [_terminal(terminal_id)]}
 
     def went_on(self, call_id: str, name: str, content: Sequence[object]) -> JsonObject:
-        """The update for what a call has shown so far."""
+        """Return the update for a call's output so far."""
         terminal = self._terminals.get(call_id)
         shown = _shown(name, content) if terminal is None else [_terminal(terminal)]
         return {"sessionUpdate": "tool_call_update", "toolCallId": call_id, "content": shown}
 
     def ended(self, call_id: str, name: str, content: Sequence[object], *, failed: bool) -> JsonObject:
-        """The update for a call that has ended.
+        """Return the update for a call that has ended.
 
         Returns:
             The update, with what it changed in a file.
@@ -183,7 +183,7 @@ class Calls:
         }
 
     def abandoned(self) -> list[JsonObject]:
-        """The updates for calls that were shown and will not be carried out any more."""
+        """Return the updates for calls that were shown and will not be carried out any more."""
         return [self.ended(call_id, name, _ABANDONED, failed=True) for call_id, name in [*self.open.items()]]
 
     def _path(self, arguments: JsonObject) -> Path | None:
@@ -198,7 +198,7 @@ def _terminal(terminal_id: str) -> JsonObject:
 
 
 def plan_of(name: str, details: object) -> JsonObject | None:
-    """The to-do list that a result shows, as a plan.
+    """Convert the to-do list that a result shows to a plan.
 
     Returns:
         The update, or ``None``.
@@ -215,7 +215,7 @@ def plan_of(name: str, details: object) -> JsonObject | None:
 
 
 def replayed(messages: Sequence[Message], calls: Calls) -> Iterator[JsonObject]:
-    """A conversation as the updates that a client would have been sent."""
+    """Yield a conversation as the updates that a client would have been sent."""
     unanswered: dict[str, str] = {}
 
     def close() -> Iterator[JsonObject]:
@@ -255,7 +255,7 @@ def _replayed_answer(message: AssistantMessage, calls: Calls, message_id: str) -
 
 
 def _shown(name: str, content: Sequence[object]) -> list[JsonObject]:
-    """The content of a result; what a program printed as a block of code, for clients read texts as Markdown."""
+    """Return the content of a result, output of programs as a block of code: clients render Markdown."""
     shown: list[JsonObject] = []
     for block in blocks(content):
         if block["type"] == "text":
@@ -276,7 +276,7 @@ def _as_code(name: str, text: str) -> str:
 
 
 def _small_text(path: Path) -> str | None:
-    """The text of a file that is shown as a difference; ``None`` without one, or where it is too large for that."""
+    """Return the text of a file that is shown as a difference; ``None`` if there is none, or it is too large."""
     try:
         about = path.stat()
         if not S_ISREG(about.st_mode) or about.st_size > _MAX_DIFF_BYTES:
@@ -289,7 +289,7 @@ def _small_text(path: Path) -> str | None:
 
 
 def usage(used: int, size: int, cost: float) -> JsonObject:
-    """How full the context is, and what was spent.
+    """Return the update for how full the context is, and what was spent.
 
     Args:
         cost: In US dollars, of the whole session.
@@ -298,7 +298,7 @@ def usage(used: int, size: int, cost: float) -> JsonObject:
 
 
 def commands(listed: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """The commands, skills and templates that a prompt may begin with.
+    """Return the update for the commands, skills and templates that a prompt may begin with.
 
     Args:
         listed: As ``AgentSession.list_commands`` has them.
@@ -315,7 +315,7 @@ def commands(listed: Sequence[Mapping[str, Any]]) -> JsonObject:
 
 
 def _plain_in(value: Any) -> Any:
-    """A JSON value as a client may show it."""
+    """Return a JSON value as a client may show it."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, Mapping):

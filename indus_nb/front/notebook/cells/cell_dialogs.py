@@ -1,8 +1,7 @@
 """The session's dialogs in a cell: in its widget where a page can answer, else with ``input()``.
 
-Which it is shows soon: a page is ready within a fraction of a second, also while the cell is busy, or it cannot answer
-at all. Dialogs wait until that is known. A page that is ready after all shows what ``input()`` asks as well: the first
-answer counts, and ends the other.
+A page that can answer is ready within a fraction of a second, also while the cell is busy. Dialogs wait until that is
+known. A page that is ready later shows the dialog of ``input()`` as well: the first answer counts, and ends the other.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _LINES_OF_OUTCOME = 6
 
 
 class CellDialogs:
-    """Shows one session's dialogs in one cell; used on the agent's thread.
+    """Dialogs of one session in one cell; used on the agent's thread.
 
     ``in_page`` shows a frame in the widget, and returns whether it could; ``None`` means that this is not known yet.
     ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread. ``show_notice``
@@ -68,7 +67,7 @@ class CellDialogs:
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
-        """Show what there is and what comes, until ``detach``.
+        """Show the open dialogs and subscribe to new ones, until ``detach``.
 
         With ``asks`` also dialogs.
         """
@@ -76,26 +75,26 @@ class CellDialogs:
         self._detach = self._ui.attach(self._show, asks=asks)
 
     def open_dialogs(self) -> Sequence[tuple[Dialog, float | None]]:
-        """Return the dialogs that a page may show now.
+        """List the dialogs that a page may show now.
 
         Each comes with the seconds until it answers itself.
         """
         return self._ui.open_dialogs_with_time(self._show) if self._asks and self._detach is not None else ()
 
     def detach(self) -> None:
-        """Show nothing any more."""
+        """Unsubscribe from the session's dialogs."""
         if self._detach is not None:
             self._detach()
             self._detach = None
 
     def decide(self) -> None:
-        """Show what waited until it was known who can be asked."""
+        """Show the dialogs that waited until it was known whether a page can answer."""
         undecided, self._undecided = self._undecided, []
         for frame in undecided:
             self._show(frame)
 
     def withdraw(self, dialog_id: str) -> None:
-        """Ask no more outside of the page: the dialog is over.
+        """Stop asking outside of the page: the dialog is over.
 
         An ``input()`` that asks it already ends as if it was interrupted.
         """
@@ -147,11 +146,11 @@ class CellDialogs:
             return
         self._thread.call(partial(self._take, frame.id, answer, reason))
         if was_interrupted():
-            os.kill(os.getpid(), signal.SIGINT)  # whoever waits for the agent counts it
+            os.kill(os.getpid(), signal.SIGINT)  # the main thread, which waits for the agent, counts it
 
     @contextlib.contextmanager
     def _asking(self, dialog_id: str) -> Generator[bool]:
-        """Let `withdraw` end what is asked within this context; yields whether it is still to be asked."""
+        """Let `withdraw` end the ``input()`` within this context; yields whether the dialog is still open."""
         with self._lock:
             self._asked = dialog_id if threading.current_thread() is threading.main_thread() else None
         try:
@@ -161,7 +160,7 @@ class CellDialogs:
                 self._asked = None
 
     def _take(self, dialog_id: str, answer: Answer, reason: str) -> None:
-        """Answer a dialog, and close it in a page that came late."""
+        """Answer a dialog, and close it in a page that connected later."""
         self._ui.answer(dialog_id, answer, reason)
         self._in_page(Cancel(id=dialog_id, target_id=dialog_id))
 
@@ -196,7 +195,7 @@ def _choose(frame: Select) -> str | None:
 
 
 def _decide(question: Question) -> tuple[str | None, str]:
-    """Ask a question that is made of parts; returns the option that was chosen, and why."""
+    """Ask a question that has parts with ``input()``; returns the chosen option and its reason."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
     outcome = middle_lines(question.outcome, _LINES_OF_OUTCOME, "… {left} lines …")
     parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, outcome]
@@ -232,7 +231,7 @@ def _one_line(text: str) -> str:
 
 
 def _write(frame: Editor) -> str | None:
-    """Lines up to one that is a single dot; nothing at all keeps the text."""
+    """Read lines up to a single dot; returns ``None`` to keep the text when there are none."""
     prefill = f"\n{plain(frame.prefill)}\n" if frame.prefill else ""
     lines: list[str] = []
     question = f"{plain(frame.title)}{prefill}\nWrite lines, and a dot alone to end; a dot at once keeps the text: "
@@ -244,9 +243,9 @@ def _write(frame: Editor) -> str | None:
 
 @contextlib.contextmanager
 def _interruptible() -> Generator[Callable[[], bool]]:
-    """Let an interrupt end ``input()`` within this context.
+    """Let SIGINT end ``input()`` within this context.
 
-    What it yields returns, afterwards, whether there was one.
+    Yields a function that returns, afterwards, whether there was one.
     """
     interrupts: list[int] = []
     on_main = threading.current_thread() is threading.main_thread()

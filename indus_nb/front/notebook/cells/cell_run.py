@@ -38,7 +38,7 @@ _NOT_SHOWN = (
 
 
 class CellRun:
-    """Sends a prompt to a session and draws what follows.
+    """A prompt that is sent to a session, and the drawing of its run.
 
     Used on the agent's thread, but for making it.
 
@@ -62,14 +62,14 @@ class CellRun:
     ) -> None:
         self.stopped = False
         self.fails_cell = True
-        """Whether a cell waits, which fails with what stopped it."""
+        """True while a cell waits, which fails with what stopped it."""
         self.asked = False
         self._session = session
         self._screen = screen
         self.widget: AgentWidget | None = None
         """The widget, if the front end may have one; what its pages ask for goes to ``receive``."""
         self.outputs: OutputBoard | None = None
-        """What calls display, where the cell can show it."""
+        """Displays of calls, where the cell can show them."""
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
         self._asks = asks
@@ -98,9 +98,9 @@ class CellRun:
         self._prompting: asyncio.Task[Any] | None = None
 
     async def work(self, text: str, images: Sequence[ImageContent] = (), answer: FinalAnswer | None = None) -> None:
-        """Prompt the session and draw until it has settled.
+        """Prompt the session, and draw until the run has settled.
 
-        Code that goes on as a job keeps the kernel, and so the cell: it is followed to its end.
+        Code that becomes a job keeps the kernel busy, and so the cell: it is followed to its end.
 
         Raises what ``AgentSession.prompt`` raises.
         """
@@ -126,7 +126,7 @@ class CellRun:
 
         def accepted(_: Disposition) -> None:
             for problem in session.all_problems:
-                if problem not in shown:  # what the session's start, or an answer to a question, has brought
+                if problem not in shown:  # problems of the session's start, or of an answer to a question
                     self._transcript.add_notice(problem)
             if unchosen := actions.unchosen(session):
                 self._transcript.add_notice(unchosen)
@@ -162,17 +162,17 @@ class CellRun:
             await self._part(view)
 
     def note_replaced(self, warning: str) -> None:
-        """Say in the closing line that this replaces what the cell was answered before.
+        """Note in the closing line that this answer replaces the cell's previous one.
 
         Args:
-            warning: What of that is still in effect; empty without any.
+            warning: Effects of the previous answer that remain; empty without any.
         """
         self._transcript.remark = "replaces the answer before, which %agent tree has"
         if warning:
             self._transcript.add_notice(f"⚠ {warning}")
 
     def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
-        """What brings the outputs to pages that come later, where the front end says which cell it is."""
+        """Return the outputs for pages that connect later, if the front end identifies the cell."""
         screen = self._screen
         if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
             return None
@@ -181,14 +181,14 @@ class CellRun:
         return outputs
 
     def _shown(self) -> list[JsonObject]:
-        """What the cell shows, for pages that get neither its displays nor what it fails with."""
+        """List the cell's outputs, for pages that get neither its displays nor its failure."""
         shown = cast("NotebookScreen", self._screen).outputs()
         if self._transcript.failure is not None:
             shown.append({"data": dict(self._transcript.failure), "metadata": {}})
         return shown
 
     async def _part(self, view: CellView) -> None:
-        """Draw the rest, and close the widget if a page shows that; else let the widget show all until one does."""
+        """Draw the rest, and close the widget once a page shows the result; until then it holds all."""
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         view.close(keeps_widget=True)
         if widget is None:
@@ -220,7 +220,7 @@ class CellRun:
         self.on_closed()
 
     def receive(self, request: PanelRequest) -> None:
-        """Do what a page asks for; a cell's widget lets only requests of a cell through."""
+        """Dispatch a page's request; a cell's widget lets only requests of a cell through."""
         match request.kind:
             case "stop":
                 self.stop()
@@ -237,9 +237,9 @@ class CellRun:
             self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
-        """End the run, whatever it is at.
+        """Stop the run, whatever its state.
 
-        One that is over is left alone, for another may go on by now.
+        A run that is over is left alone, for another may be running by now.
         """
         if self._prompting is None or self.stopped:
             return
@@ -295,7 +295,7 @@ class CellRun:
 
 
 async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: Screen) -> None:
-    """Run work that nothing waits for, and show what it raises in its cell."""
+    """Run work that no caller waits for, and show its exceptions in its cell."""
     try:
         await work()
     except IndusError as error:
@@ -306,7 +306,7 @@ async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: S
 
 
 def _fallback(session: AgentSession) -> str:
-    """What is read in the place of a live view that cannot be shown."""
+    """Return the text that stands in for a live view that cannot be shown."""
     if session.store.path is None:
         return f"{_NOT_SHOWN} Its conversation was not saved."
     which = f"`%agent --session {session.store.session_id}`"

@@ -1,7 +1,7 @@
-"""Which cell asked for the last turns of each session, so that running it again replaces them.
+"""The cells that asked for the last turns of each session, so that running one again replaces them.
 
-What is replaced stays in the tree: the conversation goes on from before it. That is done only if the same cell is run
-again, and nothing was said in that session since. The session itself holds which cell it was, in entries that no model
+Replaced turns stay in the tree: the conversation continues from before them. That is done only if the same cell is run
+again, and no message was added to that session since. The session itself records the cell, in entries that no model
 reads: so the next kernel knows it, also when this one ends in the middle of a turn.
 """
 
@@ -34,18 +34,18 @@ class CellExecution:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """What one execution of a cell has asked, from its first prompt on; and whether that is over."""
+    """Turns of one execution of a cell, from its first prompt on, and whether they are over."""
 
     execution: CellExecution
     first: str
     over: bool
 
     def is_of_cell(self, execution: CellExecution | None) -> bool:
-        """Return whether an execution is of the same cell."""
+        """Return whether another execution is of the same cell."""
         return execution is not None and execution.cell == self.execution.cell
 
     def data(self) -> JsonObject:
-        """What the session holds of it."""
+        """Return the turn as the data of its session entry."""
         execution = self.execution
         return {"cell": execution.cell, "request": execution.request, "first": self.first, "over": self.over}
 
@@ -58,11 +58,11 @@ class CellTurn:
     """
 
     def __init__(self, session: AgentSession, execution: CellExecution | None, goes_on: _Turns | None) -> None:
-        """Begin before the prompt.
+        """Create a turn whose prompt was not sent yet.
 
         Args:
-            execution: What asks, if it is a cell.
-            goes_on: What the same execution has asked before.
+            execution: The execution that asks, if it is of a cell.
+            goes_on: Earlier turns of the same execution.
         """
         self.replaces = False
         self._session = session
@@ -71,12 +71,12 @@ class CellTurn:
         self._first = goes_on.first if goes_on is not None else None
 
     def note_prompt(self) -> None:
-        """Note that the prompt is in the conversation now."""
+        """Record that the prompt is in the conversation now."""
         self._first = self._first or self._store.leaf_id
         self._note(over=False)
 
     def note_end(self) -> None:
-        """Note that the turn is over, which includes what was said meanwhile."""
+        """Record the end of the turn, which includes messages that were added meanwhile."""
         if self._session.store is self._store:
             self._note(over=True)
 
@@ -88,14 +88,14 @@ class CellTurn:
 
 
 class CellTurns:
-    """Knows the last turns of each session. Used on the agent's thread, but for ``running``."""
+    """Registry of the last turns of each session. Used on the agent's thread, but for ``running``."""
 
     def __init__(self, cells: CellIds) -> None:
         self._cells = cells
 
     @property
     def running(self) -> CellExecution | None:
-        """The execution that goes on, where the front end says which cell it is."""
+        """Return the execution that is in progress, if the front end identifies its cell."""
         cell, header = self._cells.running, self._cells.request.get("header")
         request: object = header.get("msg_id") if isinstance(header, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if cell is None or not isinstance(request, str) or max(len(cell), len(request)) > _MAX_ID_CHARACTERS:
@@ -106,9 +106,9 @@ class CellTurns:
     async def turn(
         self, session: AgentSession, execution: CellExecution | None, *, replaces: bool
     ) -> AsyncGenerator[CellTurn]:
-        """Note the turn that is asked for within this context.
+        """Record the turn that is asked for within this context.
 
-        If nothing is asked after all, the session is where it was.
+        If no prompt is sent after all, the session is where it was.
 
         Args:
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
@@ -117,8 +117,8 @@ class CellTurns:
             The turn, whose ``note_prompt`` is to be called.
 
         Raises:
-            SessionBusyError: A run goes on.
-            SessionFileError: What is unsaved cannot be written to the session file.
+            SessionBusyError: A run is in progress.
+            SessionFileError: Unsaved entries cannot be written to the session file.
         """
         store = session.store
         last, left = _last_turns(session), store.leaf_id
@@ -138,20 +138,20 @@ class CellTurns:
 
 
 def _last_turns(session: AgentSession) -> _Turns | None:
-    """The last turns of a session that a cell asked for, if nothing was said since."""
-    said = False
+    """Return the last turns that a cell asked for, if no message was added to the session since."""
+    has_message = False
     for entry in session.store.newest_first():
         if (turns := _turns_in(entry, session)) is not None:
-            return None if said and turns.over else turns
+            return None if has_message and turns.over else turns
         if entry.type not in _SAYS_NOTHING:
-            said = True
-        if said and not _may_be_of_answer(entry):
+            has_message = True
+        if has_message and not _may_be_of_answer(entry):
             return None
     return None
 
 
 def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
-    """What an entry says of a cell. It may come from anywhere: what it names must be a prompt that is there."""
+    """Parse the turns that an entry records; its origin is unknown, so it must name an existing prompt."""
     data = entry.data if entry.type == "custom" else {}
     held: object = data.get("data") if data.get("customType") == _TYPE else None
     if not isinstance(held, dict):
@@ -165,7 +165,7 @@ def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
 
 
 def _may_be_of_answer(entry: Entry) -> bool:
-    """Whether an entry may belong to a turn that was cut off, and follow its prompt."""
+    """Return whether an entry may belong to a turn that was cut off, and follow its prompt."""
     if entry.type in ("compaction", "branch_summary"):
         return False
     with suppress(ValueError):

@@ -1,6 +1,6 @@
-"""Work other than a prompt that a cell waits for: what it is at, Stop, and what it leaves in the cell.
+"""Work other than a prompt that a cell waits for: its progress, Stop, and its output in the cell.
 
-What this module promises: however the work ends, the cell shows what it has left until then, and its widget is closed.
+What this module promises: however the work ends, the cell shows its output until then, and its widget is closed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PAGE_SECONDS = 3.0
-"""How long work waits for a page that may not be there."""
+"""Timeout, in seconds, for a page that may not be there."""
 UNDO_PAGE_SECONDS = 15.0
-"""How long undo waits for the page, without which it cannot do anything to cells."""
+"""Timeout, in seconds, of undo for the page, without which it cannot change cells."""
 _LOOK_EVERY = 0.05
 
 
@@ -47,10 +47,10 @@ class CellWork:
         stopped: str,
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
-        """Show the widget, or nothing yet.
+        """Show the widget, or wait with it.
 
         Args:
-            live: Makes the widget, if a page may show one, of what handles its requests.
+            live: Makes the widget, if a page may show one, from the callback for its requests.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
         """
@@ -65,7 +65,7 @@ class CellWork:
 
     @property
     def comm_id(self) -> str | None:
-        """The comm of its widget, if it has one."""
+        """Return the id of the widget's comm, if there is a widget."""
         return None if self._live is None else self._live.comm_id
 
     def run(
@@ -74,7 +74,7 @@ class CellWork:
         work: Work[T],
         shown: list[AgentWidget],
     ) -> T:
-        """Do the work and wait for it.
+        """Run the work and wait for its result.
 
         Args:
             drive: Runs a coroutine on the agent's thread and waits for it.
@@ -96,7 +96,7 @@ class CellWork:
             self._display.update(self.left, final=True)
 
     def say(self, note: str) -> None:
-        """Show what it is at."""
+        """Show a line of progress."""
         if self._live is not None and self._live.ready.is_set():
             self._live.set(note=note)
             self._live.send()
@@ -126,7 +126,7 @@ class CellWork:
 
 @asynccontextmanager
 async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget], seconds: float) -> AsyncGenerator[None]:
-    """Have a page answer through a widget within this context, if one shows it; it is closed afterwards."""
+    """Let a page answer through a widget within this context, if one shows it; close the widget afterwards."""
     try:
         deadline = time.monotonic() + seconds
         # What a page says comes on another thread, and this waits for nothing else.
@@ -146,7 +146,7 @@ VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells
 
 
 async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
-    """Run the notebook afresh, and say in a cell what that is at and what came of it."""
+    """Run the notebook in a fresh kernel, and show progress and result in a cell."""
 
     def show(outcome: Verified) -> None:
         cell.left = blocks.listing(outcome.text())

@@ -1,4 +1,4 @@
-"""What the agent is asked about a cell that failed, and the line below a traceback that says so."""
+"""Prompts about a cell that failed, and the hint at them below its traceback."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def prompt_about_error(task: Literal["fix", "explain"], journal: Journal) -> str
 
 
 class ErrorHint:
-    """Shows one line below the first traceback of a kernel, unless `notebook.errorHint` is off."""
+    """Line below the first traceback of a kernel, unless `notebook.errorHint` is off."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         shell.events.register("post_run_cell", self._look)
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching cells."""
         with suppress(ValueError):
             self._shell.events.unregister("post_run_cell", self._look)
 

@@ -1,4 +1,4 @@
-"""Many rows that a cell asks for: what ``%agent map`` says, and how far they are, with Stop where a page shows it."""
+"""``%agent map`` in a cell: its result and its progress, with Stop where a page shows it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE_SECONDS = 3.0
 
 
 def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
-    """Carry out ``%agent map``: the answers are in the user's variable when this returns.
+    """Run ``%agent map``: the answers are in the user's variable when this returns.
 
     Args:
         session: The conversation, whose model answers unless another is named.
@@ -66,13 +66,13 @@ def _evaluated(shell: Any, option: str, expression: str) -> Any:
 
 
 class RowsInCell(Reporter):
-    """Shows progress in the output of the cell that runs.
+    """Progress in the output of the cell that runs.
 
-    What it is given is made and used as `Conversations` does for other cells that wait.
+    Its arguments are those that `Conversations` uses for other cells that wait.
 
     Args:
-        live: Makes the widget, if a page may show one, of what handles its requests.
-        gate: Gives what delivers the widget's messages while the cell is busy.
+        live: Makes the widget, if a page may show one, from the callback for its requests.
+        gate: Returns the gate that delivers the widget's messages while the cell is busy.
         call: Runs work on the agent's thread, which alone may use the widget.
     """
 
@@ -149,7 +149,7 @@ def reporter_for(
     gate: Callable[[], CommGate | None],
     call: Callable[[Callable[[], object]], None],
 ) -> RowsInCell | None:
-    """Return what shows rows in the cell that runs; ``None`` where code runs that is not the cell's own."""
+    """Return a progress reporter for the running cell; ``None`` for code that is not the cell's own."""
     if threading.current_thread() is not threading.main_thread() or work_here() is not None:
         return None
     return RowsInCell(shell, live, gate, call)

@@ -1,4 +1,4 @@
-"""The code that the agent ran since the user's last message, as cells of the notebook with what they gave."""
+"""The code that the agent ran since the user's last message, as cells with outputs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
 def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell]:
-    """Make cells of the calls that ran code in the kernel since the user's last message, and that ended well.
+    """Build cells from the successful calls that ran code since the user's last message.
 
-    Calls between which the model said nothing are one cell, as far as that shows what each of them has shown. Those
+    Calls without text of the model between them are one cell, as long as the outputs of each stay the same. Calls
     that had no effect are left out if there are others.
 
     Returns:
@@ -53,7 +53,7 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell
 
 
 def _joined(cells: Sequence[FinishedCell]) -> list[FinishedCell]:
-    """Cells in as few as show the same: of a cell only the value of its last expression is shown."""
+    """Merge cells whose outputs stay the same: a cell shows only the value of its last expression."""
     joined: list[FinishedCell] = []
     for cell in cells:
         before = joined.pop() if joined and not _ends_in_value(joined[-1].source) else FinishedCell("")
@@ -74,7 +74,7 @@ def _ends_in_value(source: str) -> bool:
 
 
 async def insert_in(notebook: NotebookTools, cells: Sequence[FinishedCell], waiting: CellWork) -> None:
-    """Insert cells below the one that waits, and say in that what became of them."""
+    """Insert cells below the one that waits, and show the result in that one."""
     finished = await notebook.insert_finished(cells)
     waiting.left = blocks.notice(_inserted(finished, len(cells)))
 
@@ -98,7 +98,7 @@ def _cell(session: AgentSession, call: ToolCall, shown: CallOutputs | None) -> F
 
 
 def _outputs(shown: CallOutputs) -> list[JsonObject]:
-    """What a call printed, and below it what it displayed, in the form of the notebook format."""
+    """Build the notebook-format outputs of a call: printed text, then displays."""
     marks = {f"↓ {output.title}" for output in shown.outputs} | {"(no output)"}
     text = "\n".join(line for line in shown.text.split("\n") if line not in marks).strip("\n")
     printed: list[JsonObject] = [{"output_type": "stream", "name": "stdout", "text": f"{text}\n"}] if text else []

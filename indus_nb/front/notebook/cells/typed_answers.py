@@ -1,4 +1,4 @@
-"""What ``--result`` of ``%agent`` asks for, looked up among the user's variables before anything is sent."""
+"""Types of ``--result`` of ``%agent``, looked up among the user's variables before a prompt is sent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
 
 _PROMPTS = ("fix", "explain", "verify")
-"""The sub-commands that ask the model something."""
+"""The sub-commands that send a prompt to the model."""
 
 
 def typed_answer(request: Request, namespace: Mapping[str, Any]) -> FinalAnswer | None:
-    """Find out which type of answer a request asks for.
+    """Resolve the type of answer that a request asks for.
 
     Returns:
-        What asks the model for it; ``None`` for a text.
+        The typed answer to ask the model for; ``None`` for a text.
 
     Raises:
         UsageError: There is no such type, it cannot be that of an answer, or the request has no answer.
@@ -39,7 +39,7 @@ def typed_answer(request: Request, namespace: Mapping[str, Any]) -> FinalAnswer 
 
 
 def outcome(session: AgentSession, answer: FinalAnswer | None) -> Any:
-    """Return what a cell was answered.
+    """Return the value that a cell gets as its answer.
 
     Returns:
         Its value; without one the text of the last answer.

@@ -1,4 +1,4 @@
-"""The parts of ``%agent``: options, what Tab offers, and the sub-commands."""
+"""The parts of ``%agent``: options, Tab completion, and the sub-commands."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What a shell needs only once ``%agent`` is used, imported then."""
+    """Import names on first use that a shell needs only once ``%agent`` is used."""
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

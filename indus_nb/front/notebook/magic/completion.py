@@ -1,4 +1,4 @@
-"""What Tab offers behind ``%agent`` and in a ``%%agent`` cell."""
+"""Tab completion behind ``%agent`` and in a ``%%agent`` cell."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ _CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
 _OPENS = "([+-*/%<>=,"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TOOLS = ("python", "variables", "notebook", "propose_cell", "read", "bash", "edit", "write", "grep", "find", "ls")
-"""What a conversation in a notebook may have, before there is one."""
+"""Options of a conversation in a notebook, for completion before there is one."""
 _MAX_DESCRIBED_SESSIONS = 20
 _MAX_NOTE_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where offers come from.
+    """Sources of completions.
 
     Attributes:
         session: The session, if there is one.
-        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        arguments: Completes the arguments of an extension's command.
     """
 
     namespace: Mapping[str, Any]
@@ -70,11 +70,11 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What may replace ``fragment``, with which the text up to the cursor ends.
+    """Completions of ``fragment``, with which the text up to the cursor ends.
 
     Attributes:
-        texts: What may stand in its place.
-        notes: What front ends show beside some of them, in the place of the kind.
+        texts: Replacements of the fragment.
+        notes: Texts that front ends show beside some of them, instead of the kind.
         alone: Whether nothing of another kind fits there, even if there are none.
     """
 
@@ -86,13 +86,13 @@ class Offers:
 
 
 def complete(text: str, sources: Sources) -> Offers | None:
-    """Find what may follow ``text``.
+    """List the completions of ``text``.
 
-    May be called in any thread: of the session it reads only what is in memory. What an object of the user's raises
-    when it is asked for its attributes is not caught.
+    May be called in any thread: of the session it reads only what is in memory. Exceptions that the user's
+    objects raise on access to their attributes are not caught.
 
     Args:
-        sources: Where offers come from.
+        sources: The sources of completions.
 
     Returns:
         The offers; ``None`` if there are none or the text does not belong to the agent.
@@ -112,7 +112,7 @@ def complete(text: str, sources: Sources) -> Offers | None:
 
 
 class _Options:
-    """The options in front of ``rest``; ``unfinished`` is the one whose value is still being typed."""
+    """Options in front of ``rest``; ``unfinished`` is the one whose value is still being typed."""
 
     def __init__(self, line: str, find: Callable[[str], Option | None] = find_option) -> None:
         self.rest = line
@@ -190,7 +190,7 @@ def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
 
 
 def _entries(typed: str, session: AgentSession | None, *, users: bool) -> Offers:
-    """The entries of the session that hold messages, newest first; with ``users`` only the user's."""
+    """Offer the session's entries that hold messages, newest first; with ``users`` only the user's."""
     notes: dict[str, str] = {}
     for entry in reversed(session.store.entries if session is not None else ()):
         text = user_text(entry)
@@ -233,7 +233,7 @@ def _values(  # noqa: PLR0911 - one for each kind
 
 
 def _types(typed: str, sources: Sources) -> Offers:
-    """The user's classes, and the types that need no definition; within brackets too."""
+    """Offer the user's classes and the plain types, within brackets too."""
     part = re.split(r"[\[,|\s]", typed)[-1]
     own = sorted(
         name for name, value in sources.namespace.items() if isinstance(value, type) and not name.startswith("_")
@@ -251,7 +251,7 @@ def _models(typed: str, provider: str | None, registry: ModelRegistry) -> Offers
 
 
 def _sessions(typed: str, sources: Sources) -> Offers:
-    """The ids of the directory's sessions, newest first, from the names of the files; what the newest are about."""
+    """Offer the ids of the directory's sessions, newest first; the newest ones are described."""
     path = sources.session.store.path if sources.session is not None else None
     directory = path.parent if path is not None else _directory_of_new_sessions(sources.directory)
     names = sorted((path.stem for path in directory.glob("*.jsonl")), reverse=True)
@@ -267,13 +267,13 @@ def _directory_of_new_sessions(cwd: Path) -> Path:
 
 
 def _images(typed: str, sources: Sources) -> Offers:
-    """Variables, or if none has that name, images and directories."""
+    """Offer variables, or if none matches, image files and directories."""
     offers = _variables(typed, sources)
     return offers if offers.texts else _files(typed, sources.directory, _PICTURES)
 
 
 def _files(typed: str, directory: Path, endings: tuple[str, ...]) -> Offers:
-    """Files whose names end so, and directories."""
+    """Offer directories, and files whose names have one of the endings."""
     parent, _, part = typed.rpartition("/")
     place = directory
     if parent or typed.startswith("/"):
@@ -294,7 +294,7 @@ def _files(typed: str, directory: Path, endings: tuple[str, ...]) -> Offers:
 
 
 def _in_prompt(text: str, sources: Sources, *, begins: bool) -> Offers | None:
-    """What may follow in a prompt; with ``begins`` nothing stands in front of ``text``."""
+    """Complete within a prompt; ``begins`` means that ``text`` is all of it so far."""
     if dollar := _DOLLAR.search(text[-_MAX_NAME_CHARACTERS:]):
         names = _variables(dollar[1] or "", sources)
         return Offers(dollar[0], [f"${name}" for name in names.texts], "instance")
@@ -334,7 +334,7 @@ def _variables(typed: str, sources: Sources) -> Offers:
 
 
 def _fitting(typed: str, candidates: Iterable[str], *, part: bool = True) -> Offers:
-    """The candidates that begin with what is typed; if there are none and ``part`` is on, those that contain it."""
+    """Filter candidates by their prefix, or with ``part`` by a substring if no prefix matches."""
     listed = list(candidates)
     folded = typed.casefold()
     found = [text for text in listed if text.startswith(typed)]
@@ -353,11 +353,11 @@ def sources_of(
     arguments: Callable[[str, str], Sequence[str]],
     names: Sequence[str] = (),
 ) -> Sources:
-    """Return where offers come from in a shell.
+    """Return the sources of completions in a shell.
 
     Args:
         session: The session, if there is one.
-        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        arguments: Completes the arguments of an extension's command.
 
     Returns:
         The sources; without a session the models and the directory of a new one.
@@ -373,7 +373,7 @@ def _own_registry() -> ModelRegistry:
 
 
 def _variables_of(shell: Any) -> dict[str, Any]:
-    """The variables that are the user's and not the shell's."""
+    """Return the variables that are the user's and not the shell's."""
     hidden: Mapping[str, Any] = shell.user_ns_hidden
     missing = object()
     return {name: value for name, value in dict(shell.user_ns).items() if hidden.get(name, missing) is not value}

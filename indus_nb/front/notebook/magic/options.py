@@ -79,7 +79,7 @@ class Option:
 
     @property
     def usage(self) -> str:
-        """How it is written, with a placeholder for its value."""
+        """Return the option as it is written, with a placeholder for its value."""
         name = f"-{self.short}" if self.short else f"--{self.name}"
         return f"{name} {self.value}" if self.value else name
 
@@ -106,7 +106,7 @@ class Subcommand:
     manual: str = ""
 
     def argument(self, text: str) -> str | None:
-        """Return the argument in what follows the name, empty for none.
+        """Return the argument in the text behind the name, empty for none.
 
         ``None`` if the line is not this sub-command.
         """
@@ -405,7 +405,7 @@ MAP_OPTIONS = (
     Option("engine", "over", "an executor that runs the functions of tools", "EXPRESSION"),
     Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
 )
-"""Those behind ``%agent map``; in it ``--model`` and the like hold for the rows alone."""
+"""Options of ``%agent map``, where ``--model`` and the like hold for the rows alone."""
 
 COMMANDS: Mapping[str, Subcommand] = {command.name: command for command in SUBCOMMANDS}
 """The sub-commands by their names."""

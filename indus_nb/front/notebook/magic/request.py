@@ -42,7 +42,7 @@ _CHOOSES = (
     "trust",
     "approve",
 )
-"""Those in front of it that hold for the conversation, whose model answers."""
+"""Options in front of ``map`` that hold for the conversation, whose model answers."""
 _SHORT_ID = re.compile(r"(?=.*\d)[0-9a-f]{2,7}")
 
 
@@ -60,7 +60,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What ``%agent map`` asks.
+    """Arguments of ``%agent map``.
 
     Attributes:
         question: The prompt, in which ``{column}`` stands for a value of the row.
@@ -77,14 +77,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a line or cell asks for: options, and a prompt or a sub-command.
+    """A parsed line or cell: options, and a prompt or a sub-command.
 
     Attributes:
         text: The prompt; it may be empty.
         max_cost: In US dollars, above zero.
         max_turns: How many answers the model may give.
         values: Whether to put values of variables into the lines of a cell, too.
-        rows: What is asked of many rows, in the place of a prompt.
+        rows: The arguments of ``map``, instead of a prompt.
     """
 
     text: str = ""
@@ -113,7 +113,7 @@ class Request:
 
     @property
     def empty(self) -> bool:
-        """Whether it asks for nothing at all."""
+        """Return whether there is neither an option, a prompt nor a sub-command."""
         return self == Request()
 
 
@@ -124,7 +124,7 @@ def parse(line: str, cell: str | None = None) -> Request:
     >>> request.model, request.new, request.text
     ('opus 4.6', True, 'say "$HOME"  --twice')
 
-    A line may hold a sub-command in the place of a prompt:
+    A line may hold a sub-command instead of a prompt:
 
     >>> parse("model sonnet").command, parse("model the sales").command, parse("-- compact").text
     (Command(name='model', argument='sonnet', slashed=''), None, 'compact')
@@ -158,7 +158,7 @@ def parse(line: str, cell: str | None = None) -> Request:
 
 
 def _options(line: str, find: Callable[[str], Option | None], names: Sequence[str]) -> tuple[dict[str, Any], str, bool]:
-    """The options at the beginning of a line, what follows them, and whether ``--`` has ended them."""
+    """Return the options at the start of a line, the rest, and whether ``--`` ended the options."""
     given: dict[str, Any] = {}
     rest = line
     while option := OPTION.match(rest):
@@ -186,7 +186,7 @@ def _options(line: str, find: Callable[[str], Option | None], names: Sequence[st
 
 
 def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | None:
-    """What stands behind ``map``, if it is no prompt that begins with that word.
+    """Parse the arguments of ``map``, or return ``None`` for a prompt that begins with that word.
 
     >>> parse('map -o kinds "What is {text}?" over df').rows
     Rows(question='What is {text}?', data='df', output='kinds', result=None, options={})
@@ -221,7 +221,7 @@ def _is_expression(text: str) -> bool:
 
 
 def _checked(option: Option, shown: str, text: str) -> str | float:
-    """The value of an option; raises ``UsageError`` if it is not of its kind."""
+    """Validate and convert an option's value; raises ``UsageError`` if it is not of its kind."""
     match option.kind:
         case Kind.CHOICE if text not in option.choices:
             raise UsageError(f"{shown} {text}: choose {_either(option.choices)}.")
@@ -276,7 +276,7 @@ def _command(text: str) -> Command | None:
 
 
 def _check_for_mistakes(text: str) -> None:
-    """Reject what costs a request and was hardly meant for the model: a word or two that nearly are a command."""
+    """Reject a probable typo instead of sending it to the model: a word or two that nearly are a command."""
     words = text.split()
     if not 0 < len(words) <= 2:
         return
@@ -297,7 +297,7 @@ def _check_for_mistakes(text: str) -> None:
 
 
 def _near_commands(word: str) -> list[str]:
-    """The sub-command that a word nearly is: a letter too many, too few or wrong, or letters in another order."""
+    """Return the sub-commands that a word may be a typo of."""
     swapped = [name for name in COMMANDS if sorted(name) == sorted(word) and name != word]
     return swapped or get_close_matches(word, COMMANDS, n=1, cutoff=0.9)
 

@@ -1,4 +1,4 @@
-"""What a shell needs of ``%agent`` before its first use: lines that are kept as they are, and what Tab offers.
+"""Parts of ``%agent`` that a shell needs before its first use: literal lines and Tab completion.
 
 Nothing here, and nothing that it imports, needs more than the standard library and IPython.
 """
@@ -21,7 +21,7 @@ _AGENT_LINE = re.compile(
 
 
 def literal_lines(lines: list[str]) -> list[str]:
-    r"""Make calls that Python and IPython cannot misread of the lines of a cell that say ``%agent``, or assign it.
+    r"""Rewrite a cell's ``%agent`` lines, and assignments of it, into calls that IPython cannot misread.
 
     Otherwise a question mark at the end would ask for help on the last word, and a bracket or quote that is not closed
     would swallow the lines below.
@@ -44,13 +44,13 @@ def _as_call(match: re.Match[str]) -> str:
 
 
 class QuietStatements(ast.NodeTransformer):
-    """Keeps a line or cell of ``%agent`` that stands alone from displaying the answer that it returns.
+    """AST transformer that keeps a lone ``%agent`` line or cell from displaying the answer that it returns.
 
     The answer was shown while it came. ``text = %agent …`` still assigns it.
     """
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Replace the value of such a statement by none; only statements of the cell itself display theirs."""
+        """Replace the value of such a statement by ``None``; only top-level statements display their value."""
         for statement in node.body if isinstance(node, ast.Module) else ():
             if isinstance(statement, ast.Expr) and _asks_agent(statement.value):
                 both = ast.Tuple([statement.value, ast.Constant(None)], ast.Load())
@@ -70,7 +70,7 @@ def _asks_agent(value: ast.expr) -> bool:
 
 
 def help_text() -> str:
-    """Return what `%agent help` shows."""
+    """Return the text that `%agent help` shows."""
     from indus_nb.front.notebook.magic.options import HELP
 
     return HELP
@@ -82,13 +82,13 @@ def install_completion(
     arguments: Callable[[str, str], Sequence[str]],
     names: Callable[[], Sequence[str]],
 ) -> Callable[[], None]:
-    """Make Tab offer what ``completion`` finds.
+    """Register ``completion`` with the shell's Tab completion.
 
     IPython before 8.6 completes one line only, and is left as it is.
 
     Args:
-        session: Gives the session, if there is one.
-        arguments: Gives what the arguments of an extension's command may be, of which some is typed.
+        session: Returns the session, if there is one.
+        arguments: Completes the arguments of an extension's command.
     """
     completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
     if not hasattr(completer, "completion_matcher"):

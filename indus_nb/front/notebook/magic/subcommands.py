@@ -1,6 +1,6 @@
-"""The sub-commands of ``%agent`` that concern a session: what they ask of `actions`, and how that is shown.
+"""The sub-commands of ``%agent`` that concern a session: calls of `actions`, and the display of their results.
 
-Each runs on the agent's loop and returns what to show.
+Each runs on the agent's loop and returns its output.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _MAX_PATH_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The output of a command: columns, Markdown of a model, or a quiet line."""
+    """Output of a command: columns, Markdown of a model, or a quiet line."""
 
     text: str
     kind: Literal["listing", "answer", "notice"]
     rows: Sequence[Sequence[str]] = ()
-    """Of a table below the text."""
+    """Rows of a table below the text."""
 
     def bundle(self, worded: Callable[[str], str] = str) -> MimeBundle:
-        """Draw it.
+        """Draw the output as a MIME bundle.
 
         Args:
-            worded: Puts the text into the words of the place where it is shown.
+            worded: Adapts the text to the front end that shows it.
         """
         text = worded(self.text)
         if self.rows:
@@ -74,7 +74,7 @@ async def _trust(session: AgentSession, decision: str) -> Shown:
 
 
 async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
-    """Carry out a sub-command that concerns a session.
+    """Run a sub-command that concerns a session.
 
     Raises:
         IndusError: It failed; the session is as it was then.
@@ -117,7 +117,7 @@ async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901
 
 
 def _row(line: str) -> tuple[str, str]:
-    """A line of a diagnosis as a name and what it says of it, which goes on in lines without a name."""
+    """Split a line of a diagnosis into a name and its text; continuation lines have no name."""
     name, _, value = line.partition(": ")
     return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
 
@@ -246,7 +246,7 @@ def _tree(store: SessionStore) -> Shown:
 
 
 def _session_of(store: SessionStore, entry_id: str | None) -> str:
-    """Where the session of a sub-agent lies, on a line of its own; empty for another entry."""
+    """Return the path of a sub-agent's session on a line of its own; empty for another entry."""
     path = "" if entry_id is None else as_text(subagent_of(store.entry(entry_id)).get("sessionFile"))
     return f"\n{'':14}{markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))}" if path else ""
 
@@ -295,7 +295,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
 
 
 def _unique_length(found: Sequence[SessionInfo]) -> int:
-    """How many characters of the ids distinguish them."""
+    """Return the number of leading characters that distinguish the ids."""
     length = 8
     while length < 36 and len({info.id[:length] for info in found}) < len({info.id for info in found}):
         length += 1
@@ -381,7 +381,7 @@ def _refuse_while_busy(session: AgentSession, what: str) -> None:
 
 
 def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = False) -> Shown:
-    """Under its title as much of the list as can be overlooked, and how much was left out."""
+    """Build a titled list of at most ``_MAX_ROWS`` rows, and note how many were left out."""
     left_out = len(rows) - _MAX_ROWS
     if left_out > 0:
         rows = rows[-_MAX_ROWS:] if newest_last else rows[:_MAX_ROWS]

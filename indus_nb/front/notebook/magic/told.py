@@ -1,4 +1,4 @@
-"""What the model is told with the next message, part by part, with about how many tokens each has."""
+"""Context of the next request to the model, part by part, with estimated tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from indus_nb.render import markup
 _MAX_LINES = 60
 _MAX_CHARACTERS = 8_000
 _LINE_CHARACTERS = 84
-"""What a cell shows of a line before it wraps, where a file browser stands beside the notebook."""
+"""Longest line that a cell shows without wrapping, where a file browser is beside the notebook."""
 
 
 async def told(session: AgentSession, going_along: str) -> str:

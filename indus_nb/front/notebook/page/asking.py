@@ -1,4 +1,4 @@
-"""Requests to the page of the notebook in which something is asked: several notebooks may use one kernel."""
+"""Requests to the pages of the right notebook: several notebooks may use one kernel."""
 
 from __future__ import annotations
 

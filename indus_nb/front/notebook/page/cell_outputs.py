@@ -1,8 +1,8 @@
-"""The outputs of a run in the notebook, whichever pages come and go while it goes on.
+"""The outputs of a run in the notebook, independent of pages that connect and leave meanwhile.
 
 A front end puts displays of a cell into the notebook of the page that ran the cell, and of no other: one that was
-loaded again, or was opened by somebody else, gets none. So each page that comes is asked whether it gets them; one that
-does not is given them, and writes them into its notebook. When the run is over that is repeated with all that there is.
+loaded again, or was opened by another user, gets none. So each page that connects is asked whether it gets them; if
+not, it is sent them, and writes them into its notebook. When the run is over that is repeated with all outputs.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
 
 _REPLY_SECONDS = 1.0
-"""How long the end of a run waits for pages, of which any may be gone."""
+"""Timeout, in seconds, of a run's end for pages, of which any may be gone."""
 _LATE_SECONDS = 60.0
-"""How long one that is only slow is listened to."""
+"""Timeout, in seconds, for the reply of a slow page."""
 
 
 class CellOutputs:
-    """The outputs of one run, for the pages that show its widget. Used on the agent's thread."""
+    """Outputs of one run, for the pages that show its widget. Used on the agent's thread."""
 
     def __init__(
         self, widget: AgentWidget, outputs: Callable[[], Sequence[JsonObject]], cell: str, client: str | None
     ) -> None:
-        """Begin with no page.
+        """Bind the outputs to a widget, with no page yet.
 
         Args:
-            outputs: Returns what the cell shows by now: bundles (``data``) with their ``metadata``.
+            outputs: Returns the cell's outputs so far: bundles (``data``) with their ``metadata``.
             client: The id that the page that ran it has for the kernel.
         """
         self._widget = widget
         self._outputs = outputs
         self.in_notebook = False
-        """Whether a page has them in its notebook, as far as it is known."""
+        """True once a page is known to have them in its notebook."""
         self.on_late: Callable[[], None] = lambda: None
         """Called when a page that was too slow shows all of the run after all."""
         self._asking: set[asyncio.Task[JsonObject | None]] = set()
         self._place = {"cell": cell, "client": client, "widget": widget.comm_id}
 
     async def bring(self, page: str) -> None:
-        """Give a page that has come what the cell shows so far."""
+        """Send a newly connected page the cell's outputs so far."""
         await self._show(page, over=False, timeout=_REPLY_SECONDS)
 
     async def settle(self) -> bool:
-        """Have the pages show all of the run, which is over.
+        """Send all outputs of the finished run to the pages.
 
         Returns:
             Whether one of them does, or can show nothing but the widget; without any the widget must hold all.
@@ -68,11 +68,11 @@ class CellOutputs:
         return False
 
     async def settle_in(self, page: str) -> bool:
-        """Have a page show all of the run, which was over when no other page was there."""
+        """Send all outputs of the run to a page that connects after its end."""
         return _is_shown(await self._ask(page, missed=True))
 
     async def _ask(self, page: str, *, missed: bool = False) -> JsonObject | None:
-        """Have a page show all of the run; ``None`` if it does not say in time that it does."""
+        """Request a page to show all of the run; returns its reply, or ``None`` after the timeout."""
         asking = asyncio.create_task(self._show(page, over=True, missed=missed, timeout=_LATE_SECONDS))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
@@ -93,5 +93,5 @@ class CellOutputs:
 
 
 def _is_shown(reply: JsonObject | None) -> bool:
-    """Whether a page gets the displays, has written them, or says that its front end lets it do nothing."""
+    """Return whether a page gets or has written the displays, or cannot because of its front end."""
     return reply is not None and (reply.get("gets") in ("displays", "writes") or reply.get("error") == "unavailable")

@@ -1,6 +1,6 @@
-"""Messages of widgets that reach the agent while a cell is busy.
+"""Delivery of widget messages to the agent while a cell is busy.
 
-A kernel handles one message after the other, so whatever a page sends while a cell runs waits until the cell has ended:
+A kernel handles one message after the other, so a page's message waits until the running cell has ended:
 a click on a button in the output of that very cell comes too late. `CommGate` sits where the kernel reads messages
 from its shell socket, and intercepts those that are meant for the agent. When that is depends on the kernel:
 
@@ -15,8 +15,8 @@ What this module promises:
 - No failure of the gate or of a callback reaches the loop that reads for the kernel; it is logged.
 - When the gate is closed, the kernel is as it was.
 
-Neither way is documented. So what the gate needs is looked for first; where it is missing the gate does nothing, and
-the kernel works as if it were not there.
+Neither way is documented. So the gate first checks that the kernel has the attributes that it needs; if not, it does
+nothing, and the kernel works as if it were not there.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _NEEDED = attrgetter(
     "shell_stream._recv_callback",
     "shell_stream._recv_copy",
 )
-"""What is touched of a kernel; some of it is private."""
+"""Attributes of a kernel that the gate uses; some are private."""
 
 _THREAD_SECONDS = 5.0
-"""Seconds in which a thread that reads a socket gets to a piece of work."""
+"""Seconds within which a thread that reads a socket starts a piece of work."""
 
 _STATUS_SECONDS = 1.0
-"""After so many seconds the kernel's status is published again: what else it was asked meanwhile ended with an idle."""
+"""Seconds until the kernel's status is published again: what else it was asked meanwhile ended with an idle."""
 
 _QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
 _CONTROL = "jupyter.widget.control"
@@ -59,7 +59,7 @@ _CONTROL = "jupyter.widget.control"
 
 @dataclass(frozen=True, slots=True)
 class _Intercepted:
-    """A message that the kernel does not get: its signature is good."""
+    """A verified message that the kernel does not get."""
 
     kind: str
     sender: list[bytes]
@@ -67,7 +67,7 @@ class _Intercepted:
 
 
 class CommGate:
-    """Delivers messages of comms in the agent's thread while the kernel is busy.
+    """Gate that delivers comm messages in the agent's thread while the kernel is busy.
 
     ``call`` runs work in the agent's thread. A comm's own message callback gets the message there, in a copy of the
     context of the cell that waits or was the last to wait: what it sends belongs to that cell. Around it the kernel's
@@ -80,7 +80,7 @@ class CommGate:
     """
 
     mode: Literal["thread", "pump", "none"]
-    """How messages are intercepted: as they arrive, when `pump` is called, or not at all."""
+    """Way of interception: as messages arrive, when `pump` is called, or not at all."""
     _onward: Callable[[list[Any]], Awaitable[object] | None]
 
     def __init__(self, kernel: Any, call: Callable[[Callable[[], object]], None]) -> None:
@@ -105,12 +105,12 @@ class CommGate:
         self._watched.add(comm_id)
 
     def forget(self, comm_id: str) -> None:
-        """Let this comm's messages go to the kernel again."""
+        """Stop intercepting this comm's messages."""
         self._watched.discard(comm_id)
 
     @contextlib.contextmanager
     def busy(self) -> Generator[None]:
-        """One of our cells waits while the context is open; several may.
+        """Mark one of our cells as waiting within this context; several may be.
 
         A page that is loaded meanwhile asks which kernel and which comms there are, and then for the state of all
         widgets. Only now it is answered at once: it would show nothing of what the waiting cell displayed otherwise.
@@ -132,7 +132,7 @@ class CommGate:
                 self._context = next(reversed(self._waiting.values()))
 
     def pump(self) -> None:
-        """Have the kernel's socket read, by the main thread, while it waits.
+        """Read the kernel's socket on the main thread while it waits.
 
         Needed in mode ``pump`` only.
         """
@@ -140,7 +140,7 @@ class CommGate:
             self._stream.flush()
 
     def close(self) -> None:
-        """Put everything back as it was."""
+        """Restore the kernel's handlers."""
         if self.mode != "none":
             self.mode = "none"  # lets everything through, should it be impossible to remove the gate
             self._where_it_is_read(self._uninstall)
@@ -154,7 +154,7 @@ class CommGate:
             self._stream.on_recv(self._onward, copy=False)
 
     def _where_it_is_read(self, work: Callable[[], None]) -> bool:
-        """Do something in the thread that owns the socket; whether it was done, and without an error."""
+        """Run a function in the thread that owns the socket; returns whether it ran without an error."""
         done: list[bool] = []
         ended = threading.Event()
 
@@ -194,7 +194,7 @@ class CommGate:
         return None
 
     def _intercept(self, frames: list[Any]) -> _Intercepted | None:
-        """The message in the frames, if it is for us and the kernel's key signed it."""
+        """Return the message in the frames if it is for us and its signature is valid, else ``None``."""
         session = self._kernel.session
         sender, parts = session.feed_identities(frames, copy=False)
         kind = session.unpack(parts[1].bytes)["msg_type"]
@@ -221,7 +221,7 @@ class CommGate:
         return comm_id in self._controls or (kind == "comm_msg" and comm_id in self._watched)
 
     def _answer(self, intercepted: _Intercepted) -> None:
-        """Let the kernel's own handler answer; here, because the socket may be used by one thread only."""
+        """Call the kernel's own handler, in this thread: a socket may be used by one thread only."""
         with self._status(intercepted):
             answer = self._kernel.shell_handlers[intercepted.kind](
                 self._stream, intercepted.sender, intercepted.message
@@ -288,7 +288,7 @@ def _has_what_is_needed(kernel: Any) -> bool:
 
 
 def _run_at_once(coroutine: Coroutine[Any, Any, object]) -> None:
-    """Run a coroutine that never waits to its end; no loop may be free to do it."""
+    """Run a coroutine that never suspends, without an event loop: none may be free."""
     try:
         coroutine.send(None)
     except StopIteration:

@@ -2,8 +2,8 @@
 
 What this module promises:
 
-- Messages from a page (`FromPage`) come from whoever can write into the notebook. `parse` is the only way in. What it
-  returns is valid, within the limits below, and understood by that kind of widget. What it rejects changes nothing.
+- Messages from a page (`FromPage`) come from any user who can write into the notebook. `parse` is the only way in. What
+  it returns is valid, within the limits below, and understood by that kind of widget. What it rejects changes nothing.
 - Messages to a page (`ToPage`) are JSON values. `Patch` messages are numbered without a gap. A page that misses a
   number sends `Resync` and is sent a `Full` message, which holds all that the patches until then amount to.
 - `docs/page_protocol.md` and `static/protocol.d.ts` are generated from the names, types and docstrings of this module
@@ -121,7 +121,7 @@ class AttachImage(PageMessage):
 
     @property
     def content(self) -> ImageContent:
-        """The image as a part of a message."""
+        """Return the image as message content."""
         return ImageContent(data=self.data, mime_type=self.mime_type)
 
 
@@ -137,11 +137,11 @@ class Prompt(PageMessage):
 
     @property
     def images(self) -> Sequence[ImageContent]:
-        """The images that came before it."""
+        """Return the images that came before the prompt."""
         return self._images
 
     def attach(self, images: Sequence[ImageContent]) -> None:
-        """Add the images that came before it."""
+        """Attach the images that came before the prompt."""
         self._images = tuple(images)
 
 

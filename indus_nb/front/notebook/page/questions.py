@@ -8,7 +8,7 @@ from indus_nb.render import markup
 
 
 def layout(question: Question | None) -> DialogLayout | None:
-    """Lay out a question; ``None`` for one without parts."""
+    """Build the layout of a question; ``None`` for one without parts."""
     if question is None:
         return None
     if question.diff:

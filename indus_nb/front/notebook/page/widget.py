@@ -2,10 +2,10 @@
 
 What this module promises:
 
-- Any page can be given everything at any time: one that comes later, is loaded again or missed a patch.
+- Any page can be sent a full snapshot at any time: one that connects later, is reloaded or missed a patch.
 - A page is sent only what changed, and each change once.
-- What a page sends is validated (`protocol.parse`) before anything is done with it. A message that is rejected is
-  logged, its sender is shown why, and nothing else happens.
+- A page's messages are validated (`protocol.parse`) before they are dispatched. A message that is rejected is
+  logged, and the reason is shown to its sender.
 
 The messages are in `protocol`; what a page does with them is in ``static``.
 """
@@ -48,13 +48,13 @@ _MAX_PAGES_WITH_IMAGES = 4
 _SOON = 0.05
 _STARTED = "started_ms_ago"
 _ONCE = ("download", "copied", "focus")
-"""State that is for the pages of this moment, and is not kept."""
+"""State keys that are sent to the connected pages and not kept."""
 
 _log = logging.getLogger("indus_nb")
 
 
 class AgentWidget:
-    """A widget's blocks, state and dialogs.
+    """Blocks, state and dialogs of one widget.
 
     Made in a cell, and from then on used on the agent's thread only.
 
@@ -62,7 +62,7 @@ class AgentWidget:
 
     Attributes:
         ready: Set once a page shows the widget and can answer.
-        reloaded: Whether another page came after the first one.
+        reloaded: Whether another page connected after the first one.
         on_ready: Called on the agent's thread whenever a page shows the widget.
         on_closed: Called, on any thread, when another than `close` removed the widget: the front end, for instance.
         pages: The names of the pages that have shown it.
@@ -82,7 +82,7 @@ class AgentWidget:
         """Make a widget, which is shown when its bundle is displayed.
 
         Args:
-            kind: Which requests it understands, and what a page shows.
+            kind: The kind of widget, which decides on the requests that it accepts.
             receive: Handles a page's request; called on the agent's thread. Those about the widget itself are
                 handled here.
             call: Runs work on the agent's thread; may be called on any.
@@ -108,14 +108,14 @@ class AgentWidget:
         self._sending_soon: asyncio.TimerHandle | None = None
         self._page: str | None = None
         self._used: str | None = None
-        """The page that sent something last: of several only that one is asked to do something."""
+        """The page that sent a message last: of several only that one gets requests."""
         self._number = 0
         self._blocks: dict[str, str] = {}
         self._known: dict[str, str] = {}  # blocks as the page has them
         self._dropped: list[str] = []
         self._changed: dict[str, None] = {}
         self._state: JsonObject = {}
-        self._news: dict[str, None] = {}
+        self._changed_state: dict[str, None] = {}
         self._toasts: deque[tuple[float, protocol.Toast]] = deque(maxlen=_MAX_TOASTS)
         self._newest_sent_toast = 0
         self._sent_at = 0.0
@@ -131,13 +131,13 @@ class AgentWidget:
         self.set(widget=self.comm_id)
 
     def set_fallback(self, shown: Mapping[str, str]) -> None:
-        """Set what is read where the widget cannot be shown, or its kernel is not there any more."""
+        """Set the text for readers without the widget or its kernel."""
         self.bundle.update({kind: shown[kind] for kind in ("text/html", "text/plain")})
         self.set(fallback=shown["text/html"])
 
     @property
     def anywidget(self) -> AnyWidget:
-        """What a page's widget manager knows."""
+        """Return the underlying anywidget."""
         return self._widget
 
     def put(self, key: str, html: str) -> None:
@@ -168,12 +168,12 @@ class AgentWidget:
                     continue
             if name not in self._state or self._state[name] != value:
                 self._state[name] = value
-                self._news[name] = None
+                self._changed_state[name] = None
 
     def signal(self, frame: JsonObject) -> None:
         """Show an ``extension_ui_request`` in its wire form, or an update of an earlier one, at once.
 
-        Signs that follow each other closely wait for the next ``send``: servers drop messages that come too fast.
+        Signals in close succession wait for the next ``send``: servers drop messages that come too fast.
         """
         frame = json.loads(dump(frame))
         match frame.get("method"):
@@ -202,7 +202,7 @@ class AgentWidget:
         self._send_soon()
 
     def send(self) -> None:
-        """Send what is new, if anything is, as one message."""
+        """Send the pending changes, if any, as one message."""
         if self._sending_soon is not None:
             self._sending_soon.cancel()
             self._sending_soon = None
@@ -211,8 +211,8 @@ class AgentWidget:
             html = self._blocks[key]
             operations.append(_difference(key, self._known.get(key), html))
             self._known[key] = html
-        if self._news:
-            operations.append(self._state_of(self._news))
+        if self._changed_state:
+            operations.append(self._state_of(self._changed_state))
         operations += self._signals
         operations += [
             protocol.ShowToast("toast", toast) for _, toast in self._toasts if toast["n"] > self._newest_sent_toast
@@ -230,7 +230,7 @@ class AgentWidget:
         timeout: float = 3,  # noqa: ASYNC109 - no page may ever answer
         **payload: Any,
     ) -> JsonObject | None:
-        """Ask the page that was used last to do something.
+        """Send a request to the page that was used last, and await its reply.
 
         Args:
             what: One of the requests of `protocol.PageRequest`.
@@ -255,16 +255,16 @@ class AgentWidget:
 
     @property
     def closed(self) -> bool:
-        """Whether it was removed from every page."""
+        """Return whether the widget was removed from every page."""
         return self._closed
 
     @property
     def used_page(self) -> str:
-        """The page that sent something last."""
+        """Return the id of the page that sent a message last, empty for none."""
         return self._used or ""
 
     def show_only(self, blocks: Iterable[str]) -> None:
-        """Replace all blocks, and send that."""
+        """Replace all blocks, and send the change."""
         for key in list(self._blocks):
             self.drop(key)
         for number, html in enumerate(blocks):
@@ -272,9 +272,9 @@ class AgentWidget:
         self.send()
 
     async def insert_cell(self, source: str) -> bool:
-        """Have the page put code into a cell below the widget, and below those that were put there before.
+        """Insert code as a cell below the widget, and below cells that were inserted before.
 
-        Returns whether it did.
+        Returns whether the page did.
         """
         for after in dict.fromkeys((self._inserted, "")):  # the last one may be gone by now
             placed: JsonObject = {"after": after} if after else {}
@@ -292,7 +292,7 @@ class AgentWidget:
         self._widget.close()
 
     def _watch_comm(self) -> None:
-        """Notice the comm's end: marimo closes it when the cell runs again, and calls nobody."""
+        """Notice the comm's end: marimo closes it when the cell runs again, and calls no callback."""
         comm = self._widget.comm
         close: Callable[..., None] = comm.close
 
@@ -309,7 +309,7 @@ class AgentWidget:
             self._widget.send(message)
 
     def _on_message(self, _widget: object, content: object, _buffers: object) -> None:
-        """Pass a message of a page on to the agent's thread, from whatever thread the kernel reads it on."""
+        """Dispatch a page's message to the agent's thread, from any thread that the kernel reads it on."""
         self._call(partial(self._handle, content))
 
     def _handle(self, content: object) -> None:
@@ -360,7 +360,7 @@ class AgentWidget:
             future.set_result(reply.value)
 
     def _keep_image(self, page: str, image: ImageContent | None) -> None:
-        """Keep an image until its prompt comes; ``None`` for one that was rejected."""
+        """Store an image until its prompt arrives; ``None`` for one that was rejected."""
         if page not in self._images and len(self._images) >= _MAX_PAGES_WITH_IMAGES:
             del self._images[next(iter(self._images))]
         images = self._images.setdefault(page, [])
@@ -398,7 +398,7 @@ class AgentWidget:
         return protocol.OpenDialog("ask", frame, left, layout(self.question_of(str(frame.get("id")))))
 
     def _send_soon(self) -> None:
-        """Send now, or a moment after what was sent last: servers drop messages that come too fast."""
+        """Send now, or a moment after the last message: servers drop messages that come too fast."""
         wait = self._sent_at + _SOON - time.monotonic()
         if self._signals or wait <= 0:
             self.send()
@@ -409,7 +409,7 @@ class AgentWidget:
     def _forget_pending(self) -> None:
         self._dropped.clear()
         self._changed.clear()
-        self._news.clear()
+        self._changed_state.clear()
         self._signals.clear()
         self._newest_sent_toast = self._toasts[-1][1]["n"] if self._toasts else 0
         for name in _ONCE:
@@ -423,7 +423,7 @@ class AgentWidget:
         return round((time.monotonic() - value) * 1000) if name == _STARTED and value is not None else value
 
     def insert(self, text: str) -> None:
-        """Put text behind what is written in the composer."""
+        """Append text to the composer."""
         before: JsonObject = self._state.get("inserted") or {"n": 0}
         self.set(inserted={"text": text, "n": before["n"] + 1})
 
@@ -439,11 +439,11 @@ class AgentWidget:
         entries.pop(key, None)
         if value is not None:
             entries[key] = value
-        self._news[name] = None
+        self._changed_state[name] = None
 
 
 def _difference(key: str, before: str | None, html: str) -> protocol.Put | protocol.Tail:
-    """The operation that makes ``html`` of the block: only its end when the most of it stays."""
+    """Return the operation that updates a block to ``html``: a `Tail` if most of it stays."""
     if before is None:
         return protocol.Put("put", key, html)
     low, high = 0, min(len(before), len(html))

@@ -1,1 +1,1 @@
-"""The chat panel: what it shows of a session, and what its pages ask for."""
+"""The chat panel: its view of a session, and the requests of its pages."""

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.comm_gate import CommGate
 
 _CLOCK = 0.5
-"""How often, in seconds, a panel draws what only depends on time, as long as something goes on."""
+"""Interval, in seconds, at which a panel redraws elapsed times while something is running."""
 _MAX_BLOCKS = 600
 _EARLIER = "earlier"
 
@@ -69,7 +69,7 @@ _log = logging.getLogger("indus_nb")
 
 
 class ChatPanel:
-    """A chat with a session, as a widget.
+    """Chat with a session, as a widget.
 
     Make it in a cell and display it; it may be displayed several times. Several panels and ``%agent`` cells on one
     session stay in step. A front end that shows widgets alone is given ``widget``::
@@ -89,13 +89,13 @@ class ChatPanel:
         undo: TakingBack | None = None,
         shown_in: Origin | None = None,
     ) -> None:
-        """Make a panel, and begin to watch its session.
+        """Create a panel, and subscribe to its session.
 
         Args:
             session: The session, which is driven on the agent's thread from then on.
             thread: The agent's thread. Without it the panel takes the kernel's, with its gate and its surroundings.
-            gate: Has it work while a cell runs, too.
-            outputs: What the session's code displays.
+            gate: Delivers its messages while a cell runs, too.
+            outputs: Displays of the session's code.
             surroundings: The kernel, for values of variables, cells and commands.
             undo: Takes back what the session's calls changed.
             shown_in: The cell that displays it first.
@@ -108,7 +108,7 @@ class ChatPanel:
         self._gate = gate
         self._session: AgentSession | None = session
         self.page = AgentWidget("panel", self._on_request, thread.call, shown_in)
-        """What its pages show; whoever wants something of a page may ask it."""
+        """The widget that its pages show, through which requests to a page are sent."""
         self.page.set_fallback(blocks.notice(_WITHOUT_WIDGETS))
         self.page.open_dialogs = self._open_dialogs
         self.page.question_of = self._question_of
@@ -141,20 +141,20 @@ class ChatPanel:
 
     @property
     def widget(self) -> AnyWidget:
-        """The widget itself, an ``anywidget.AnyWidget``, for front ends that are given widgets."""
+        """Return the ``anywidget.AnyWidget``, for front ends that are given widgets."""
         return self.page.anywidget
 
     def focus(self) -> None:
-        """Have the composer of the newest view take the focus, unless the user writes elsewhere."""
+        """Focus the composer of the newest view, unless the user is writing elsewhere."""
         self._thread.call(partial(self.page.set, focus=True))
         self._thread.call(self._changed.set)
 
     def shown_in(self, display: Display) -> None:
-        """Note a display of this panel, in whose place a line stands once it is closed."""
+        """Record a display of this panel, which is replaced by a line when the panel is closed."""
         self._displays.append(display)
 
     def close(self) -> None:
-        """Remove the widget and detach from the session, which goes on."""
+        """Remove the widget and unsubscribe from the session, which stays open."""
         with contextlib.suppress(RuntimeError):  # the agent's thread has ended, and the panel with it
             self._thread.call(self._close)
         while self._displays:
@@ -273,7 +273,7 @@ class ChatPanel:
         self._changed.set()
 
     def _follow(self, session: AgentSession, event: SessionReplaced | BranchMoved | EntryAdded) -> None:
-        """Show where the session is now; also what joined its conversation without the event of a message."""
+        """Show the session's current place, and messages that were added without an event."""
         self._tree_changed = True
         match event:
             case SessionReplaced():
@@ -370,7 +370,7 @@ class ChatPanel:
             self.page.set(busy=busy, stopping=False, started_ms_ago=0 if busy else None)
 
     def _show_history(self, session: AgentSession) -> None:
-        """Draw the conversation anew: the newest part of it."""
+        """Redraw the newest part of the conversation."""
         self._outdated = self._answering = False
         for block in self._transcript.blocks:
             self._drawing.drop(block)

@@ -1,4 +1,4 @@
-"""What stands for more than itself in a panel's composer: commands, values of variables, cells; and what may follow."""
+"""Expansion and completion in a panel's composer: commands, values of variables, cells."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _WALK_SECONDS = 0.5
 
 
 def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the command that a prompt is, with its argument.
+    """Split a prompt into a panel command and its argument.
 
     Returns:
         The name and the argument, which may be empty; ``None`` if it is a prompt.
@@ -65,12 +65,12 @@ def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> 
 
 
 def offered_commands(surroundings: Surroundings | None) -> dict[str, str]:
-    """Return the names of the panel's commands, with what each does."""
+    """Return the panel's commands by name, with descriptions."""
     return {**COMMANDS, **(surroundings.commands if surroundings is not None else {})}
 
 
 def commands(session: AgentSession, surroundings: Surroundings | None) -> list[states.Command]:
-    """List what may be written as ``/name``: the session's, and the panel's that these do not hide."""
+    """List the slash commands: the session's, and the panel's that these do not override."""
     own = session_state.commands(session)
     names = {each["name"] for each in own}
     return [
@@ -84,7 +84,7 @@ def commands(session: AgentSession, surroundings: Surroundings | None) -> list[s
 
 
 def help_text(listed: Sequence[states.Command]) -> str:
-    """Return what ``/help`` says."""
+    """Return the text that ``/help`` shows."""
     width = max(len(each["name"]) for each in listed) + 2
     lines = (f"/{each['name']:{width}}{each['description']}" for each in listed)
     return HELP.replace("{commands}", "\n".join(lines))
@@ -93,7 +93,7 @@ def help_text(listed: Sequence[states.Command]) -> str:
 async def written_out(
     text: str, surroundings: Surroundings | None, *, literal: bool
 ) -> tuple[Filled, list[Attachment]]:
-    """Put values into a prompt, and fetch the cells that it mentions.
+    """Fill values into a prompt, and fetch the cells that it mentions.
 
     Args:
         surroundings: The kernel around the panel; without one everything stays as it is.
@@ -113,10 +113,10 @@ async def written_out(
 
 
 async def completions(text: str, session: AgentSession, surroundings: Surroundings | None) -> list[states.Completion]:
-    """Return how a prompt may go on.
+    """Return the completions of a prompt.
 
     Returns:
-        Texts that replace all that is written, or its last word.
+        Texts that replace the whole prompt, or its last word.
     """
     if text.startswith("/") and " " not in text:
         return [
@@ -147,7 +147,7 @@ def _variables(typed: str, kinds: Mapping[str, str]) -> list[states.Completion]:
 
 
 def _files(directory: Path, typed: str) -> list[states.Completion]:
-    """The files below a directory whose path holds what is typed: those nearest to it first."""
+    """List the files below a directory whose path contains the typed text, best matches first."""
     folded = typed.casefold()
     found = [path for path in _paths(directory) if folded in path.casefold()]
 
@@ -159,7 +159,7 @@ def _files(directory: Path, typed: str) -> list[states.Completion]:
 
 
 def _paths(directory: Path) -> Iterator[str]:
-    """The files that are neither ignored nor hidden nor there for keys: as many as a moment allows."""
+    """Yield files that are not ignored, hidden or for keys, until a time limit."""
     until = time.monotonic() + _WALK_SECONDS
     for entry, path, is_directory in islice(walk(str(directory)), _MAX_WALKED):
         if time.monotonic() > until:
@@ -173,7 +173,7 @@ def _paths(directory: Path) -> Iterator[str]:
 
 
 def examples(surroundings: Surroundings | None) -> list[str]:
-    """Return three prompts to begin with, about the newest variables where there are some."""
+    """Return three example prompts, about the newest variables if there are some."""
     kinds = surroundings.variables() if surroundings is not None else dict[str, str]()
     newest_first = [*kinds][::-1]
     frames = [name for name in newest_first if kinds[name] in ("DataFrame", "LazyFrame", "Table")]

@@ -1,4 +1,4 @@
-"""What a panel works with unless it is given something else: the agent's thread, gate and surroundings of a kernel.
+"""Defaults of a panel: the agent's thread, the gate and the surroundings of a kernel.
 
 `indus_nb.front.notebook` provides those of a notebook, so that a panel need not know what else lives in the kernel.
 Elsewhere, in marimo for instance, there is a thread and nothing else.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a panel works with."""
+    """Environment of a panel."""
 
     thread: AgentThread
     gate: CommGate | None = None
@@ -34,12 +34,12 @@ _providers: list[Provider] = []
 
 
 def provide(provider: Provider) -> None:
-    """Set what is asked for the defaults."""
+    """Register a provider of defaults."""
     _providers[:] = [provider]
 
 
 def defaults() -> Defaults:
-    """Return what the kernel provides, or a thread that all panels of this process share."""
+    """Return the defaults of the first provider that has any, or those of this process' shared thread."""
     return next((given for provider in _providers if (given := provider()) is not None), None) or _alone()
 
 

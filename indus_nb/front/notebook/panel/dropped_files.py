@@ -1,4 +1,4 @@
-"""Files that a user drops on a panel: their names come from a browser, and nothing that is there is replaced."""
+"""Files that a user drops on a panel: their names come from a browser, and no existing file is replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ODD = re.compile(r"[^\w.+()=-]+")
 
 
 def content(data: str) -> bytes:
-    """Return the bytes of a file from their base64; raises ``UsageError``."""
+    """Decode the base64 content of a file; raises ``UsageError``."""
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error:
@@ -24,7 +24,7 @@ def content(data: str) -> bytes:
 
 
 def safe_name(name: str) -> str:
-    """Return a name that names a visible file in one directory.
+    """Turn a name into that of a visible file in one directory.
 
     >>> safe_name("../../.ssh/id rsa"), safe_name(".."), safe_name("Umsätze 2025.csv")
     ('id_rsa', 'file', 'Umsätze_2025.csv')

@@ -1,6 +1,6 @@
-"""What the pages of a panel ask for, and what is done about it.
+"""Requests of a panel's pages, and their dispatch.
 
-Each request is carried out in a task of its own on the agent's thread. What goes wrong is shown in the panel.
+Each request runs in a task of its own on the agent's thread. Errors are shown in the panel.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _Control: TypeAlias = (
     | protocol.SessionRequest
     | protocol.Question
 )
-"""All but a prompt."""
+"""Requests other than a prompt."""
 
 _log = logging.getLogger("indus_nb")
 
 
 class PanelRequests:
-    """Carries out what the pages of one panel ask for.
+    """Dispatcher for the requests of one panel's pages.
 
     Attributes:
         shows_tree: Whether a page has asked for the tree, which is kept up to date from then on.
         preparing: How many prompts are on their way to the session.
-        undo: Takes back what the session's calls changed, where that is known.
+        undo: Undoes the changes of the session's calls, where they are known.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class PanelRequests:
         changed: Callable[[], None],
         surroundings: Surroundings | None,
     ) -> None:
-        """Make what carries out requests.
+        """Create the dispatcher.
 
         Args:
-            show_problems: Shows what is wrong with a session and has not been shown.
+            show_problems: Shows problems of a session that were not shown yet.
             changed: Called when the panel is to be drawn again.
         """
         self.shows_tree = False
@@ -96,7 +96,7 @@ class PanelRequests:
         self._show(SetEditorText(id=uuid4().hex, text=text))
 
     def receive(self, session: AgentSession | None, request: protocol.PanelRequest) -> None:
-        """Carry out a request.
+        """Dispatch a request.
 
         Args:
             session: The panel's session; ``None`` when the panel has detached from it.
@@ -111,7 +111,7 @@ class PanelRequests:
         self._toast(CLOSED if is_over else "Too much is asked for at once. Wait until some of it is done.")
 
     def start_task(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work``, and show in the panel what goes wrong with it."""
+        """Start ``work`` as a task, and show its errors in the panel."""
         task = asyncio.get_running_loop().create_task(self._report_failure(work), name="indus_nb panel request")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -195,7 +195,7 @@ class PanelRequests:
             self._widget.set(warning=None)
             self._show_problems(session)  # the answer to a question may have brought new ones
 
-        # Who sends to a session that another view has just set going does not mean to interrupt it.
+        # A user who sends to a session that another view has just started does not mean to interrupt it.
         joins = "steer" if request.how == "steer" else "followUp"
         try:
             offered = composing.offered_commands(self._surroundings)
@@ -217,7 +217,7 @@ class PanelRequests:
                 self._put_back([_message(request)])
 
     async def _command(self, session: AgentSession, name: str, argument: str) -> None:
-        """Carry out what was written as ``/name``; a page does by itself what only a page can."""
+        """Run a slash command; some of them are handled by pages."""
         match name:
             case "new":
                 self._report_move(actions.Moved(await session.new_session()))
@@ -259,7 +259,7 @@ class PanelRequests:
         self._put_back([await session.unqueue("steer" if request.queue == "steering" else "followUp", places[0])])
 
     def _put_back(self, messages: Iterable[Message]) -> None:
-        """Put messages that were not delivered into the composer."""
+        """Return undelivered messages to the composer."""
         contents = [message.content for message in messages if isinstance(message, UserMessage)]
         if text := "\n\n".join(filter(None, map(text_of, contents))):
             self._compose(text)
@@ -275,18 +275,18 @@ class PanelRequests:
             self._compose(moved.text)
 
     async def _go(self, session: AgentSession, move: Coroutine[Any, Any, actions.Moved]) -> None:
-        """Go elsewhere in the conversation, and ask whether variables and files shall go there too."""
+        """Navigate in the conversation, and ask whether to restore variables and files too."""
         session_id = session.store.session_id
         moved = await move
         self._report_move(moved)
-        if moved.done and self.undo is not None and (said := await self.undo.offer(session, session_id)):
-            self._toast(said, "info")
+        if moved.done and self.undo is not None and (notice := await self.undo.offer(session, session_id)):
+            self._toast(notice, "info")
 
     async def _undo(self, session: AgentSession) -> None:
         if self.undo is None:
             self._toast("This panel knows no steps of a kernel. One opened with %agent panel does.", "warning")
-        elif said := await self.undo.ask(session):
-            self._toast(said, "info")
+        elif notice := await self.undo.ask(session):
+            self._toast(notice, "info")
 
     async def _switch(self, session: AgentSession, path: str) -> None:
         if path not in self._listed:
@@ -328,14 +328,14 @@ class PanelRequests:
         self._widget.set(commands=listed, completions={"text": text, "items": items})
 
     def _copy(self, key: str) -> None:
-        """Hand an answer over as it was written."""
+        """Send an answer's Markdown source to the page."""
         wanted = key.partition(".")[0]
         for block in self._transcript.blocks:
             if block.key == wanted and isinstance(block, Prose):
                 self._widget.set(copied={"block": key, "text": "".join(block.pieces)})
 
     async def _save(self, session: AgentSession, request: protocol.SaveFile) -> None:
-        """Save a file that was dropped, and put its path into the composer."""
+        """Save a dropped file, and put its path into the composer."""
         content = dropped_files.content(request.data)
         directory = session.store.cwd
         name = dropped_files.safe_name(request.name)

@@ -17,7 +17,7 @@ from indus_nb.render.tree import tree_rows
 
 _MAX_HISTORY_MESSAGES = 200
 _MAX_HISTORY_CHARACTERS = 200_000
-"""To draw so many keeps the agent's thread busy for a third of a second."""
+"""Most characters of a history: to draw as many keeps the agent's thread busy for a third of a second."""
 _MAX_ROWS = 500
 _MAX_QUEUED = 100
 _MAX_QUEUED_CHARACTERS = 2_000
@@ -25,12 +25,12 @@ _MINUTE = 60
 
 
 def model_name(session: AgentSession) -> str:
-    """The name of the session's model for people."""
+    """Return the display name of the session's model."""
     return session.model.name if session.model is not None else "no model"
 
 
 def models(session: AgentSession) -> list[states.ModelChoice]:
-    """The models that can be chosen."""
+    """List the models that can be chosen."""
     return [
         {
             "provider": each.provider,
@@ -44,7 +44,7 @@ def models(session: AgentSession) -> list[states.ModelChoice]:
 
 
 def context(session: AgentSession) -> states.ContextFill | None:
-    """How full the model's context is; ``None`` if that is not known."""
+    """Return the usage of the model's context; ``None`` if it is not known."""
     usage = session.context_usage()
     if usage is None or usage.tokens is None or not usage.context_window:
         return None
@@ -52,7 +52,7 @@ def context(session: AgentSession) -> states.ContextFill | None:
 
 
 def newest(newest_first: Iterable[Message]) -> list[Message]:
-    """The newest messages, oldest first: as many as fit into a page, and one at least."""
+    """Return the newest messages, oldest first: as many as fit into a page, and at least one."""
     found: list[Message] = []
     size = 0
     for message in islice(newest_first, _MAX_HISTORY_MESSAGES):
@@ -64,7 +64,7 @@ def newest(newest_first: Iterable[Message]) -> list[Message]:
 
 
 def commands(session: AgentSession) -> list[states.Command]:
-    """What may be prompted as ``/name``."""
+    """List the session's slash commands."""
     return [
         {"name": each["name"], "description": each.get("description") or "", "source": each["source"]}
         for each in session.list_commands()
@@ -72,12 +72,12 @@ def commands(session: AgentSession) -> list[states.Command]:
 
 
 def tree(store: SessionStore) -> list[states.TreeRow]:
-    """The entries of a session."""
+    """Build the tree rows of a session's entries."""
     return cast("list[states.TreeRow]", tree_rows(store, _MAX_ROWS))
 
 
 def jobs(session: AgentSession) -> list[states.RunningJob]:
-    """The calls that go on as jobs."""
+    """List the calls that are running as jobs."""
     known = session.settings.jobs
     return [
         {"id": job.id, "tool": job.tool, "title": job.what, "ran": ran(job.seconds)}
@@ -86,7 +86,7 @@ def jobs(session: AgentSession) -> list[states.RunningJob]:
 
 
 def ran(seconds: float) -> str:
-    """A time in words that change each second for a minute, and then each minute: each change is sent to the pages.
+    """Format an elapsed time, by the second for a minute, then by the minute: each change is sent to pages.
 
     >>> ran(5.4), ran(130), ran(7380)
     ('5 s', '2 min', '2 h 3 min')
@@ -98,10 +98,10 @@ def ran(seconds: float) -> str:
 
 
 def shortened(text: str) -> str:
-    """A queued message as pages show it."""
+    """Shorten a queued message for the pages."""
     return textcut.head(text, _MAX_QUEUED_CHARACTERS)
 
 
 def waiting(texts: Iterable[str]) -> list[str]:
-    """The first of the queued messages."""
+    """Return the first queued messages, shortened."""
     return [shortened(text) for text in islice(texts, _MAX_QUEUED)]

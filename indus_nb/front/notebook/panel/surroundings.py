@@ -1,4 +1,4 @@
-"""What a panel may use of the kernel that it lives in. A panel without it holds the conversation and no more."""
+"""Interface of a panel to the kernel that it lives in. A panel without it holds the conversation and no more."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from indus_nb.core.session.session import AgentSession
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A prompt with values in it, and what the user is told about those that are not."""
+    """A prompt with values filled in, and hints for the user about values that are missing."""
 
     text: str
     notes: Sequence[str] = ()
 
 
 class Surroundings(Protocol):
-    """A kernel, its variables and its notebook. Everything is called on the agent's thread."""
+    """A kernel, its variables and its notebook. All methods are called on the agent's thread."""
 
     @property
     def commands(self) -> Mapping[str, str]:
-        """What it can do besides the panel's own commands: the names, with what each does."""
+        """Return the kernel's commands, which a panel has besides its own, with their descriptions."""
         ...
 
     def variables(self) -> Mapping[str, str]:
-        """The names of the user's variables, the newest last, each with the name of its class."""
+        """Return the names of the user's variables, the newest last, each with the name of its class."""
         ...
 
     async def fill_in(self, text: str, *, literal: bool) -> Filled:
-        """Put values of variables into a prompt.
+        """Fill values of variables into a prompt.
 
         Args:
             literal: Whether nothing in it stands for a value.
@@ -42,12 +42,12 @@ class Surroundings(Protocol):
         ...
 
     async def cell(self, number: int) -> Attachment:
-        """Return the cell that ran with that number, with its outputs.
+        """Return the cell with an execution number, with its outputs.
 
         Raises ``UsageError`` if there is none.
         """
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
-        """Carry out one of ``commands``."""
+        """Run one of ``commands``."""
         ...

@@ -70,14 +70,14 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
-    """Put two bundles one below the other."""
+    """Join two bundles, one below the other."""
     return {kind: f"{text}\n\n{second[kind]}" for kind, text in first.items()}
 
 
 def can_show(image: ImageContent) -> bool:
-    """Return whether an image of a tool's can be shown.
+    """Return whether a front end can show an image of a tool.
 
-    It must have its bytes, be of a kind that browsers know, and not be too large.
+    It must have its bytes, be of a type that browsers know, and not be too large.
     """
     data = image.data or ""
     return image.mime_type in _PICTURES and len(data) <= _MAX_PICTURE_CHARACTERS and markup.is_base64(data)
@@ -90,7 +90,7 @@ def picture(image: ImageContent) -> MimeBundle:
 
 
 def output_html(title: str, data: Mapping[str, Any]) -> str:
-    """Draw what code has displayed where no MIME bundle can stand: an image, or what is left of it when sanitised."""
+    """Draw a display of executed code as HTML: an image, or sanitised markup."""
     for kind in _PICTURES:
         image: object = data.get(kind)
         if isinstance(image, str) and len(image) <= _MAX_PICTURE_CHARACTERS and (shown := markup.picture(kind, image)):
@@ -157,11 +157,11 @@ def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> st
     inner = markup.page(markup.escape(f"{markup.cut(text)}{note}".lstrip("\n")))
     if drawn:
         inner += f"<div>{drawn.replace('image of a tool', 'image of yours')}</div>"
-    said = markup.element("div", inner, "said", "said")
+    message = markup.element("div", inner, "said", "said")
     with suppress(ValueError, OverflowError, OSError):  # a time that a file holds
         at = datetime.fromtimestamp(sent_at / 1000).astimezone()
-        return f'<div title="{at:%Y-%m-%d %H:%M}">{said}</div>'
-    return said
+        return f'<div title="{at:%Y-%m-%d %H:%M}">{message}</div>'
+    return message
 
 
 def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
@@ -233,8 +233,8 @@ def usage(
     """Draw the closing line of a run.
 
     Args:
-        conversation: The name of the conversation, if it is to be told.
-        ending: How it ended, if that was not well, and what else is to be said of it.
+        conversation: The name of the conversation, if it is to be shown.
+        ending: How it ended, if that was not well, and remarks.
 
     >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
     'm · 1,200 tokens in, 34 out · 2.5 s'
@@ -255,7 +255,7 @@ def usage(
 
 
 def paid(cost: Cost) -> str:
-    """Return a cost as it is shown; empty where nothing was paid.
+    """Format a cost; empty where nothing was paid.
 
     >>> paid(Cost(total=0.25)), paid(Cost(unknown=True)), paid(Cost())
     ('$0.2500', 'cost unknown', '')
@@ -266,7 +266,7 @@ def paid(cost: Cost) -> str:
 
 
 def dollars(cost: float) -> str:
-    """A cost as it is told: of a very small one no more than that.
+    """Format a cost in dollars; a very small one as less than the smallest amount.
 
     >>> dollars(0.0123), dollars(0.00003)
     ('$0.0123', '< $0.0001')
@@ -295,7 +295,7 @@ def _line(text: str, kind: str) -> MimeBundle:
 
 
 def _with_code(text: str) -> str:
-    """A line as HTML, what stands between backticks as code."""
+    """Render a line as HTML, with backticks as code."""
     parts = _CODE.split(text)
     return "".join(
         f"<code>{markup.escape(part)}</code>" if at % 2 else markup.escape(part) for at, part in enumerate(parts)

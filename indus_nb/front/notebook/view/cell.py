@@ -29,7 +29,7 @@ _READY_WITHIN = 3.0
 
 
 class StaticDrawing:
-    """Draws blocks as displays that any viewer can show.
+    """Drawing of blocks as displays that any viewer can show.
 
     Text that grows is cut into several of them.
     """
@@ -39,15 +39,15 @@ class StaticDrawing:
         self._drawn: dict[str, _Drawn] = {}
         self._rows = Rows(self._vacate) if can_change(screen) else None
         self._places: dict[int, tuple[int, Display]] = {}
-        """Where each display stands among the others, by its identity."""
+        """Position of each display among the others, by its identity."""
         self._free: list[Display] = []
         """Displays that the next new ones replace, the first one first."""
         self._waiting: Display | None = None
         self.widget: Display | None = None
-        """Where the widget is, below all that is drawn but the outputs of a call that runs."""
+        """Display of the widget, below all that is drawn but the outputs of a call that runs."""
 
     def draw(self, block: Block) -> None:
-        """Draw what changed of a block; a finished one is drawn for the last time."""
+        """Draw the changes of a block; a finished one is drawn for the last time."""
         drawn = self._drawn.setdefault(block.key, _Drawn())
         if drawn.version != block.version or block.finished:
             drawn.version = block.version
@@ -78,7 +78,7 @@ class StaticDrawing:
             self._rows.settle()
 
     def _draw_instead(self, bundle: MimeBundle, drawn: _Drawn) -> None:
-        """Draw what stands in the place of a part of an answer, of which some may be drawn."""
+        """Draw the replacement of a part of an answer, of which some may be drawn."""
         self.end_row()
         before = [*drawn.before, *([drawn.display] if drawn.display is not None else [])]
         if self._rows is not None:
@@ -112,14 +112,14 @@ class StaticDrawing:
             self._go_below(drawn.outputs[-1][0])
 
     def draw_ahead(self, card: Card) -> None:
-        """Draw a finished card that one before it, which still runs, has to precede in their row."""
+        """Draw a finished card before its row is complete: a card above it still runs."""
         drawn = self._drawn.setdefault(card.key, _Drawn())
         if drawn.version != card.version:
             drawn.version = card.version
             self._put(drawn, card.bundle(), final=False)
 
     def draw_outputs(self, card: Card) -> None:
-        """Draw what a call shows, below all that was drawn before."""
+        """Draw the outputs of a call, below all that was drawn before."""
         drawn = self._drawn.setdefault(card.key, _Drawn())
         for number, output in enumerate(card.outputs):
             data, own = cast("MimeBundle", output.data), Own(output.metadata, output.display_id)
@@ -138,7 +138,7 @@ class StaticDrawing:
             self._vacate([display for display, _ in cleared])
 
     def is_growing(self) -> bool:
-        """Return whether something is shown that will change."""
+        """Return whether a display is shown that will change."""
         return any(drawn.display is not None for drawn in self._drawn.values())
 
     def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
@@ -156,7 +156,7 @@ class StaticDrawing:
         return display
 
     def show_waiting(self, bundle: MimeBundle | None) -> None:
-        """Show something until the next block comes, which takes its place; ``None`` ends that."""
+        """Show a placeholder until the next block replaces it; ``None`` removes it."""
         shown = self._waiting if self._waiting is not None and self.is_free(self._waiting) else None
         if shown is not None and bundle is not None and self._free[0] is shown:
             shown.update(bundle, final=False)
@@ -169,23 +169,23 @@ class StaticDrawing:
             self.release(self._waiting)
 
     def release(self, display: Display) -> None:
-        """Let another block stand there."""
+        """Mark a display as free for another block."""
         self._free.append(display)
         self._free.sort(key=self._place)
 
     def keep(self, display: Display) -> None:
-        """Let no other block stand there after all."""
+        """Mark a display as not free after all."""
         self._free = [free for free in self._free if free is not display]
 
     def is_free(self, display: Display) -> bool:
-        """Return whether another block may stand there."""
+        """Return whether a display is free for another block."""
         return any(free is display for free in self._free)
 
     def _place(self, display: Display) -> int:
         return self._places[id(display)][0]
 
     def _vacate(self, displays: Sequence[Display]) -> None:
-        """Let other blocks stand in empty displays, where nothing that stays is below."""
+        """Free empty displays that have nothing permanent below them."""
         ends = {id(display) for display in (*displays, *self._free, self.widget)}
         last = next((place for key, (place, _) in reversed(self._places.items()) if key not in ends), -1)
         for display in displays:
@@ -193,7 +193,7 @@ class StaticDrawing:
                 self.release(display)
 
     def _go_below(self, display: Display) -> None:
-        """Let what comes next stand below a display."""
+        """Make new displays appear below this one."""
         for free in self._free:
             if self._place(free) < self._place(display) and free is self.widget:
                 free.update(NOTHING, final=False)
@@ -235,7 +235,7 @@ class StaticDrawing:
 
 @dataclass
 class _Drawn:
-    """How far a block is drawn: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
+    """Drawing state of a block: ``pieces_read`` counts the pieces, of which ``rest`` is what its display shows.
 
     ``before`` are those of a text before its last one. ``outputs`` are the displays of what a call shows, ``None`` for
     what its code has cleared.
@@ -250,7 +250,7 @@ class _Drawn:
 
 
 class CellView:
-    """Draws one run into its cell.
+    """View of one run in its cell.
 
     What is finished is drawn as displays, what grows in a widget below them if there is one.
 
@@ -271,8 +271,8 @@ class CellView:
 
         Args:
             live: The widget, if a page may show it.
-            spent_before: What the session has cost until now, in US dollars.
-            is_held: While it is true nothing moves, so that a dialog stays where it is.
+            spent_before: The session's cost until now, in US dollars.
+            is_held: Returns whether displays may not move, so that a dialog stays where it is.
         """
         self._transcript = transcript
         self._shown_at = transcript.clock()
@@ -294,11 +294,11 @@ class CellView:
 
     @property
     def live(self) -> AgentWidget | None:
-        """The widget, while it is shown."""
+        """Return the widget while it is shown, else ``None``."""
         return self._live
 
     async def draw_soon(self) -> None:
-        """Draw what changed, after a moment in which more may."""
+        """Schedule a drawing, so that changes of a moment are drawn together."""
         await asyncio.sleep(_PACE if self._tail is None or self._live is None else self._tail.pace)
         self.draw()
 
@@ -316,10 +316,10 @@ class CellView:
         self._draw_live(self._live)
 
     def close(self, *, keeps_widget: bool = False) -> None:
-        """Draw all that is left, and detach from the widget.
+        """Draw the rest, and detach from the widget.
 
         Args:
-            keeps_widget: Whether to leave it open, for pages that do not get what is drawn.
+            keeps_widget: Whether to leave it open, for pages that do not get the displays.
         """
         live, tail = self._live, self._tail
         if self._late is not None:
@@ -350,7 +350,7 @@ class CellView:
         self._clear_slot()
 
     def _come_back(self, live: AgentWidget) -> None:
-        """Show the widget again, for what comes from now on: its page is ready after all."""
+        """Show the widget again, for new blocks: its page is ready after all."""
         self._late, self._live = None, live
         self._begun = {block.key for block in self._transcript.blocks}
         self._static.show_waiting(None)
@@ -358,7 +358,7 @@ class CellView:
         self._show_widget(live)
 
     def _free_slot(self) -> None:
-        """Let the next block stand where the widget is."""
+        """Mark the widget's display as free for the next block."""
         if self._static.widget is not None:
             self._static.release(self._static.widget)
 
@@ -382,7 +382,7 @@ class CellView:
         return unfinished
 
     def _draw_waiting(self) -> None:
-        """Show that the model is being waited for, below everything else, until its next block comes."""
+        """Show below all blocks that the model is being waited for, until its next block."""
         since = self._transcript.waiting_since
         if since is None or self._static.is_growing():
             bundle = None
@@ -401,7 +401,7 @@ class CellView:
             self._static.widget = self._static.show(live.bundle, final=False)
 
     def _clear_slot(self) -> None:
-        """Empty the place of the widget, which is gone, unless something else stands there."""
+        """Empty the display of the closed widget, unless another block uses it."""
         slot, self._static.widget = self._static.widget, None
         if slot is not None and self._static.is_free(slot):
             slot.update(NOTHING, final=False)
@@ -431,7 +431,7 @@ class CellView:
         live.send()
 
     def _end_begun(self, live: AgentWidget) -> None:
-        """Draw what changed of the blocks that are displays already, above the widget."""
+        """Draw the changes of blocks that are displays already, above the widget."""
         begun = [block for block in self._transcript.blocks if block.key in self._begun]
         if begun:
             self._free_slot()
@@ -444,14 +444,14 @@ def _shows_outputs(block: Block) -> bool:
 
 
 def _has_to_wait(block: Block, before: Block) -> bool:
-    """Whether a card has ended before the one in front of it, a call of the same answer that still runs."""
+    """Return whether a card has ended before the previous one, a call of the same answer that still runs."""
     if not (isinstance(block, Card) and block.finished and isinstance(before, Card)):
         return False
     return before.shows is None or before.shows.job is None
 
 
 def _finished_first(growing: Sequence[Block]) -> list[Block]:
-    """The finished blocks before the first that is not: the others must wait for it, to keep their order."""
+    """Return the finished blocks before the first unfinished one, which the others wait for."""
     done: list[Block] = []
     for block in growing:
         if not block.finished:

@@ -1,4 +1,4 @@
-"""What calls say that they changed, for the user: below each of them, and of all calls of a prompt below its answer."""
+"""Reported changes of calls, for the user: below each call, and of all calls of a prompt below its answer."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MUL
 
 
 def changed(details: object, *, in_panel: bool = False) -> str:
-    """Return what a call says that it changed, and how that is taken back; the model is not told.
+    """Return a line with the changes that a call reports, and how to undo them; it is for the user only.
 
     Args:
         in_panel: Whether a panel shows it, which has commands of its own.
 
     Returns:
-        A line, or nothing.
+        A line; empty for no changes.
     """
     return cards.changed(details, remedy=f" ({_undo(in_panel=in_panel)})")
 
 
 class ChangesOfRun:
-    """What the calls of one prompt changed in all."""
+    """Changes of all calls of one prompt."""
 
     def __init__(self, *, in_panel: bool = False) -> None:
-        """Begin with none, for a cell or ``in_panel``."""
+        """Create an empty list of changes, for a cell or ``in_panel``."""
         self._lines: list[str] = []
         self._in_panel = in_panel
 
     def add(self, details: object) -> None:
-        """Take note of the details of a call's result."""
-        told: object = details
-        line = cast("JsonObject", told).get("changed") if isinstance(told, dict) else None
+        """Add the changes in the details of a call's result."""
+        reported: object = details
+        line = cast("JsonObject", reported).get("changed") if isinstance(reported, dict) else None
         if isinstance(line, str) and line:
             self._lines.append(line)
 
     def take(self) -> str:
-        """Return the line of a prompt with several calls that changed something, else nothing; then begin anew."""
+        """Return the joined line if several calls changed something, else an empty text; then reset."""
         lines, self._lines = self._lines, []
         if len(lines) < 2:
             return ""
@@ -57,12 +57,12 @@ def _undo(*, in_panel: bool) -> str:
 
 
 def joined(lines: Sequence[str]) -> str:
-    """Return what several calls changed one after the other as one line.
+    """Merge the changes of several consecutive calls into one line.
 
     >>> joined(["x 1 → 2, fresh new, a.py edited", "x 2 → 5, fresh 1 → 2 items, old new", "old deleted, y deleted"])
     'x 1 → 5, fresh new, a.py edited, y deleted'
 
-    Cells are named by their places, which are those of the moment: what is said of them is not joined.
+    Cells are named by their places, which are those of the moment: their changes are not merged.
 
     >>> joined(["cell 3 new", "cell 3 new, x 1 → 2"])
     'cell 3 new, cell 3 new, x 1 → 2'

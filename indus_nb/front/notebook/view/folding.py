@@ -40,7 +40,7 @@ class _Part:
 
 @dataclass
 class _Line:
-    """Cards that were folded into a line: the display of that, and what they amount to."""
+    """Cards that were folded into a line: its display, and their summary."""
 
     display: Display
     amount: Steps
@@ -48,33 +48,33 @@ class _Line:
 
 
 class Rows:
-    """The calls of one run that may still change their looks."""
+    """Calls of one run that may still be folded."""
 
     def __init__(self, vacate: Callable[[Sequence[Display]], None]) -> None:
-        """Begin without one.
+        """Create the state, without a row.
 
         Args:
             vacate: Called with displays that are empty now.
         """
         self._vacate = vacate
         self._line: _Line | None = None
-        """What the first cards of the row have become already, for there are many."""
+        """The line that the first cards of the row are folded into already, if there are many."""
         self._parts: list[_Part] = []
         """From the first card to the last one."""
         self._remarks: list[_Part] = []
-        """What was said since: it belongs to the row if another card follows."""
+        """Remarks since the last card: they belong to the row if another card follows."""
         self._ended = False
 
     @property
     def is_open(self) -> bool:
-        """Whether another card would belong to the row."""
+        """Return whether another card would belong to the row."""
         return bool(self._parts) and not self._ended
 
     def add_card(self, card: Card, display: Display, bundle: MimeBundle) -> None:
         """Add a finished card.
 
         Args:
-            display: Where it is shown.
+            display: The display that shows it.
         """
         self._parts += [*self._remarks, _Part(display, bundle, card, is_folded=card.call.folded)]
         self._remarks = []
@@ -83,13 +83,13 @@ class Rows:
         """Add a short text, or reasoning, which may stand between two cards.
 
         Args:
-            display: Where it is shown.
+            display: The display that shows it.
         """
         if self.is_open:
             self._remarks.append(_Part(display, bundle))
 
     def end(self) -> None:
-        """End the row: what comes next does not belong to it."""
+        """End the row: later cards do not belong to it."""
         self._ended = True
 
     def settle(self) -> None:
@@ -117,7 +117,7 @@ class Rows:
                 part.display.update(part.bundle, final=False)
 
     def _gather(self, parts: Sequence[_Part], following: Sequence[_Part], *, final: bool) -> None:
-        """Put cards into one line, and let what follows them move up."""
+        """Fold cards into one line, and move up what follows them."""
         bundles = [part.bundle for part in parts]
         amount = sum((part.card.call.steps() for part in parts if part.card is not None), Steps())
         displays = [part.display for part in (*parts, *following)]

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _PAUSE_SECONDS = 3
 _PACES = ((30_000, 0.4), (10_000, 0.25), (1_000, 0.15), (0, 0.08))
-"""From how many characters of a growing text on so many seconds lie between two drawings of it."""
+"""Least length of a growing text, in characters, and the seconds between two drawings from there on."""
 
 
 class LiveDrawing:
-    """Draws blocks into a widget, where growing text is sent paragraph by paragraph."""
+    """Drawing of blocks into a widget, where growing text is sent paragraph by paragraph."""
 
     def __init__(self, live: AgentWidget) -> None:
         self._live = live
@@ -34,11 +34,11 @@ class LiveDrawing:
 
     @property
     def pace(self) -> float:
-        """The seconds until the next drawing: the longer the text that grows, the more of it comes at a time."""
+        """Return the seconds until the next drawing: longer texts are drawn less often."""
         return next(seconds for length, seconds in _PACES if self._length >= length)
 
     def draw(self, block: Block) -> None:
-        """Draw what changed of a block."""
+        """Draw the changes of a block."""
         drawn = self._drawn.setdefault(block.key, _Growing())
         if drawn.version == block.version:
             return
@@ -102,7 +102,7 @@ class _Growing:
     pieces: int = 0
 
     def read(self, block: Prose) -> str:
-        """What the text has grown by since it was read last."""
+        """Return the text that was added since the last call."""
         fresh = "".join(block.pieces[self.pieces_read :])
         self.pieces_read = len(block.pieces)
         self.length += len(fresh)
@@ -110,7 +110,7 @@ class _Growing:
 
 
 def _html(bundle: MimeBundle) -> str:
-    """What a widget shows of a bundle: an extension may have drawn one without HTML."""
+    """Return the HTML of a bundle; an extension may have drawn one without it."""
     return (
         markup.page(bundle["text/html"]) if "text/html" in bundle else blocks.answer_html(bundle.get("text/plain", ""))
     )
@@ -120,7 +120,7 @@ def live_state(transcript: Transcript, spent_before: float) -> RunState:
     """Describe a run for a widget's footer.
 
     Args:
-        spent_before: What the session had cost before it, in US dollars.
+        spent_before: The session's cost before it, in US dollars.
 
     Returns:
         The part of the widget's state that the footer shows.

@@ -1,7 +1,7 @@
-"""The output of one cell: where its displays go, whichever cell or thread runs by then.
+"""Output of one cell, which its displays go to, whichever cell or thread runs by then.
 
 IPython's own ``display`` goes to the cell that ran last. The agent draws from a thread of its own, and may still be at
-it when other cells have run; so what is shown here names the cell that it belongs to.
+it when other cells have run; so each display here names the cell that it belongs to.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _MAX_SEPARATE_DISPLAYS = 30
 _MAX_PAGE_CHARACTERS = 20_000
 _TEXTS = {"text/html", "text/markdown", "text/plain"}
 NOTHING: MimeBundle = {"text/html": "", "text/plain": ""}
-"""What stands in a display that is not needed any more."""
+"""Content of a display that is not needed any more."""
 _CLEAR_LINE = "\r\x1b[K"
 
 
 @dataclass(frozen=True)
 class Own:
-    """What belongs to an output that is code's own, and not drawn by us: it stays as it is, and in its place."""
+    """Properties of an output of executed code, which stays as it is and in its place."""
 
     metadata: Mapping[str, Any]
     display_id: str | None = None
@@ -40,17 +40,17 @@ class Display(Protocol):
     """One display in a cell's output."""
 
     def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
-        """Show something else.
+        """Replace the display's bundle.
 
         Args:
-            bundle: What it shows now.
+            bundle: The new content.
             final: Whether it will not change any more.
         """
         ...
 
 
 class Screen(Protocol):
-    """Where displays appear."""
+    """Surface that displays appear on."""
 
     def show(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         """Add a display below the others.
@@ -71,7 +71,7 @@ def screen_of(shell: Any) -> Screen:
 
 
 def can_change(screen: Screen) -> bool:
-    """Return whether what a screen shows as final can be replaced all the same."""
+    """Return whether a screen can replace what it shows as final."""
     return not isinstance(screen, OnceScreen | TerminalScreen)
 
 
@@ -95,12 +95,12 @@ def asks_for_input(kernel: Any) -> bool:
 
 
 def is_dashboard() -> bool:
-    """Return whether Voilà runs the notebook: its cells are not for anybody, but a page comes that shows widgets."""
+    """Return whether Voilà runs the notebook: no user sees its cells, but a page connects that shows widgets."""
     return "VOILA_BASE_URL" in os.environ
 
 
 class CellOutput:
-    """Publishes displays of the cell that runs when this is made."""
+    """Publisher of displays of the cell that runs when this is made."""
 
     def __init__(self, shell: Any) -> None:
         self._publisher: Any = shell.display_pub
@@ -108,12 +108,12 @@ class CellOutput:
 
     @property
     def cell(self) -> str | None:
-        """The cell's id, if the front end gave it one."""
+        """Return the cell's id, if the front end gave it one."""
         return self._parent.get("metadata", {}).get("cellId")
 
     @property
     def client(self) -> str | None:
-        """The id that the page that ran it has for the kernel."""
+        """Return the kernel client id of the page that ran the cell."""
         return self._parent.get("header", {}).get("session")
 
     def publish(
@@ -165,21 +165,21 @@ class NotebookScreen:
 
     @property
     def cell(self) -> CellOutput:
-        """The cell that they are in."""
+        """Return the cell of the displays."""
         return self._cell
 
     def outputs(self) -> list[JsonObject]:
-        """Return what the displays show now, as outputs of a saved notebook hold it."""
+        """Return the current displays as outputs of the notebook format."""
         shown = [display for display in self._displays if display.bundle != NOTHING]
         return [{"data": dict(each.bundle), "metadata": dict(each.own.metadata) if each.own else {}} for each in shown]
 
     def _freed_id(self) -> str | None:
-        """An id below all displays, freed when finished ones moved onto the page and the others up; or ``None``."""
+        """Join finished displays, and return the id of a freed one below all others, or ``None``."""
         self._move_together()
         return self._freed.pop(0) if self._freed else None
 
     def _move_together(self) -> None:
-        """Join finished displays, and send each display that this changes once, however many there are.
+        """Join finished displays, and send each changed display once, however many there are.
 
         Of a few no more are joined than there is need for, so that none stays empty; of many, all that can be.
         """
@@ -243,7 +243,7 @@ class _NotebookDisplay:
 
 
 class OnceScreen:
-    """The output of a cell where displays cannot change: what is final is shown, once."""
+    """Output of a cell where displays cannot change: final bundles are shown, once."""
 
     def __init__(self, cell: CellOutput) -> None:
         self._cell = cell
@@ -255,7 +255,7 @@ class OnceScreen:
             final: Whether it will not change any more.
 
         Returns:
-            What publishes the final bundle in its ``update``.
+            A display that publishes the final bundle in its ``update``.
         """
         self.update(bundle, final=final, own=own)
         return self
@@ -309,7 +309,7 @@ class TerminalScreen:
 
         Args:
             final: Whether it will not change any more.
-            own: Of an output of code's own, whose text is in its card.
+            own: Properties of an output of executed code, whose text is in its card.
         """
         if own is not None:
             return

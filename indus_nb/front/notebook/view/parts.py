@@ -1,4 +1,4 @@
-"""What a transcript is made of: texts of the model's, cards of calls, and lines that are whole from the beginning."""
+"""Blocks of a transcript: texts of the model, cards of calls, and lines that are complete from the beginning."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Block:
 
 @dataclass
 class Prose(Block):
-    """A text of the model's, or its reasoning, in the pieces in which it came, until it has ``ended``."""
+    """A text of the model, or its reasoning, in the pieces that were streamed, until it has ``ended``."""
 
     thinking: bool = False
     ended: bool = False
@@ -61,7 +61,7 @@ class Card(Block):
     in_panel: bool = False
 
     def follow_job(self, *, last: bool = False) -> bool:
-        """Show what the call shows since it goes on as a job, for the ``last`` time or not; return whether it does."""
+        """Update the card of a call that became a job, for the ``last`` time or not; return whether the job runs."""
         job = None if self.shows is None else self.shows.job
         if self.finished or self.shows is None or job is None:
             return False
@@ -77,10 +77,10 @@ class Card(Block):
         return job.running
 
     def show_result(self, content: Sequence[TextContent | ImageContent], details: object, *, stored: bool) -> None:
-        """Show the result of the call: where it goes on as a job, what is for the user in that.
+        """Show the result of the call; of one that became a job, the part for the user.
 
         Args:
-            stored: Whether this was long ago, for all that is known.
+            stored: Whether the result comes from a stored session.
         """
         self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
         self.call.diff, self.call.outcome = diff_of(details), outcome_of(details)
@@ -98,18 +98,18 @@ class Card(Block):
 
     @property
     def outputs(self) -> Sequence[Output]:
-        """What stands below it, as below a cell of the user's."""
+        """Return the outputs of the call, which are shown below the card."""
         return self.shows.outputs if self.shows is not None else ()
 
     def bundle(self) -> MimeBundle:
-        """The card as it is now."""
+        """Draw the card in its current state."""
         shown = None if self.shows is None else self.shows.text
         text = "\n".join(_as_text(block) for block in self.output) if shown is None else shown
         self.call.output, self.call.shows = text, [output.title for output in self.outputs]
         return blocks.call(self.call)
 
     def pictures(self) -> list[ImageContent]:
-        """The images among its output that can be shown, and are not shown otherwise."""
+        """Return the images among the output that can be shown, and are not shown otherwise."""
         if self.shows is not None:
             return []
         images = [block for block in self.output if isinstance(block, ImageContent)]
@@ -118,7 +118,7 @@ class Card(Block):
 
 @dataclass
 class Line(Block):
-    """Something that is whole from the beginning.
+    """A block that is complete from the beginning.
 
     It is a notice, an error, or a message that is not the model's. ``in_panel`` is HTML for the place of what is shown.
     """
@@ -129,10 +129,10 @@ class Line(Block):
 
 
 def drawn_bundle(drawn: object, text: str) -> MimeBundle | None:
-    """Check what an extension drew.
+    """Validate the bundle that an extension drew.
 
     Args:
-        text: The plain text, where that has none.
+        text: The plain text, if the bundle has none.
 
     Returns:
         The MIME bundle; ``None`` if it is none.
@@ -148,7 +148,7 @@ def drawn_bundle(drawn: object, text: str) -> MimeBundle | None:
 
 
 def notice_of(event: TodoReminder | TtsrTriggered | SessionSaveFailed) -> str:
-    """The quiet line that such an event is shown as."""
+    """Return the notice that an event is shown as."""
     match event:
         case TodoReminder():
             count = len(event.todos)
@@ -162,7 +162,7 @@ def notice_of(event: TodoReminder | TtsrTriggered | SessionSaveFailed) -> str:
 
 
 def images_of(content: object) -> list[ImageContent]:
-    """The images among the content of a message."""
+    """Return the images among the content of a message."""
     if not isinstance(content, list):
         return []
     return [block for block in cast("list[object]", content) if isinstance(block, ImageContent)]

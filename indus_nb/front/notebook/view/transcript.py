@@ -1,6 +1,6 @@
 """The events of a run, or of a whole session, as blocks in the order in which they began.
 
-A ``Transcript`` draws nothing. Its blocks are drawn by ``cell``: into the output of a cell, or into a widget while they
+A ``Transcript`` does not draw. Its blocks are drawn by ``cell``: into the output of a cell, or into a widget while they
 still grow.
 """
 
@@ -78,7 +78,7 @@ from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
-"""Gives what draws the messages of an extension's type, if anything does."""
+"""Lookup of the renderer for an extension's message type, if there is one."""
 
 
 BlockT = TypeVar("BlockT", bound=Block)
@@ -90,25 +90,25 @@ _STOPPED = "Stopped. What was said and done so far is kept."
 
 
 def advice(failure: str) -> str:
-    """Return what a notebook's user can do about an answer that failed; empty if its words say that."""
+    """Return advice for a notebook's user about a failed answer; empty if its message has it."""
     return (
         " `%agent tree` lists the entries, `%agent tree ENTRY` goes on from one of them." if GO_BACK in failure else ""
     )
 
 
 class Transcript:
-    """The blocks of a run or of a session.
+    """Blocks of a run or of a session.
 
     Attributes:
-        blocks: Those that were not removed after they were finished.
+        blocks: The blocks that were not removed after they were finished.
         model: The id of the model that answers; ``name`` until it is known.
         began: When the run began, by that clock.
         usage: Tokens and cost of the run.
-        waiting_since: Since when the model is waited for, by the clock.
-        remark: What the closing line says of the run besides; empty for nothing.
-        outputs: Knows what calls show the user, where that can be shown.
-        conversation: The name of the conversation, if it is to be told.
-        failure: How the run failed, if that was left to the cell to say.
+        waiting_since: Time, by the clock, since which the model is waited for.
+        remark: Addition to the closing line; empty for none.
+        outputs: Outputs of calls for the user, where they can be shown.
+        conversation: The name of the conversation, if it is to be shown.
+        failure: The run's failure, if the cell is to show it.
     """
 
     def __init__(
@@ -120,10 +120,10 @@ class Transcript:
         tools: Callable[[], Mapping[str, Tool]] = dict,
         whole: bool = False,
     ) -> None:
-        """Begin without blocks.
+        """Create an empty transcript.
 
         Args:
-            tools: Gives the session's tools by name, which describe their calls.
+            tools: Returns the session's tools by name, which describe their calls.
             whole: Whether to show a whole conversation rather than one prompt: with the user's messages, and a
                 closing line for every run.
         """
@@ -154,9 +154,9 @@ class Transcript:
         self._stopped = False
         self._prompted = False
         self._context: MimeBundle | None = None
-        """What the model was told with the prompt that comes next: it stands above the answer to that."""
+        """Context that was sent with the next prompt: it is shown above the answer to that."""
         self._grew_at: float | None = None
-        """When the answer that is under way grew last."""
+        """Time at which the answer in progress grew last."""
 
     def feed(self, event: SessionEvent) -> None:
         """Update the blocks after an event."""
@@ -187,7 +187,7 @@ class Transcript:
     def add_notice(self, text: str) -> None:
         """Add a quiet line.
 
-        Of many, which an extension may add at once, several share a block.
+        If there are many, as from an extension, several share a block.
         """
         notice = blocks.notice(text)
         last = self.blocks[-1] if len(self.blocks) > _MAX_SEPARATE_BLOCKS else None
@@ -198,7 +198,7 @@ class Transcript:
             self._add(Line(self._key(), finished=True, shown=notice, is_notice=True))
 
     def add_line(self, bundle: MimeBundle) -> None:
-        """Add something that is whole."""
+        """Add a finished block."""
         self._add(Line(self._key(), finished=True, shown=bundle))
 
     def add_history(self, messages: Iterable[Message]) -> None:
@@ -219,11 +219,11 @@ class Transcript:
         self._cards.clear()
 
     def close(self, *, follows_jobs: bool = False, fails_cell: bool = False) -> None:
-        """End what is still open, and add what went wrong and the closing line.
+        """End open blocks, and add the failure and the closing line.
 
         Args:
-            follows_jobs: Whether calls that go on as jobs still grow afterwards.
-            fails_cell: Whether a cell fails with what went wrong, and so says it.
+            follows_jobs: Whether calls that became jobs still grow afterwards.
+            fails_cell: Whether the cell fails with the error, and so shows it.
         """
         self._finish_all(follows_jobs=follows_jobs)
         self._fold_newest()
@@ -251,8 +251,8 @@ class Transcript:
         if in_all := self._changes.take():
             self.add_notice(in_all)
         spent = self.clock() - self.began
-        said = " · ".join(filter(None, (ending, self.remark))) or None
-        self.add_line(blocks.usage(self.model, self.usage, spent, conversation=self.conversation, ending=said))
+        remarks = " · ".join(filter(None, (ending, self.remark))) or None
+        self.add_line(blocks.usage(self.model, self.usage, spent, conversation=self.conversation, ending=remarks))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
         if fails_cell:
@@ -333,7 +333,7 @@ class Transcript:
             self._end_failed()
 
     def _end_failed(self) -> None:
-        """Finish an answer that failed and stays."""
+        """Finish a failed answer that stays in the transcript."""
         for block in self._prose.values():
             if not block.finished:
                 self._finish(block)
@@ -342,16 +342,16 @@ class Transcript:
                 self._end_card(card, "not run")
 
     def _withdraw(self, why: str) -> None:
-        """Show an answer that is begun again as one line, which unfolds, or as a notice if nothing was said."""
-        said = [block for block in self._prose.values() if "".join(block.pieces).strip()]
+        """Show an answer that is begun again as one line, which unfolds, or as a notice if it has no text."""
+        prose = [block for block in self._prose.values() if "".join(block.pieces).strip()]
         parts = sorted((*self._prose.items(), *self._writing.items()), key=itemgetter(0))
         short = textcut.one_line(why, _MAX_REASON_CHARACTERS)
-        if not said:
+        if not prose:
             self.add_notice(f"The model failed ({short}). Trying again …")
         for _, block in parts:
             block.instead = {}
-            if said and block is said[0]:
-                text = "\n\n".join("".join(each.pieces) for each in said)
+            if prose and block is prose[0]:
+                text = "\n\n".join("".join(each.pieces) for each in prose)
                 block.instead = blocks.folded(f"Broken off ({short}), and begun again below", f"{text}\n\n{why}")
             if block is self._newest:
                 self._newest = None
@@ -396,7 +396,7 @@ class Transcript:
         self.add_line(blocks.call(call))
 
     def _drawn(self, message: CustomMessage) -> MimeBundle:
-        """A message of an extension, as the extension draws it if it does."""
+        """Return an extension's drawing of its message, or the message as text."""
         draw = self._renderer(message.custom_type)
         try:
             drawn = draw(message) if draw is not None else None
@@ -430,12 +430,12 @@ class Transcript:
         card.version += 1
 
     def job(self) -> Job | None:
-        """Return what goes on as a job while its card grows."""
+        """Return the running job whose card is still growing, if any."""
         cards = (block for block in self.blocks if isinstance(block, Card) and not block.finished)
         return next((card.shows.job for card in cards if card.shows is not None and card.shows.job is not None), None)
 
     def paused_for(self) -> float:
-        """How many seconds ago the answer grew that is under way; 0 if none is."""
+        """Return the seconds since the answer in progress grew; 0 if there is none."""
         return 0 if self._grew_at is None else self.clock() - self._grew_at
 
     def tick(self, *, asking: bool = False) -> None:
@@ -463,14 +463,14 @@ class Transcript:
                 block.version += 1
 
     def _end_unrun_call(self, result: ToolResultMessage) -> None:
-        """A call that was answered without being started: the run was aborted, or the user steered the model."""
+        """End the card of a call that never started: the run was aborted, or the user steered the model."""
         card = self._cards.pop(result.tool_call_id, None)
         if card is not None and card.call.state == "waiting":
             card.output = result.content
             self._end_card(card, "not run")
 
     def _card(self, call_id: str, name: str, arguments: JsonObject) -> Card:
-        """The card of that call, which is made when the call is new."""
+        """Return the card of a call, made on first use."""
         card = self._cards.get(call_id)
         if card is None or card.finished:  # an id may come twice
             call = blocks.Call(name, arguments)
@@ -491,7 +491,7 @@ class Transcript:
         self._finish(card)
 
     def _fold_newest(self, newer: Card | None = None) -> None:
-        """Fold the card that was the last one, now that something follows it; one that still runs when it ends."""
+        """Fold the previous card, now that a block follows it; one that still runs folds when it ends."""
         card, self._newest = self._newest, newer
         if card is not None and card.finished:
             card.call.folded = True
@@ -519,7 +519,7 @@ class Transcript:
     # What follows a run by itself
 
     def _recover(self, event: AutoRetryStart | AutoRetryEnd | CompactionStart | CompactionEnd) -> None:
-        """An answer that failed is not the last one while the session still tries to do better."""
+        """Update the failed answer while the session retries or compacts."""
         match event:
             case AutoRetryStart():
                 self._failed, self._last = self._last, None

@@ -1,1 +1,1 @@
-"""What remembering an object means, for each kind of object."""
+"""Snapshots of objects, for each kind of object."""

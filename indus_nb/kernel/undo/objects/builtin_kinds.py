@@ -31,7 +31,7 @@ _OF_FUNCTIONS = (
     "__annotate__" if hasattr(types.FunctionType, "__annotate__") else "__annotations__",
 )
 _ARRAY: Any = array
-"""What Python 3.11 does not take an index of."""
+"""The array type as ``Any``: Python 3.11 does not take an index of it."""
 _OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
@@ -352,7 +352,7 @@ class MemoryFileKind(State):
     """Files in memory: what they hold, and the place in it."""
 
     def __init__(self, kind: Any) -> None:
-        """Reach it by the methods of ``kind``."""
+        """Set the class whose methods read and write the file."""
         self._kind = kind
 
     def size(self, obj: Any) -> int:
@@ -406,7 +406,7 @@ class ViewKind(State):
 
 
 class DecimalContextKind(State):
-    """How decimal numbers are reckoned with."""
+    """Contexts of decimal arithmetic."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
         return {**{name: getattr(obj, name) for name in _OF_DECIMALS}, "traps": dict(obj.traps)}
@@ -458,7 +458,7 @@ def _same_or_listed(one: Any, other: Any) -> bool:
 
 
 class FinalizerKind(State):
-    """What is called when an object is gone: whether it still is, which stays as it is."""
+    """Finalizers: whether they are alive, which cannot be restored."""
 
     def remember(self, obj: Any) -> Any:
         return *(obj.peek() or ())[:3], obj.atexit
@@ -502,10 +502,10 @@ class EventKind(State):
 
 
 class Through(Keeper):
-    """Objects that cannot change and lead to others."""
+    """Immutable objects that lead to others."""
 
     def __init__(self, parts: Callable[[Any], Iterable[Any]]) -> None:
-        """Ask ``parts`` for what an object leads to."""
+        """Set the function that lists the parts of an object."""
         self._parts = parts
 
     def parts(self, state: Any) -> Iterable[Any]:
@@ -524,7 +524,7 @@ def slots_of(kind: type) -> list[Any]:
 
 
 def is_users_class(kind: type) -> bool:
-    """Return whether a class is one that the user has written, in no module that is imported."""
+    """Return whether a class is defined by the user, in no imported module."""
     module = type.__dict__["__module__"].__get__(kind)
     return module == "__main__" or not isinstance(module, str) or module not in sys.modules
 
@@ -545,7 +545,7 @@ def _has_dictionary(kind: type) -> bool:
 
 
 def slot(obj: Any, member: Any) -> Any:
-    """Look up what an object has in a slot.
+    """Return the value in an object's slot.
 
     Returns:
         The value; ``ABSENT`` if there is none.
@@ -564,7 +564,7 @@ _CACHED: Any = type(functools.lru_cache(len))
 
 
 def _cached(obj: Any) -> Iterable[Any]:
-    """What a function with a cache calls, and the results that are in it; a result more or less is no change."""
+    """List the function behind a cache and the cached results; a result more or less is no change."""
     own = obj.__dict__
     info = _CACHED.cache_info(obj)
     for part in gc.get_referents(obj):
@@ -577,12 +577,12 @@ def _cached(obj: Any) -> Iterable[Any]:
 
 
 def _is_entry(value: Any) -> bool:
-    """Whether it is what functions with a cache of a limited size keep a result in."""
+    """Return whether an object is an entry of a bounded ``functools.lru_cache``."""
     return class_of(value).__name__ == "_lru_list_elem"
 
 
 def _behind(obj: Any) -> Iterable[Any]:
-    """What a view of something shows; the dictionary of a class is not to be written to."""
+    """List the objects behind a view; the dictionary of a class is not to be written to."""
     for part in gc.get_referents(obj):
         if type(part) is dict and {"__module__", "__doc__"} <= part.keys():
             yield from part.values()
@@ -626,7 +626,7 @@ BY_BASE: tuple[tuple[type, Keeper], ...] = (
     (ast.AST, Keeper()),
     *((kind, BEHIND) for kind in _VIEWS),
 )
-"""Kinds of objects by the built-in type that their class is, or stands on. Classes and functions are not among them."""
+"""Kinds of objects by the built-in base of their class. Classes and functions are not among them."""
 BY_NAME: dict[tuple[str, str], Keeper] = {
     ("_io", "BytesIO"): MemoryFileKind(io.BytesIO),
     ("_io", "StringIO"): MemoryFileKind(io.StringIO),
@@ -640,7 +640,7 @@ BY_NAME: dict[tuple[str, str], Keeper] = {
     ("logging", "Logger"): LoggingKind(),
     ("logging", "Handler"): LoggingKind(),
 }
-"""Kinds by the package and the name of a class, of packages that stand for what is outside of Python else."""
+"""Kinds by the package and the name of a class, of packages whose objects else stand for things outside of Python."""
 PLAIN_DICT = PlainDictKind()
 CLASS = ClassKind()
 FUNCTION = FunctionKind()

@@ -1,4 +1,4 @@
-"""Which kind an object is of: how it is remembered, or why it cannot be."""
+"""Lookup of an object's kind: how it is remembered, or why it cannot be."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _STATE_ELSEWHERE = frozenset(
     | {"multiprocessing", "PIL", "pyspark", "queue", "requests", "selectors", "socket", "sqlalchemy", "sqlite3", "ssl"}
     | {"subprocess", "tempfile", "tensorflow", "threading", "torch", "traitlets", "urllib3", "zmq"}
 )
-"""Packages with classes of Python's whose objects stand for what is outside of Python: files, processes, devices."""
+"""Packages with classes of Python's whose objects stand for things outside of Python: files, processes, devices."""
 _NO_STATE = frozenset(
     {"_abc", "abc", "_decimal", "decimal", "fractions", "jaxlib", "matplotlib", "numpy", "operator", "_operator"}
     | {"pandas", "pathlib", "polars", "pyarrow", "re", "scipy", "_sre", "sklearn", "_struct", "types", "typing"}
@@ -58,9 +58,9 @@ _OPEN_C_BASES = (
     *(object, *_SCALARS, BaseException, types.SimpleNamespace, defaultdict, random.Random.__base__, types.ModuleType),
     *(base for base, _ in BY_BASE),
 )
-"""Types in C that classes may stand on: they hold nothing more, or have a kind."""
+"""Types in C that classes may inherit from: they hold nothing more, or have a kind."""
 _CHANGES = frozenset({"SRE_Scanner", "Context", "ProxyType", "CallableProxyType", "weakproxy", "weakcallableproxy"})
-"""Classes of these packages whose objects do change, or stand for others that may; so do all iterators."""
+"""Classes of these packages whose objects are mutable after all, or stand for others; so are all iterators."""
 _NEVER_CHANGE = frozenset(
     {"NoneType", "NotImplementedType", "ellipsis", "bool", "range", "slice", "code", "object"}
     | {"wrapper_descriptor", "method_descriptor", "classmethod_descriptor"}
@@ -69,7 +69,7 @@ _NEVER_CHANGE = frozenset(
 
 
 class _DefaultKind(State):
-    """What a dictionary with a default makes it of."""
+    """Default factories of ``defaultdict``."""
 
     def remember(self, obj: Any) -> Any:
         return obj.default_factory
@@ -85,7 +85,7 @@ class _DefaultKind(State):
 
 
 class Kinds(NamedTuple):
-    """How objects of a class are remembered.
+    """Keepers of the objects of a class.
 
     Attributes:
         keepers: One for each of the places in which such an object holds something; none if it holds nothing.
@@ -102,7 +102,7 @@ _known: WeakKeyDictionary[type, Kinds] = WeakKeyDictionary()
 
 
 def kinds_of(kind: type[Any]) -> Kinds:
-    """Return how objects of a class are remembered."""
+    """Return the keepers of the objects of a class, or why there are none."""
     found = _known.get(kind)
     if found is None:
         found = _known[kind] = _find(kind)

@@ -21,7 +21,7 @@ from indus_nb.kernel.undo.objects.pages import Pages, Unwritten
 
 _CHUNK_BYTES = 1 << 18
 _FEW_LABELS = 10_000
-"""Of so many labels it is found out whether an array that was made of them meanwhile has been written to."""
+"""Most labels that are checked for writes to an array that was made of them meanwhile."""
 _OWN_OF_FRAMES = frozenset({"_mgr", "_item_cache", "_cacher"})
 """Attributes of frames that are remembered by themselves, or are caches."""
 _INSIDE_COLUMNS = ("_ndarray", "_pa_array", "_data", "_mask", "_left", "_right", "_sparse_values")
@@ -32,7 +32,7 @@ _pages: Pages | None = None
 
 
 class NotRestorableError(Exception):
-    """An object cannot be remembered, or what changed in it cannot be put back; the message says why."""
+    """An object cannot be remembered, or a change of it cannot be undone; the message says why."""
 
 
 # Arrays
@@ -107,7 +107,7 @@ class NdarrayKind(State):
 
 
 def is_array(value: Any) -> bool:
-    """Return whether it is an array of numpy, or labels, which hand theirs out to be read only."""
+    """Return whether an object is an array of numpy, or labels, which hand out a read-only one."""
     return hasattr(value, "__array_interface__") or hasattr(value, "get_indexer")
 
 
@@ -124,7 +124,7 @@ def _stands_on_array(array: Any) -> bool:
 
 
 def _has_content(array: Any) -> bool:
-    """Whether its memory is remembered with this array: no other array has it, and it can be written to."""
+    """Return whether memory is remembered with this array: it is writable, and no other array owns it."""
     return not _stands_on_array(array) and (array.flags.owndata or array.flags.writeable)
 
 
@@ -163,26 +163,26 @@ def _objects(array: Any) -> list[Any]:
 
 
 def _bytes(array: Any) -> Any:
-    """The memory of an array, as a flat array that shares it."""
+    """Return the memory of an array, as a flat array that shares it."""
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         raise NotRestorableError("an array with gaps over foreign memory")
     return _plain(array).ravel("K").view(sys.modules["numpy"].uint8)
 
 
 def follow(pages: Pages | None) -> None:
-    """Know of large arrays by their pages whether they are written to, from now on: in a copy of a process.
+    """Track large arrays by their memory pages from now on: in a copy of a process.
 
     What is remembered so cannot be put back.
 
     Args:
-        pages: Those of this process; ``None`` where the system does not tell.
+        pages: Pages of this process; ``None`` where the system has no page map.
     """
     global _pages  # noqa: PLW0603 - a process has one memory
     _pages = pages
 
 
 def _kept(content: Any) -> Any:
-    """What is remembered of bytes."""
+    """Return a snapshot of bytes: a copy, or their unwritten pages."""
     known = None if _pages is None else _pages.remember(content)
     return content.copy() if known is None else known
 
@@ -230,7 +230,7 @@ class LiveKind(Keeper):
 
 
 class BitGeneratorKind(State):
-    """What numpy's generators take their numbers from."""
+    """Bit generators of numpy's random numbers."""
 
     def size(self, obj: Any) -> int:  # noqa: ARG002
         return 5000
@@ -249,7 +249,7 @@ class BitGeneratorKind(State):
 
 
 class SeedKind(State):
-    """What the seeds of numpy's generators are made of: how many have come of it, which cannot be put back."""
+    """Seed sequences of numpy: how many children they spawned, which cannot be restored."""
 
     def remember(self, obj: Any) -> int:
         return obj.n_children_spawned
@@ -386,7 +386,7 @@ def _places(manager: Any) -> list[Any]:
 
 
 def place_of(values: Any) -> Any:
-    """Return where the values of columns, or labels, lie, which are other objects each time."""
+    """Return the address of the values of columns or labels, which are other objects each time."""
     if hasattr(values, "__array_interface__"):
         return values.__array_interface__["data"][0], values.shape, values.strides, str(values.dtype)
     inside = [getattr(values, name) for name in _INSIDE_COLUMNS if hasattr(values, name)]
@@ -417,11 +417,11 @@ class ColumnKind(State):
 class _Index(NamedTuple):
     names: list[Any]
     held: list[Any]
-    """What the labels are in: arrays, and for several levels lists of them."""
+    """The arrays of the labels; for several levels, lists of them."""
     made: dict[str, Any]
     """Arrays that were made of these, and are handed out from then on."""
     freq: Any
-    """The distance of moments, if there is one."""
+    """The frequency of the moments, if there is one."""
 
 
 class IndexKind(State):
@@ -454,7 +454,7 @@ class IndexKind(State):
 
 
 def _with_freq(obj: Any) -> Any:
-    """What has the frequency of labels: pandas 3.1 keeps it in these, before it was in their array."""
+    """Return the object that has the frequency of labels: with pandas 3.1 these, before their array."""
     own: dict[str, Any] = obj.__dict__
     return obj if "_freq" in own else own.get("_data")
 
@@ -470,7 +470,7 @@ class PolarsKind(State):
     """Frames and series of polars."""
 
     def __init__(self, inside: str) -> None:
-        """Remember objects whose data is in their attribute ``inside``."""
+        """Set the attribute ``inside`` that has the data."""
         self._inside = inside
 
     def remember(self, obj: Any) -> tuple[Any, dict[str, Any]]:
@@ -526,4 +526,4 @@ WHOLE = frozenset(
     {"DataFrame", "Series", "Index", "ExtensionArray", "ExtensionDtype", "dtype", "Logger", "Handler"}
     | {"Condition", "Event", "Semaphore"}
 )
-"""Those whose attributes are remembered too, or are caches."""
+"""Classes whose attributes are remembered too, or are caches."""

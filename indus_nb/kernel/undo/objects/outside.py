@@ -1,4 +1,4 @@
-"""What code changes beside variables and is cheap to take back: settings of the process, and of libraries."""
+"""Settings of the process and of libraries that code changes and that are cheap to restore."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Setting:
         put: Callable[[Any], object],
         counts: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Name it, and say how it is read and written, and whether a change of it is the code's own."""
+        """Set its name, how it is read and written, and whether a change of it is the code's own."""
         self.name = name
         self.get = get
         self.put = put
@@ -53,7 +53,7 @@ KIND = SettingKind()
 
 
 def settings() -> Iterator[Setting]:
-    """Yield the settings that there are now; those of a library once it was imported."""
+    """List the present settings; those of a library once it was imported."""
     yield Setting("the working directory", _directory, _put_directory)
     yield Setting("environment variables", os.environ.copy, _put_environment)
     yield Setting("the import path", lambda: [*sys.path], lambda state: sys.path.__setitem__(slice(None), state))
@@ -98,7 +98,7 @@ def settings() -> Iterator[Setting]:
 
 
 def generators() -> Iterator[Any]:
-    """Yield the generators of random numbers that modules hold, which are objects with a kind of their own."""
+    """List the generators of random numbers that modules hold, which are objects with a kind of their own."""
     inside = getattr(sys.modules.get("numpy.random"), "mtrand", None)
     generator: Any = getattr(inside, "_rand", None)
     if generator is not None:
@@ -146,7 +146,7 @@ def _put_of_numpy(numpy: Any, state: tuple[Any, ...]) -> None:
 
 
 def _of_plotly() -> dict[tuple[str, str], Any]:
-    """What of plotly was set otherwise than it is by itself; its modules are loaded when they are used."""
+    """Return the settings of plotly that differ from its defaults, of the modules that are loaded."""
     return {
         (module, name): getattr(owner, name)
         for module, owner, begun in _owners_of_plotly()
@@ -163,7 +163,7 @@ def _put_of_plotly(state: dict[tuple[str, str], Any]) -> None:
 
 
 def _owners_of_plotly() -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Modules of plotly's that are loaded, what they hold its settings in, and how these are in the beginning."""
+    """List the loaded modules of plotly with the owners of its settings and their defaults."""
     module: Any
     if (module := sys.modules.get("plotly.io._templates")) is not None:
         yield "templates", module.templates, {"default": "plotly"}

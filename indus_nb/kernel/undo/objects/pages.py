@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 _PAGE = mmap.PAGESIZE
 _LEAST_BYTES = 1 << 20
-"""Smaller buffers are copied: most of their pages hold something else too."""
+"""Size below which buffers are copied: most of their pages hold something else too."""
 _ENTRY_BYTES = 8
 _OWN, _SWAPPED = 1 << 56, 1 << 62
 _MAP = "/proc/self/pagemap"
@@ -33,15 +33,15 @@ class Pages:
     """The pages of this process, which is a copy of another one."""
 
     def __init__(self) -> None:
-        """Begin to look at them.
+        """Open the page map of this process.
 
         Raises:
-            OSError: This system does not tell.
+            OSError: This system has no page map.
         """
         self.number = os.open(_MAP, os.O_RDONLY | os.O_CLOEXEC)
 
     def remember(self, content: Any) -> Unwritten | None:
-        """Return what is enough to know later whether a buffer was written to.
+        """Return a record by which later writes to a buffer are noticed.
 
         Args:
             content: The buffer, as an array of bytes.
@@ -55,7 +55,7 @@ class Pages:
         return None if own else Unwritten(_address(content), content.nbytes, _edges(content), swapped)
 
     def holds(self, content: Any, state: Unwritten) -> bool:
-        """Look whether a buffer is the one that was remembered, and was not written to since.
+        """Return whether a buffer is the remembered one, and was not written to since.
 
         Args:
             content: The buffer, as an array of bytes.
@@ -69,7 +69,7 @@ class Pages:
         return not own and (state.swapped or not swapped)
 
     def _flags(self, content: Any) -> tuple[bool, bool]:
-        """Whether any page between the edges of a buffer is this process' own, and whether any is not in memory."""
+        """Return whether any page of a buffer, edges apart, is the process' own, and whether any is swapped out."""
         first, last = _within(content)
         numpy: Any = sys.modules["numpy"]
         data = os.pread(self.number, (last - first) * _ENTRY_BYTES, first * _ENTRY_BYTES)
@@ -84,7 +84,7 @@ def _address(content: Any) -> int:
 
 
 def _within(content: Any) -> tuple[int, int]:
-    """The first page that is the buffer's alone, and the one after the last."""
+    """Return the first page that is the buffer's alone, and the one after the last."""
     start = _address(content)
     return -(-start // _PAGE), (start + content.nbytes) // _PAGE
 
@@ -95,15 +95,15 @@ def _edges(content: Any) -> bytes:
 
 
 class Probe:
-    """A page by which a copy finds out whether the system tells; to be made before the fork."""
+    """A page by which a copy finds out whether the system has page maps; made before the fork."""
 
     def __init__(self) -> None:
-        """Have a page in memory."""
+        """Allocate the page."""
         self._page = mmap.mmap(-1, _PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page[0] = 1
 
     def pages(self) -> Pages | None:
-        """Return the pages of this process, the copy; ``None`` if the system does not tell which are its own."""
+        """Return the pages of this process, the copy; ``None`` if the system does not show which are its own."""
         import ctypes
 
         try:
