@@ -188,7 +188,7 @@ def test_a_turn_that_was_steered_is_replaced_as_a_whole_after_a_restart(tmp_path
     with started(tmp_path, api) as kernel:
         assert kernel.run(CONTINUE + "count", cell_id="cell-b").shown[-1].endswith(REPLACES)
         assert asked(api) == ["begin", "Zero.", "count"]
-        kernel.run("conversations = __import__('indus_nb').notebook.conversations_of(get_ipython())")
+        kernel.run("conversations = __import__('indus_nb').front.notebook.conversations_of(get_ipython())")
         kernel.run("conversations.thread.ask(lambda: conversations.session.prompt('elsewhere'), 20)")
         assert asked(api)[-1] == "elsewhere"
         assert REPLACES not in kernel.run("%agent count", cell_id="cell-b").shown[-1]
