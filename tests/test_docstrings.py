@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import indus_nb
-from indus_nb.extend.extensions.definitions import agent
+from indus_nb.extend.definitions import agent
 
 PACKAGE = Path(indus_nb.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]
@@ -69,7 +69,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_examples_are_found() -> None:
     expected = {
         *("models/cassettes/__init__.py", "front/console/client.py"),
-        *("extend/extensions/definitions.py", "core/session/session.py"),
+        *("extend/definitions.py", "core/session/session.py"),
     }
     assert {name.partition(":")[0] for name in EXAMPLES} >= expected
     assert len(FENCES) >= 4

@@ -24,7 +24,7 @@ from indus_nb.base import events
 from indus_nb.base.messages import ToolResultMessage, UserMessage, text_of
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, Notify, Select, SetStatus, SetWidget, UiFrame
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions import events as ev
+from indus_nb.extend import events as ev
 from indus_nb.start import SessionOptions, open_session
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -552,7 +552,7 @@ def test_the_table_names_every_event_with_its_fields_and_answers() -> None:
 
 def test_the_page_names_every_example_and_every_method_of_the_api() -> None:
     from indus_nb.core.session.dialogs import Ui
-    from indus_nb.extend.extensions.api import CommandContext, ExtensionApi
+    from indus_nb.extend.api import CommandContext, ExtensionApi
 
     page = PAGE.read_text(encoding="utf-8")
     for example in EXAMPLES.glob("*.py"):

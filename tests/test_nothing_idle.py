@@ -76,7 +76,7 @@ def test_every_setting_stands_in_the_documentation(model: type[BaseModel], name:
 
 @pytest.mark.parametrize("name", [name for name in vars(SessionHooks) if not name.startswith("_")])
 def test_every_hook_is_called_by_the_session(name: str) -> None:
-    assert name in attributes_read("core/session/hooks.py", "extend/extensions/host.py")
+    assert name in attributes_read("core/session/hooks.py", "extend/host.py")
 
 
 @pytest.mark.parametrize(

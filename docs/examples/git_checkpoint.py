@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 
 from indus_nb.core.storage import Entry
-from indus_nb.extend.extensions.api import Context, ExtensionApi, custom_entries
-from indus_nb.extend.extensions.events import SessionBeforeFork, ToolCallEvent, TurnBegins
+from indus_nb.extend.api import Context, ExtensionApi, custom_entries
+from indus_nb.extend.events import SessionBeforeFork, ToolCallEvent, TurnBegins
 
 ENTRY = "git-checkpoint"
 AUTHOR = ("-c", "user.name=checkpoint", "-c", "user.email=checkpoint@localhost")

@@ -11,8 +11,8 @@ import json
 from urllib.request import ProxyHandler, build_opener
 
 from indus_nb.base.errors import UsageError
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import SessionStart
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import SessionStart
 
 USUAL_URL = "http://127.0.0.1:11434/v1"
 SECONDS = 3

@@ -12,8 +12,8 @@ from itertools import takewhile
 from indus_nb.base.messages import AssistantMessage, Message, UserMessage, text_of
 from indus_nb.core.session.compaction import FileNames
 from indus_nb.core.storage import Entry
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import CompactAnswer, CompactionAnswer, SessionBeforeCompact
 
 LONGEST = 600
 """Characters that are kept of a request, and of the answer."""

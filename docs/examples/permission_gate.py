@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
 
 ASK = {
     r"\brm\s+(-\w*[rRf]|--(recursive|force)\b)": "It deletes files for good.",

@@ -10,8 +10,8 @@ import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.tools.files.paths import resolve
 
 PROTECTED = (".env", ".env.*", ".git", ".ssh", "*.pem", "node_modules")

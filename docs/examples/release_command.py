@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from indus_nb.base.errors import UsageError
-from indus_nb.extend.extensions.api import CommandContext, ExtensionApi
+from indus_nb.extend.api import CommandContext, ExtensionApi
 
 OTHER = "another version"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from indus_nb.extend.extensions.api import CommandContext, Context, ExtensionApi
-from indus_nb.extend.extensions.events import InputAnswer, UserInput
+from indus_nb.extend.api import CommandContext, Context, ExtensionApi
+from indus_nb.extend.events import InputAnswer, UserInput
 
 SHORTHANDS = {
     "tests": "Run the tests. If any fail, find the cause and mend it; change no test to make it pass.",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from indus_nb.core.session.stats import SessionStats, session_stats
-from indus_nb.extend.extensions.api import CommandContext, Context, ExtensionApi
-from indus_nb.extend.extensions.events import ModelSelect, SessionCompact, SessionStart, SessionTree, TurnEnds
+from indus_nb.extend.api import CommandContext, Context, ExtensionApi
+from indus_nb.extend.events import ModelSelect, SessionCompact, SessionStart, SessionTree, TurnEnds
 
 KEY = "usage"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from indus_nb.base.events import SessionEvent, ToolExecutionStart, ToolOutput
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.session.stats import session_stats
-from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolContext, text_output
 

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import ToolResultMessage
 from indus_nb.core.storage import Entry
-from indus_nb.extend.extensions.api import CommandContext, Context, ExtensionApi
-from indus_nb.extend.extensions.events import SessionStart, SessionTree
+from indus_nb.extend.api import CommandContext, Context, ExtensionApi
+from indus_nb.extend.events import SessionStart, SessionTree
 from indus_nb.tools import text_output
 
 

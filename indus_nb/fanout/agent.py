@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from indus_nb.extend.extensions.definitions import Definitions
-from indus_nb.extend.extensions.definitions import agent as definitions
+from indus_nb.extend.definitions import Definitions
+from indus_nb.extend.definitions import agent as definitions
 from indus_nb.fanout.mapping import Map, new_directory
 from indus_nb.fanout.partitions import bring, is_partitioned
 from indus_nb.fanout.reporting import Reporter, usual_reporter

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from indus_nb.extend.extensions.definitions import agent
+from indus_nb.extend.definitions import agent
 from indus_nb.fanout.work import Progress
 
 _PLAIN_SECONDS = 10.0

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from indus_nb.core.session.job_reports import ReportedJobs
     from indus_nb.extend.built_in.subagents import Subagents
     from indus_nb.extend.built_in.todo_keeper import TodoKeeper
-    from indus_nb.extend.extensions.loader import Source
+    from indus_nb.extend.loader import Source
     from indus_nb.safety.sandbox import Sandbox
     from indus_nb.tools.files.writing import FileQueue
 
@@ -410,8 +410,8 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
     """Return the hooks of a session; the extensions come in the order in which they are asked."""
     from indus_nb.extend.approval.permission_gate import permission_gate
     from indus_nb.extend.built_in.rule_keeper import RuleKeeper
-    from indus_nb.extend.extensions.host import Extensions
-    from indus_nb.extend.extensions.loader import Source
+    from indus_nb.extend.host import Extensions
+    from indus_nb.extend.loader import Source
 
     options, agent_dir = plan.options, plan.agent_dir
     rules = RuleKeeper(session, plan.settings.ttsr, agent_dir, plan.trust.allows)
@@ -453,8 +453,8 @@ def _open_to(session: AgentSession) -> list[Path]:
 
 def _found(session: AgentSession, plan: _Plan, project: Project | None) -> Iterator[Source]:
     """Yield the extensions of this program, of files and of packages; the project's if it is trusted."""
-    from indus_nb.extend.extensions.definitions import agent
-    from indus_nb.extend.extensions.loader import Scope, Source, discover, installed
+    from indus_nb.extend.definitions import agent
+    from indus_nb.extend.loader import Scope, Source, discover, installed
 
     options = plan.options
     yield Source("the definitions of this program", "temporary", agent)
@@ -488,10 +488,10 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
     options = plan.options
     if definable or plan.keeper is not None or options.flags:
         return make()
-    from indus_nb.extend.extensions.standby import Standby
+    from indus_nb.extend.standby import Standby
 
     def anything() -> bool:
-        if options.extensions or options.mcp_servers or "indus_nb.extend.extensions.definitions" in sys.modules:
+        if options.extensions or options.mcp_servers or "indus_nb.extend.definitions" in sys.modules:
             return True
         if plan.keeper is not None:  # a project brought it that was not trusted at first
             return True
@@ -503,7 +503,7 @@ def _hooks(session: AgentSession, plan: _Plan, shared: Shared | None, *, definab
         return both if plan.trust.allows(session.store.cwd) else both[1:]
 
     def usual_ones() -> bool:
-        from indus_nb.extend.extensions.loader import installed
+        from indus_nb.extend.loader import installed
 
         files = map(os.path.lexists, places("extensions"))
         return bool(plan.settings.mcp_servers or plan.settings.extensions) or any(files) or any(installed())

@@ -19,8 +19,8 @@ from indus_nb.base.messages import ToolResultMessage, text_of
 from indus_nb.base.visible import visible
 from indus_nb.core.session.dialogs import Notify, Select, Ui
 from indus_nb.core.session.session import AgentSession
+from indus_nb.extend.api import ExtensionApi
 from indus_nb.extend.approval.rules import covered, offered
-from indus_nb.extend.extensions.api import ExtensionApi
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.safety.effects import Effect

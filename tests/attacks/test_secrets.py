@@ -25,7 +25,7 @@ from indus_nb.base.messages import Attachment, TextContent
 from indus_nb.core.resources.settings import load_settings
 from indus_nb.core.session.dialogs import Select
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.extend.api import ExtensionApi
 from indus_nb.kernel.run.describe import describe, listing
 from indus_nb.render.session_page import export_html
 from indus_nb.safety.key_variables import child_environment

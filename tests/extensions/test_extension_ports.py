@@ -14,7 +14,7 @@ from indus_nb.base.errors import CompactionError, UsageError
 from indus_nb.base.messages import TextContent
 from indus_nb.core.session.dialogs import SetWidget, SetWorkingMessage
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions.api import CommandContext, Context, ExtensionApi, ExtensionTool
+from indus_nb.extend.api import CommandContext, Context, ExtensionApi, ExtensionTool
 
 LONG = "word " * 400
 
@@ -274,7 +274,7 @@ async def test_a_tool_with_renderers_of_another_program_is_offered_with_a_warnin
 
 
 def test_the_names_that_extensions_import_stay_where_they_were() -> None:
-    from indus_nb.extend.extensions import api
+    from indus_nb.extend import api
 
     assert set(api.__all__) >= {"Context", "CommandContext", "ExtensionApi", "ExtensionTool", "Events", "Guarded"}
     assert [name for name in api.__all__ if not hasattr(api, name)] == []

@@ -13,7 +13,7 @@ from messages_api import Gate, HttpError, Reply, Text, ToolUse
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, ToolResultMessage, UserMessage, text_of
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions.api import Context, ExtensionApi, StaleExtensionError
+from indus_nb.extend.api import Context, ExtensionApi, StaleExtensionError
 from indus_nb.start import SessionOptions, open_session
 
 Setup = Callable[[ExtensionApi], Any]

@@ -20,7 +20,7 @@ from indus_nb.base.messages import ToolCall, ToolResultMessage, text_of
 from indus_nb.core.session import questions
 from indus_nb.core.session.dialogs import Cancel, Select
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.extend.api import ExtensionApi
 from indus_nb.render.markup import plain
 from indus_nb.safety.effects import Effect
 from indus_nb.tools import Approval, CallDescription, FunctionTool, ToolContext, ToolError, text_output

@@ -10,8 +10,8 @@ import pytest
 from messages_api import MessagesApi, Reply, ToolUse
 
 from indus_nb.core.session.session import AgentSession, ApproveMode
-from indus_nb.extend.extensions.host import Extensions
-from indus_nb.extend.extensions.standby import Standby
+from indus_nb.extend.host import Extensions
+from indus_nb.extend.standby import Standby
 from indus_nb.start import SessionOptions, open_session
 
 WRITE = ToolUse("write", {"path": "made.txt", "content": "new\n"})
@@ -20,7 +20,7 @@ WRITE = ToolUse("write", {"path": "made.txt", "content": "new\n"})
 @pytest.fixture
 async def opened(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., AgentSession]]:
     # As in a process where no code of the user's has asked for what defines tools.
-    monkeypatch.delitem(sys.modules, "indus_nb.extend.extensions.definitions", raising=False)
+    monkeypatch.delitem(sys.modules, "indus_nb.extend.definitions", raising=False)
     sessions: list[AgentSession] = []
 
     def open_one(approve: ApproveMode = "never", *, trust: bool | None = None) -> AgentSession:

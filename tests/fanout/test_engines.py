@@ -18,7 +18,7 @@ from messages_api import MessagesApi
 
 from indus_nb import agent
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.extend.extensions.api import Context
+from indus_nb.extend.api import Context
 from indus_nb.tools.tool import ToolContext
 
 pytestmark = [

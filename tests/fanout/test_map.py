@@ -401,7 +401,7 @@ def test_a_validator_that_fails_ends_its_row_alone(messages_api: MessagesApi) ->
 
 
 def test_the_definitions_are_those_that_sessions_look_at() -> None:
-    from indus_nb.extend.extensions.definitions import agent as below
+    from indus_nb.extend.definitions import agent as below
 
     @agent.tool
     def spoon() -> str:

@@ -14,7 +14,7 @@ from indus_nb.base.events import BranchMoved, EntryAdded, SessionEvent, SessionR
 from indus_nb.base.messages import CustomMessage
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.store import SessionStore
-from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.extend.api import ExtensionApi
 from indus_nb.models.catalog import find_model
 from indus_nb.start import SessionOptions, open_session
 

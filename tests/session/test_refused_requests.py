@@ -30,7 +30,7 @@ from indus_nb.base.messages import (
     UserMessage,
 )
 from indus_nb.core.session.session import AgentSession
-from indus_nb.extend.extensions.api import ExtensionApi, ExtensionTool
+from indus_nb.extend.api import ExtensionApi, ExtensionTool
 from indus_nb.front.notebook.view.transcript import Line, Transcript
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools.tool import ToolError

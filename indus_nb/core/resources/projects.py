@@ -38,7 +38,7 @@ from indus_nb.core.resources.settings import MAX_SETTINGS_BYTES, absolute_entry,
 MAX_FILES = 2000
 MAX_BYTES = 64 << 20
 _NOT_HASHED = ("__pycache__",)
-"""Compiled files are never imported from a project: see ``indus_nb.extend.extensions.checked_imports``."""
+"""Compiled files are never imported from a project: see ``indus_nb.extend.checked_imports``."""
 _PARENT = "Trust everything in "
 _LISTED_AT_AN_END = 100
 """Most entries listed of a project: more than are loaded, however many it names."""

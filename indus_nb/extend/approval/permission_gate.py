@@ -21,10 +21,10 @@ from indus_nb.base import textcut
 from indus_nb.base.visible import has_right_to_left, visible
 from indus_nb.core.session import questions
 from indus_nb.core.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
+from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.approval import rules
 from indus_nb.extend.approval.kept_rules import KeptRules
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import ToolCallAnswer, ToolCallEvent
+from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.policy import decision, denied
 from indus_nb.safety.vault import PutBackError

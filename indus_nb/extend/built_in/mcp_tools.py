@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import UsageError
 from indus_nb.core.session.dialogs import clock
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import SessionShutdown, SessionStart
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import SessionShutdown, SessionStart
 from indus_nb.extend.mcp import McpServers
 from indus_nb.tools import RESERVED_TOOLS
 

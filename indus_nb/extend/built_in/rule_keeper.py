@@ -13,8 +13,8 @@ from indus_nb.core.resources.settings import StreamRuleSettings
 from indus_nb.core.resources.stream_rules import MAX_STOPS, RuleWatch, StreamRule, load_rules, reminder
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import BeforeAgentStart, SessionStart, SessionTree
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import BeforeAgentStart, SessionStart, SessionTree
 
 
 class RuleKeeper(RunWatcher):

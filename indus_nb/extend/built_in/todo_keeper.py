@@ -11,8 +11,8 @@ from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import TodoSettings
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import BeforeAgentStart, SessionShutdown, SessionStart, SessionTree
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import BeforeAgentStart, SessionShutdown, SessionStart, SessionTree
 from indus_nb.tools import TODO, FunctionTool
 from indus_nb.tools.todo import TodoArguments, TodoList, read_list, todo_tool
 

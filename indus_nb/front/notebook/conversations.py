@@ -14,7 +14,7 @@ from indus_nb.base.errors import CredentialsError, SessionBusyError, SessionLock
 from indus_nb.base.messages import ImageContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession, ApproveMode
-from indus_nb.extend.extensions.definitions import agent
+from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
 from indus_nb.front.notebook.cells.cell_turns import CellTurns

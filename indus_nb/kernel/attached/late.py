@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 
 from indus_nb.base.errors import UsageError
-from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.kernel.attached.connection import Connection
 from indus_nb.kernel.attached.finding import Found, find
 from indus_nb.kernel.attached.kernel import RunningKernel

@@ -17,7 +17,7 @@ from indus_nb.base.files import current_directory
 from indus_nb.base.messages import ImageContent, TextContent
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import Settings, agent_directory, load_settings
-from indus_nb.extend.extensions.api import Context, ExtensionApi
+from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.kernel.attached import questions
 from indus_nb.kernel.attached.connection import language_of
 from indus_nb.kernel.attached.execution import Execution

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import ToolCallEvent
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import ToolCallEvent
 from indus_nb.kernel.document.notebook_file import Cell, read_notebook
 from indus_nb.kernel.document.reading import AskPage, NotebookReader, cells_of, path_of
 from indus_nb.tools.files.paths import resolve

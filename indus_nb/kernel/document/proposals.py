@@ -20,7 +20,7 @@ from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
-from indus_nb.extend.extensions.api import Context
+from indus_nb.extend.api import Context
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import AskPage, NotebookReader, chosen_cells
 from indus_nb.kernel.undo import CellStep

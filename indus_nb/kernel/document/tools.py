@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from indus_nb.extend.extensions.api import ExtensionApi
+from indus_nb.extend.api import ExtensionApi
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.document.open_notebooks import OpenNotebooks
 from indus_nb.kernel.document.proposals import CellProposals, FinishedCell, NoteCell, described

@@ -27,8 +27,8 @@ from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
 from indus_nb.core.session.questions import caller
 from indus_nb.core.storage.entries import Entry
-from indus_nb.extend.extensions.api import Context, ExtensionApi
-from indus_nb.extend.extensions.events import ToolBegin, ToolResultEvent
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import ToolBegin, ToolResultEvent
 from indus_nb.kernel.preview import Report
 from indus_nb.kernel.run import describe
 from indus_nb.kernel.run.agent_thread import Inbox

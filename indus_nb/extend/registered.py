@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject
-from indus_nb.extend.extensions.loader import Source
+from indus_nb.extend.loader import Source
 from indus_nb.models import ToolSpec
 from indus_nb.tools import CallDescription, Tool, ToolContext
 from indus_nb.tools.description import by_arguments

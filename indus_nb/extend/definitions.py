@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 from indus_nb.base.errors import UsageError
-from indus_nb.extend.extensions.api import CommandContext, Completer, Context, ExtensionApi, StaleExtensionError
-from indus_nb.extend.extensions.events import unknown_event
+from indus_nb.extend.api import CommandContext, Completer, Context, ExtensionApi, StaleExtensionError
+from indus_nb.extend.events import unknown_event
 from indus_nb.tools.function import function_tool, parameter_types
 from indus_nb.tools.tool import ToolContext
 

@@ -40,7 +40,7 @@ class Source:
         """Return whether it is a user's, rather than a part of this package."""
         module: object = getattr(self.setup, "__module__", None)
         own = isinstance(module, str) and module.startswith("indus_nb.")
-        return not own or module == "indus_nb.extend.extensions.definitions"
+        return not own or module == "indus_nb.extend.definitions"
 
 
 def discover(
@@ -149,7 +149,7 @@ def load(source: Source, *, afresh: bool = False) -> Callable[[Any], Any]:
         try:
             content = path.read_bytes()
             if source.check is not None:
-                from indus_nb.extend.extensions.checked_imports import check_imports
+                from indus_nb.extend.checked_imports import check_imports
 
                 source.check(path, content)
                 if package or path.parent.name == "extensions":  # else the directory is not the extension's own

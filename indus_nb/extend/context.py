@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.wire import JsonObject
-from indus_nb.extend.extensions.registered import Extension
+from indus_nb.extend.registered import Extension
 from indus_nb.models import Model
 from indus_nb.tools import RESERVED_TOOLS, CallDescription, Tool, ToolError, describe_call
 from indus_nb.tools.description import by_arguments
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from indus_nb.core.session.conversation import ContextUsage
     from indus_nb.core.session.dialogs import Ui
     from indus_nb.core.storage.store import SessionStore
-    from indus_nb.extend.extensions.bus import EventBus
+    from indus_nb.extend.bus import EventBus
 
 
 class StaleExtensionError(UsageError):

@@ -49,13 +49,13 @@ from indus_nb.core.session.hooks import (
 from indus_nb.core.session.questions import caller
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
-from indus_nb.extend.extensions import events as ev
-from indus_nb.extend.extensions.api import ExtensionApi, Handler
-from indus_nb.extend.extensions.bus import EventBus
-from indus_nb.extend.extensions.calling import Calls
-from indus_nb.extend.extensions.context import CommandContext, Context
-from indus_nb.extend.extensions.loader import Source, load
-from indus_nb.extend.extensions.registered import Command, Extension
+from indus_nb.extend import events as ev
+from indus_nb.extend.api import ExtensionApi, Handler
+from indus_nb.extend.bus import EventBus
+from indus_nb.extend.calling import Calls
+from indus_nb.extend.context import CommandContext, Context
+from indus_nb.extend.loader import Source, load
+from indus_nb.extend.registered import Command, Extension
 from indus_nb.safety.redaction import hide
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.description import Target

@@ -16,11 +16,11 @@ from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.messages import CustomMessage, ImageContent, TextContent, ThinkingLevel, text_of
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry
-from indus_nb.extend.extensions.bus import EventBus
-from indus_nb.extend.extensions.context import CommandContext, Context, ExtensionHost, Guarded, StaleExtensionError
-from indus_nb.extend.extensions.events import unknown_event
-from indus_nb.extend.extensions.programs import ExecResult, run_program
-from indus_nb.extend.extensions.registered import BoundTool, Command, Completer, Extension, ExtensionTool, Flag
+from indus_nb.extend.bus import EventBus
+from indus_nb.extend.context import CommandContext, Context, ExtensionHost, Guarded, StaleExtensionError
+from indus_nb.extend.events import unknown_event
+from indus_nb.extend.programs import ExecResult, run_program
+from indus_nb.extend.registered import BoundTool, Command, Completer, Extension, ExtensionTool, Flag
 from indus_nb.models import Model
 from indus_nb.models.apis.tool_schemas import check_tool
 from indus_nb.tools import Tool
@@ -78,7 +78,7 @@ class ExtensionApi(Guarded):
         Args:
             event: The event's name. One that does not exist is reported as a problem of the extension, and its handler
                 is never called.
-            handler: Plain or async. What it may return depends on the event: see ``indus_nb.extend.extensions.events``.
+            handler: Plain or async. What it may return depends on the event: see ``indus_nb.extend.events``.
 
         Returns:
             A function that removes the handler, or the decorator, which returns the function unchanged.
