@@ -20,7 +20,7 @@ from mcp_clients import HANDSHAKE, STATELESS, call, over_pipes
 from waiting import until, wait_until
 
 from indus_nb.front.serving import asking
-from indus_nb.front.serving.tools import ServedTools
+from indus_nb.front.serving.served_tools import ServedTools
 from indus_nb.start import SessionOptions, open_session
 
 PROTOCOLS = [HANDSHAKE, STATELESS, "auto"]

@@ -247,7 +247,7 @@ async def _check_flags(chosen: SessionOptions) -> None:
 async def _serve_tools(options: argparse.Namespace) -> int:
     from indus_nb.front.console.stdio import on_signals
     from indus_nb.front.serving.clients import check_library
-    from indus_nb.kernel.attached.tools import AttachedKernel
+    from indus_nb.kernel.attached.attached_kernel import AttachedKernel
 
     check_library()
     from indus_nb.front.serving.stdio import serve_stdio

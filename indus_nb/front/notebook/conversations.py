@@ -45,7 +45,7 @@ from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
-from indus_nb.kernel.toolset.tools import UserKernel
+from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.start import SessionOptions, open_session
 

@@ -14,13 +14,13 @@ from indus_nb.base.errors import UsageError
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.kernel.document import NotebookTools
-from indus_nb.kernel.toolset.tools import UserKernel
+from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.safety.policy import MODES
 from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
     from indus_nb.front.serving.http import HttpServer
-    from indus_nb.front.serving.tools import ServedTools
+    from indus_nb.front.serving.served_tools import ServedTools
 
 _ASKED = {
     "never": "⚠ Nobody is asked: whoever knows the token runs code in this kernel as you.",
@@ -72,7 +72,7 @@ class Served:
 
         check_library()
         from indus_nb.front.serving.http import HttpServer
-        from indus_nb.front.serving.tools import ServedTools
+        from indus_nb.front.serving.served_tools import ServedTools
 
         options = SessionOptions(
             no_session=True, approve=mode, jobs_after=0, extensions=self._extensions, more_tools=self._names

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from indus_nb.front.serving.tools import GONE
+from indus_nb.front.serving.served_tools import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import make_private_directory, write_atomically
 from indus_nb.front.serving.guard import HOST, MAX_REQUESTS, MAX_SESSIONS, PATH, Guard, Waiting
-from indus_nb.front.serving.tools import ServedTools
+from indus_nb.front.serving.served_tools import ServedTools
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

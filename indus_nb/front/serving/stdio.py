@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from indus_nb.core.session.session import AgentSession
-from indus_nb.front.serving.tools import ServedTools
+from indus_nb.front.serving.served_tools import ServedTools
 
 
 async def serve_stdio(

@@ -1,5 +1,5 @@
 """A running Jupyter kernel, from outside: the tools of the notebook for the console program and for other agents."""
 
-from indus_nb.kernel.attached.tools import AttachedKernel, open_kernel, working_in
+from indus_nb.kernel.attached.attached_kernel import AttachedKernel, open_kernel, working_in
 
 __all__ = ["AttachedKernel", "open_kernel", "working_in"]

@@ -8,9 +8,9 @@ from indus_nb.kernel.document.notebook_file import (
     named_notebook,
     read_notebook,
 )
+from indus_nb.kernel.document.notebook_tools import NotebookTools
 from indus_nb.kernel.document.proposals import FinishedCell
 from indus_nb.kernel.document.reading import NotebookReader, Reader, Reading, chosen_cells
-from indus_nb.kernel.document.tools import NotebookTools
 
 __all__ = [
     "Cell",

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject
-from indus_nb.kernel.toolset.tools import UserKernel
 from indus_nb.kernel.toolset.undoing import line
+from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.undo import Touched
 
 

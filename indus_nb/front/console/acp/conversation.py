@@ -38,7 +38,7 @@ from indus_nb.core.session.stats import SessionStats
 from indus_nb.front.console.acp import updates
 from indus_nb.front.console.acp.client_tools import AcpTools
 from indus_nb.front.console.acp.peer import INTERNAL_ERROR, INVALID_PARAMS, Peer, RpcError
-from indus_nb.front.console.acp.questions import Questions
+from indus_nb.front.console.acp.permissions import Questions
 from indus_nb.front.console.acp.requests import ClientCapabilities, prompt_parts
 from indus_nb.front.console.stdio import FrameWriter
 

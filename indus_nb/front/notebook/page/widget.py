@@ -32,8 +32,8 @@ from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.session.dialogs import Dialog, NotifyType
 from indus_nb.core.session.questions import Question
 from indus_nb.front.notebook.page import protocol
+from indus_nb.front.notebook.page.dialog_layout import layout
 from indus_nb.front.notebook.page.protocol import PanelRequest, WidgetKind
-from indus_nb.front.notebook.page.questions import layout
 from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 

@@ -18,7 +18,7 @@ from indus_nb.base.messages import ImageContent, TextContent
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import Settings, agent_directory, load_settings
 from indus_nb.extend.api import Context, ExtensionApi
-from indus_nb.kernel.attached import questions
+from indus_nb.kernel.attached import approvals
 from indus_nb.kernel.attached.connection import language_of
 from indus_nb.kernel.attached.execution import Execution
 from indus_nb.kernel.attached.finding import find
@@ -273,18 +273,18 @@ class AttachedKernel:
         """Build the question before code; called off the event loop, and no longer than for a look at the kernel."""
         loop = self._loop
         if loop is None or loop.is_closed() or _runs_here(loop):
-            return questions.unknown(code, self.label, None)
+            return approvals.unknown(code, self.label, None)
         asking = asyncio.run_coroutine_threadsafe(self._kernel.ask({"do": "outlook", "code": code}), loop)
         try:
             reply = asking.result(_LOOK_SECONDS)
         except TimeoutError:
             asking.cancel()
-            return questions.unknown(code, self.label, _BUSY)
+            return approvals.unknown(code, self.label, _BUSY)
         except ToolError as error:
-            return questions.unknown(code, self.label, str(error))
+            return approvals.unknown(code, self.label, str(error))
         if (lent := reply.get("lent")) is not None:
-            return questions.by_extension(code, cast("JsonObject", lent), self.label)
-        return questions.unknown(code, self.label, None)
+            return approvals.by_extension(code, cast("JsonObject", lent), self.label)
+        return approvals.unknown(code, self.label, None)
 
     async def _traces(self) -> Traces:
         """Collect the kernel's traces of its notebook; those of a server take precedence."""
