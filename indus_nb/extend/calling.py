@@ -45,7 +45,7 @@ class _Clock:
         self._in_force = False
 
 
-class Calls:
+class HandlerCalls:
     """The tasks that a session runs for its extensions; none of them outlives ``end``."""
 
     def __init__(self) -> None:

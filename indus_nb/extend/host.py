@@ -52,7 +52,7 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.extend import events as ev
 from indus_nb.extend.api import ExtensionApi, Handler
 from indus_nb.extend.bus import EventBus
-from indus_nb.extend.calling import Calls
+from indus_nb.extend.calling import HandlerCalls
 from indus_nb.extend.context import CommandContext, Context
 from indus_nb.extend.loader import Source, load
 from indus_nb.extend.registered import Command, Extension
@@ -102,7 +102,7 @@ class Extensions(SessionHooks):
         self._thread: int | None = None
         self._providers: list[str] = []
         self._problems: list[str] = []
-        self._calls = Calls()
+        self._calls = HandlerCalls()
         self._turn = -1
         self._model = session.model
         self._level: ThinkingLevel = session.thinking_level

@@ -17,7 +17,7 @@ from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, Question, question
+from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, RowQuestion, question
 from indus_nb.start import SessionOptions
 
 
@@ -146,7 +146,7 @@ class Agent(Definitions):
         asking = partial(self._question, template, data, options)
         return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).on_loop()
 
-    def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, Question]:
+    def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, RowQuestion]:
         data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))
         session = SessionOptions(
             model=options.get("model"),

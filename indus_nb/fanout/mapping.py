@@ -19,7 +19,7 @@ from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
-from indus_nb.fanout.work import Progress, Question, Work
+from indus_nb.fanout.work import Progress, RowQuestion, Work
 
 _SLICE_SECONDS = 0.1
 _log = logging.getLogger("indus_nb")
@@ -85,7 +85,7 @@ class Map:
     def __init__(
         self,
         data: object,
-        asked: Question,
+        asked: RowQuestion,
         known: Sequence[RowAnswer] = (),
         spent: float = 0.0,
         unconfirmed: float = 0.0,

@@ -51,7 +51,7 @@ MAX_TURNS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class RowQuestion:
     """A question about each row, and its limits; see ``agent.map``."""
 
     template: Template
@@ -93,7 +93,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
     batch: bool = False,
     over: Executor | None = None,
     functions: Functions | None = None,
-) -> Question:
+) -> RowQuestion:
     """Check what is asked before anything is.
 
     Args:
@@ -122,7 +122,7 @@ def question(  # noqa: PLR0913 - each is an option of its own
         raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
     Limiter(parallel, rpm)
     Budget(max_cost)
-    return Question(
+    return RowQuestion(
         template=parsed,
         table=table,
         kind=None if result is None else answer_kind(result),
@@ -224,7 +224,7 @@ class Work:
     """
 
     def __init__(
-        self, question: Question, known: Sequence[RowAnswer] = (), spent: float = 0.0, unconfirmed: float = 0.0
+        self, question: RowQuestion, known: Sequence[RowAnswer] = (), spent: float = 0.0, unconfirmed: float = 0.0
     ) -> None:
         self.budget = Budget(question.max_cost, (spending(),))
         """The budget of all of it, within that of the code that asks."""

@@ -76,13 +76,13 @@ def memory() -> float:
 
 def ours(setup: str, code: str) -> dict[str, Any]:
     """Return the figures of the package for one namespace."""
-    from indus_nb.kernel.undo import Budget, take
+    from indus_nb.kernel.undo import CheckpointBudget, take
 
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(setup, names)
     figures: dict[str, Any] = {}
     take({"x": [1]}, "x")  # imports, and what is made once
-    for name, budget in (("budget", Budget(0.1, 256 << 20)), ("whole", Budget(600, 64 << 30))):
+    for name, budget in (("budget", CheckpointBudget(0.1, 256 << 20)), ("whole", CheckpointBudget(600, 64 << 30))):
         before, began = memory(), time.process_time()
         checkpoint = take(names, code, budget)
         figures[f"{name} take"] = 1000 * (time.process_time() - began)

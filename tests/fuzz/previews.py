@@ -61,7 +61,7 @@ from indus_nb.kernel.trials import trial as _trial, trying as _trying
 from indus_nb.kernel.run.agent_thread import AgentThread as _AgentThread, Inbox as _Inbox
 from indus_nb.kernel.run.execution import Execution as _Execution
 from indus_nb.kernel.run.watch import Watch as _Watch
-from indus_nb.kernel.undo import Budget as _Budget, take as _take
+from indus_nb.kernel.undo import CheckpointBudget as _Budget, take as _take
 _kept = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _watch, _thread = _Watch(get_ipython()), _AgentThread()
 _trials = _trying.Trials(get_ipython(), _watch.main, _watch.routes)

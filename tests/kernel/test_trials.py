@@ -401,7 +401,7 @@ FORGED = """
 import os, gc, indus_nb.kernel.preview.report as report, indus_nb.kernel.trials.trial as trial
 from indus_nb.kernel.preview import Report
 rows.clear(); gc.unfreeze()
-send = next(o for o in gc.get_objects() if isinstance(o, trial.Task) and o._run is not None)._send
+send = next(o for o in gc.get_objects() if isinstance(o, trial.TrialTask) and o._run is not None)._send
 import struct, json
 data = json.dumps(VALUES).encode()
 send({"values": ["rows"]}, struct.pack('>I', len(data)) + data)

@@ -15,7 +15,7 @@ from indus_nb.base.errors import CompactionError, IndusError, SessionBusyError, 
 from indus_nb.base.messages import ImageContent, UserMessage
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.magic.request import parse
-from indus_nb.front.notebook.magic.subcommands import Shown, serve
+from indus_nb.front.notebook.magic.subcommands import CommandOutput, serve
 from indus_nb.start import SessionOptions, open_session
 
 Open = Callable[..., AgentSession]
@@ -46,7 +46,7 @@ def session(open_: Open) -> AgentSession:
     return open_()
 
 
-async def served(session: AgentSession, line: str) -> Shown:
+async def served(session: AgentSession, line: str) -> CommandOutput:
     command = parse(line).command
     assert command is not None
     return await serve(command, session)

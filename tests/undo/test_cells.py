@@ -15,11 +15,11 @@ import pytest
 
 from indus_nb.kernel.undo import (
     Book,
-    Budget,
     CellsChange,
     CellsPlan,
     CellState,
     CellStep,
+    CheckpointBudget,
     Contents,
     Files,
     History,
@@ -203,7 +203,7 @@ class Place:
         self.notebook = Notebook(run="%agent go")
 
     def run(self, code: str, *cells: CellStep) -> None:
-        files, variables = self.book.files.begin(), take(self.names, code, Budget(30))
+        files, variables = self.book.files.begin(), take(self.names, code, CheckpointBudget(30))
         exec(code, self.names)
         step = Step(code, "run", variables.close(), files.close(), self.book, CellsChange(cells) if cells else None)
         self.history.add(step, 1 << 30)
@@ -266,15 +266,15 @@ KILLED = """
 import json, sys
 from pathlib import Path
 from indus_nb.base.files import write_atomically
-from indus_nb.kernel.undo import Book, Budget, CellsChange, CellState, CellStep, Contents, Files, History, Step
-from indus_nb.kernel.undo import plan_cells, take
+from indus_nb.kernel.undo import Book, CellsChange, CellState, CellStep, CheckpointBudget, Contents, Files, History
+from indus_nb.kernel.undo import Step, plan_cells, take
 
 root, book_of = Path(sys.argv[1]), Path(sys.argv[2])
 names = {"work": root / "work"}
 rows = names["rows"] = list(range(20_000))
 history, book = History(names), Book(Files(root / "work", Contents(root / "kept")))
 code = "rows.reverse()\\nfor path in work.iterdir(): path.write_bytes(path.read_bytes()[::-1] * 2)"
-files, variables = book.files.begin(), take(names, code, Budget(30))
+files, variables = book.files.begin(), take(names, code, CheckpointBudget(30))
 exec(code, names)
 cells = CellsChange([CellStep("new", "code", None, "x", "run"), CellStep("run", "code", "old", "new")])
 history.add(Step("call", "run", variables.close(), files.close(), book, cells), 1 << 30)

@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 
-from indus_nb.kernel.undo import Book, Budget, Contents, Files, History, RefusedError, Step, TouchedError, take
+from indus_nb.kernel.undo import (
+    Book,
+    CheckpointBudget,
+    Contents,
+    Files,
+    History,
+    RefusedError,
+    Step,
+    TouchedError,
+    take,
+)
 from indus_nb.kernel.undo.sealing import session_key
 
 
@@ -29,7 +39,7 @@ class Place:
 
     def run(self, code: str, room: int = 1 << 30) -> int:
         files = self.book.files.begin()
-        variables = take(self.names, code, Budget(30))
+        variables = take(self.names, code, CheckpointBudget(30))
         exec(code, self.names)
         return self.history.add(Step(code, "run", variables.close(), files.close(), self.book), room)
 

@@ -13,7 +13,7 @@ import pytest
 from undo.kinds_of_objects import program
 from undo.pictures import Picture
 
-from indus_nb.kernel.undo import Budget, Change, RefusedError, take
+from indus_nb.kernel.undo import Change, CheckpointBudget, RefusedError, take
 
 PROGRAMS = int(os.environ.get("INDUS_NB_UNDO_PROGRAMS", "300"))
 START = int(os.environ.get("INDUS_NB_UNDO_START", "0"))
@@ -44,7 +44,7 @@ def outcome(seed: int) -> str:
     changes: list[Change] = []
     named: set[str] = set()
     for step in steps:
-        checkpoint = take(namespace, step, Budget(60, 1 << 30))
+        checkpoint = take(namespace, step, CheckpointBudget(60, 1 << 30))
         named |= checkpoint.left_out.keys()
         run(step, namespace)
         changes.append(checkpoint.close())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from undo.namespaces import Portrait, program, surroundings
 
-from indus_nb.kernel.undo import Budget, Change, take
+from indus_nb.kernel.undo import Change, CheckpointBudget, take
 
 PROGRAMS = int(os.environ.get("INDUS_NB_UNDO_PROGRAMS", "100"))
 START = int(os.environ.get("INDUS_NB_UNDO_START", "0"))
@@ -47,7 +47,7 @@ def check(seed: int) -> None:
     moments = [(Portrait(namespace), surroundings())]
     changes: list[Change] = []
     for piece in pieces:
-        checkpoint = take(namespace, piece, Budget(60, 1 << 30))
+        checkpoint = take(namespace, piece, CheckpointBudget(60, 1 << 30))
         assert not checkpoint.left_out, (seed, checkpoint.left_out)
         run(piece, namespace)
         changes.append(checkpoint.close())

@@ -9,9 +9,9 @@ import pytest
 
 PLOTLY = """
 import sys, plotly.express as px, plotly.io
-from indus_nb.kernel.undo import Budget, take
+from indus_nb.kernel.undo import CheckpointBudget, take
 def changed(code):
-    checkpoint = take(globals(), code, Budget(30))
+    checkpoint = take(globals(), code, CheckpointBudget(30))
     exec(code, globals())
     return checkpoint.close()
 """

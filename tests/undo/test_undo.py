@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from work import counting_work
 
-from indus_nb.kernel.undo import Budget, Change, RefusedError, TouchedError, forecast, take
+from indus_nb.kernel.undo import Change, CheckpointBudget, RefusedError, TouchedError, forecast, take
 
 
 def namespace(code: str) -> dict[str, Any]:
@@ -23,8 +23,8 @@ def namespace(code: str) -> dict[str, Any]:
     return names
 
 
-def changed(names: dict[str, Any], code: str, budget: Budget | None = None) -> Change:
-    checkpoint = take(names, code, budget or Budget(30))
+def changed(names: dict[str, Any], code: str, budget: CheckpointBudget | None = None) -> Change:
+    checkpoint = take(names, code, budget or CheckpointBudget(30))
     exec(code, names)
     return checkpoint.close()
 
@@ -172,8 +172,8 @@ def test_what_the_user_writes_below_the_columns_is_not_overwritten() -> None:
 def test_columns_that_are_too_large_to_remember_are_named_and_the_rest_of_the_frame_is_kept() -> None:
     names = namespace("import pandas as pd; df = pd.DataFrame({'a': pd.array(range(300_000), 'Int64')})")
     code = "df['b'] = 1"
-    assert forecast(names, code, Budget(30, 1 << 20)) == {"df": "2 MB"}
-    change = changed(names, code, Budget(30, 1 << 20))
+    assert forecast(names, code, CheckpointBudget(30, 1 << 20)) == {"df": "2 MB"}
+    change = changed(names, code, CheckpointBudget(30, 1 << 20))
     assert change.left_out == {"df": "2 MB"}
     change.undo()
     assert [*names["df"]] == ["a"]
@@ -307,16 +307,16 @@ def test_what_is_bound_anew_before_it_is_used_is_not_changed_inside(code: str, n
 
 def test_the_numbers_that_a_library_counts_its_own_parts_by_are_no_obstacle() -> None:
     names = namespace("from matplotlib.figure import Figure; fig = Figure(); ax = fig.subplots()")
-    assert forecast(names, "ax.set_title('one'); fig", Budget(5)) == {}
+    assert forecast(names, "ax.set_title('one'); fig", CheckpointBudget(5)) == {}
     exec("import itertools; ids = itertools.count()", names)
     assert forecast(names, "next(ids)") == {"ids": "a count"}
 
 
 def test_what_is_beyond_the_budget_is_named_and_small_things_are_kept() -> None:
     names = namespace("large = bytearray(3 << 20); small = [1]")
-    budget = Budget(room=1 << 20)
+    budget = CheckpointBudget(room=1 << 20)
     assert forecast(names, "large[0] = 1; small.append(2)", budget) == {"large": "3 MB"}
-    change = changed(names, "large[0] = 1; small.append(2)", Budget(room=1 << 20))
+    change = changed(names, "large[0] = 1; small.append(2)", CheckpointBudget(room=1 << 20))
     change.undo()
     assert (names["large"][0], names["small"]) == (1, [1])
 
@@ -324,15 +324,15 @@ def test_what_is_beyond_the_budget_is_named_and_small_things_are_kept() -> None:
 def test_an_array_of_many_objects_is_refused_before_they_are_listed_and_kept_if_wanted() -> None:
     names = namespace("import numpy as np; texts = np.full(1_500_000, 'one', dtype=object)")
     code = "texts[5] = 'two'"
-    forecast(names, code, Budget())  # what is made once
+    forecast(names, code, CheckpointBudget())  # what is made once
     tracemalloc.start()
     try:
-        assert forecast(names, code, Budget()) == {"texts": "too many parts"}
+        assert forecast(names, code, CheckpointBudget()) == {"texts": "too many parts"}
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
-    wanted = Budget(copies=2.0)
-    assert forecast(names, code, Budget(copies=2.0)) == {}
+    wanted = CheckpointBudget(copies=2.0)
+    assert forecast(names, code, CheckpointBudget(copies=2.0)) == {}
     change = changed(names, code, wanted)
     change.undo()
     assert names["texts"][5] == "one"
@@ -343,7 +343,7 @@ def test_an_array_of_many_objects_is_refused_before_they_are_listed_and_kept_if_
 def test_what_the_code_is_known_to_change_is_remembered_first() -> None:
     names = namespace("one = bytearray(600_000); two = bytearray(600_000)")
     code = "one, two[0]"
-    assert forecast(names, code, Budget(room=1_000_000), first=["two"]).keys() == {"one"}
+    assert forecast(names, code, CheckpointBudget(room=1_000_000), first=["two"]).keys() == {"one"}
 
 
 def test_locks_in_an_object_are_no_obstacle() -> None:
@@ -458,7 +458,7 @@ def test_variables_of_modules_are_compared_where_they_are_given() -> None:
     exec("rows = [1]\nclass Kind: all = []\ndef seen(x, known=[]): known.append(x)", vars(module))
     names: dict[str, Any] = {"__name__": "__main__", "settings_of_mine": module, "free": iter([1])}
     code = "settings_of_mine.rows.append(2); settings_of_mine.Kind.all.append(1); settings_of_mine.seen(1)"
-    checkpoint = take(names, code, Budget(30), beside={"settings_of_mine": module})
+    checkpoint = take(names, code, CheckpointBudget(30), beside={"settings_of_mine": module})
     exec(code, names)
     change = checkpoint.close()
     wanted = {"settings_of_mine.rows", "settings_of_mine.Kind", "settings_of_mine.seen"}
@@ -488,7 +488,7 @@ def test_what_of_a_module_cannot_be_compared_is_named_where_code_may_reach_it(
     names: dict[str, Any] = {"__name__": "__main__", "module_of_mine": module, "engine": module.engine}
     names["Loader"] = module.Loader
     exec("def calls(): return module_of_mine.load()\nclass Mine:\n    def load(self): pass\nmine = Mine()", names)
-    assert take(names, code, Budget(30), beside={"module_of_mine": module}).left_out.keys() == left_out
+    assert take(names, code, CheckpointBudget(30), beside={"module_of_mine": module}).left_out.keys() == left_out
 
 
 def test_what_a_function_reaches_that_a_module_calls_is_compared() -> None:
@@ -497,7 +497,7 @@ def test_what_a_function_reaches_that_a_module_calls_is_compared() -> None:
     names = namespace("rows = []\ndef hook(): rows.append(1)")
     names["module_of_mine"] = module
     module.hooks.append(names["hook"])
-    checkpoint = take(names, "module_of_mine.run()", Budget(30), beside={"module_of_mine": module})
+    checkpoint = take(names, "module_of_mine.run()", CheckpointBudget(30), beside={"module_of_mine": module})
     exec("module_of_mine.run()", names)
     assert "rows" in checkpoint.close().found.in_place
 
@@ -509,7 +509,7 @@ def test_code_of_the_users_classes_does_not_run() -> None:
         "    __getattribute__ = __eq__ = __len__ = __iter__ = keys = items = copy = __hash__ = __bool__ = any\n"
         "odd = Odd(a=[1]); held = [odd]"
     )
-    checkpoint = take(names, "held, odd", Budget(30))
+    checkpoint = take(names, "held, odd", CheckpointBudget(30))
     dict.__setitem__(names["odd"], "a", 2)
     change = checkpoint.close()
     change.undo()

@@ -20,7 +20,7 @@ CONTEXT_NAMES = ("AGENTS.override.md", "AGENTS.md", "AGENTS.MD", "CLAUDE.md", "C
 _OWN_NAMES = ("settings.json", "extensions", RULES_DIRECTORY, "SYSTEM.md", "APPEND_SYSTEM.md", "skills", "prompts")
 
 
-class Input(NamedTuple):
+class ProjectInput(NamedTuple):
     """Something that a project brings: what it is, where it is, and the directory that it holds for."""
 
     kind: str
@@ -28,27 +28,27 @@ class Input(NamedTuple):
     directory: str
 
 
-def project_inputs(directory: str, agent_dir: Path) -> list[Input]:
+def project_inputs(directory: str, agent_dir: Path) -> list[ProjectInput]:
     """List what a directory and those above it bring to sessions there, by calls of ``stat`` alone.
 
     Args:
         directory: The real path of the sessions' working directory.
         agent_dir: The user's own directory, which is no project's.
     """
-    found: list[Input] = []
+    found: list[ProjectInput] = []
     own = os.path.join(directory, PROJECT_DIRECTORY)  # noqa: PTH118 - this is on the way of every start
     if _kind(own) and not _is_same(own, agent_dir):
-        found += [Input(name, path, directory) for name in _OWN_NAMES if _kind(path := f"{own}/{name}")]
+        found += [ProjectInput(name, path, directory) for name in _OWN_NAMES if _kind(path := f"{own}/{name}")]
     shared = os.path.realpath(os.path.expanduser("~/.agents/skills"))  # noqa: PTH111 - there may be no home
     in_repository = True
     above = directory
     while True:
         base = above.rstrip("/")
-        found += [Input(name, f"{base}/{name}", above) for name in CONTEXT_NAMES if _kind(f"{base}/{name}")][:1]
+        found += [ProjectInput(name, f"{base}/{name}", above) for name in CONTEXT_NAMES if _kind(f"{base}/{name}")][:1]
         if in_repository:
             skills = f"{base}/.agents/skills"
             if _kind(skills) and os.path.realpath(skills) != shared:
-                found.append(Input("skills", skills, above))
+                found.append(ProjectInput("skills", skills, above))
             in_repository = not _kind(f"{base}/.git")
         parent = os.path.dirname(above)  # noqa: PTH120 - see above
         if parent == above:

@@ -29,7 +29,7 @@ from indus_nb.core.resources.inputs import (
     CONTEXT_NAMES,
     PROJECT_DIRECTORY,
     Decision,
-    Input,
+    ProjectInput,
     may_be_trusted_whole,
 )
 from indus_nb.core.resources.server_files import ServerFiles, TooManyFilesError
@@ -61,7 +61,7 @@ class Project:
     """
 
     directory: Path
-    inputs: Sequence[Input]
+    inputs: Sequence[ProjectInput]
     settings: bytes | None = None
     runs: list[str] = field(default_factory=list[str])
     tells: list[str] = field(default_factory=list[str])
@@ -135,7 +135,7 @@ class Project:
         return {**texts, _OPTIONS["session"]: "session", _OPTIONS["no"]: "no"}
 
 
-def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
+def examine(directory: Path, inputs: Sequence[ProjectInput]) -> Project | None:
     """Look at all that a project brings.
 
     Args:
@@ -157,7 +157,7 @@ def examine(directory: Path, inputs: Sequence[Input]) -> Project | None:
     return project
 
 
-def digests_of_texts(directory: str, inputs: Sequence[Input]) -> dict[str, str]:
+def digests_of_texts(directory: str, inputs: Sequence[ProjectInput]) -> dict[str, str]:
     """Hash the texts of a project that reach the model, and can run nothing.
 
     Args:
@@ -183,7 +183,7 @@ class _Reader:
         self._server_files = ServerFiles(project.directory)
         self._bytes = 0
 
-    def look(self, found: Input) -> bool:
+    def look(self, found: ProjectInput) -> bool:
         """Look at an input; returns whether it has an effect."""
         project, path = self._project, Path(found.path)
         match found.kind:
@@ -351,7 +351,7 @@ def _is_open_to_others(path: Path) -> bool:
         return False
 
 
-def _name(found: Input, directory: Path) -> str:
+def _name(found: ProjectInput, directory: Path) -> str:
     """Describe an input: where it is, and where it really is if that is nowhere near."""
     name, real = _relative(Path(found.path), directory), Path(os.path.realpath(found.path))
     is_elsewhere = real.name != Path(found.path).name or not real.is_relative_to(found.directory)

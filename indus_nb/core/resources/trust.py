@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indus_nb.core.resources.inputs import Decision, Input, may_be_trusted_whole, project_inputs
+from indus_nb.core.resources.inputs import Decision, ProjectInput, may_be_trusted_whole, project_inputs
 
 if TYPE_CHECKING:
     from indus_nb.core.resources.projects import Project
@@ -118,7 +118,7 @@ class Trust:
             self._kept = TrustFile(self._agent_dir)
         return self._kept
 
-    def _examined(self, real: str, inputs: Sequence[Input]) -> Project | None:
+    def _examined(self, real: str, inputs: Sequence[ProjectInput]) -> Project | None:
         from indus_nb.core.resources.projects import examine
 
         project = examine(Path(real), inputs)

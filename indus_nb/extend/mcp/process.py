@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from indus_nb.base.wire import check_json_values
 from indus_nb.extend.mcp.config import MAX_MESSAGE_BYTES, ServerSpec
 from indus_nb.extend.mcp.log import MAX_LOG_CHARACTERS, ServerLog
-from indus_nb.tools.processes.guard import Guarded
+from indus_nb.tools.processes.guard import GuardedProgram
 from indus_nb.tools.truncate import size_text
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def _start_program(spec: ServerSpec, log: ServerLog, lose: Callable[[str |
     command = spec.config.command or ""
     path = _find_program(command, spec.directory, environment)
     confined = await _confined([path, *spec.config.args], spec)
-    guarded = Guarded()
+    guarded = GuardedProgram()
     try:
         process = await asyncio.create_subprocess_exec(
             *guarded.arguments(confined.arguments if confined is not None else [path, *spec.config.args]),
@@ -139,7 +139,7 @@ class _Program:
     def __init__(
         self,
         process: Process,
-        guarded: Guarded,
+        guarded: GuardedProgram,
         log: ServerLog,
         lose: Callable[[str | None], None],
         confined: Confined | None,

@@ -34,7 +34,7 @@ _MAX_SCHEMA_BYTES = 64 * 1024
 _MAX_NAMED = 10
 
 
-class Server:
+class McpServer:
     """One server.
 
     Args:

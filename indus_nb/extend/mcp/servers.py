@@ -23,7 +23,7 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject, clean_text, field_problems
 from indus_nb.extend.mcp.config import McpServerConfig, ServerSpec
 from indus_nb.extend.mcp.process import GRACE_SECONDS
-from indus_nb.extend.mcp.server import CLOSE_SECONDS, Server
+from indus_nb.extend.mcp.server import CLOSE_SECONDS, McpServer
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import Tool, ToolContext
@@ -44,7 +44,7 @@ class McpTool:
 
     spec: ToolSpec
     tool: str
-    server: Server = field(repr=False)
+    server: McpServer = field(repr=False)
     read_only: bool = False
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class McpServers:
         self._on_change = on_change
         self._problems: list[str] = []
         self._sdk_problem: str | None = None
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, McpServer] = {}
         if len(configs) > _MAX_SERVERS:
             found = f"`mcpServers` names {len(configs):,} servers"
             self._problems.append(f"{found}, of which the first {_MAX_SERVERS} are started.")
@@ -109,7 +109,7 @@ class McpServers:
             else:
                 if config.enabled:
                     directory = cwd / Path(config.cwd or ".").expanduser()
-                    self._servers[name] = Server(ServerSpec(name, config, directory, sandbox), self._update_tools)
+                    self._servers[name] = McpServer(ServerSpec(name, config, directory, sandbox), self._update_tools)
 
     @property
     def problems(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indus_nb.front.console.shapes import Dialect, Given, Kinds, Shape, fields, run_events, updates
+from indus_nb.front.console.shapes import ByType, Dialect, Given, Shape, fields, run_events, updates
 
 _PRICES = "input output cacheRead cacheWrite"
 _USAGE = fields(f"{_PRICES} totalTokens", cost=fields(f"{_PRICES} total"))
@@ -12,7 +12,7 @@ _MODEL = fields(
     "id name api provider baseUrl reasoning input contextWindow maxTokens thinkingLevelMap headers compat",
     cost=fields(_PRICES),
 )
-_BLOCK = Kinds(
+_BLOCK = ByType(
     "type",
     {
         "text": fields("type text textSignature"),
@@ -21,7 +21,7 @@ _BLOCK = Kinds(
         "image": fields("type data mimeType"),
     },
 )
-_MESSAGE = Kinds(
+_MESSAGE = ByType(
     "role",
     {
         "user": fields("role timestamp", content=[_BLOCK]),
@@ -36,7 +36,7 @@ _MESSAGE = Kinds(
 )
 _OUTPUT = fields("details", content=[_BLOCK])
 _COMPACTION = fields("summary firstKeptEntryId tokensBefore details")
-_UPDATE = Kinds("type", updates(_BLOCK))
+_UPDATE = ByType("type", updates(_BLOCK))
 _EVENTS: Mapping[str, Shape] = {
     "session": fields("type version id timestamp cwd parentSession"),
     **run_events(_MESSAGE, _UPDATE, _OUTPUT),

@@ -19,7 +19,7 @@ _MAX_TASKS = 64
 _log = logging.getLogger("indus_nb")
 
 
-class Server(Protocol):
+class CommandServer(Protocol):
     """Server that carries commands out; ``tasks`` are those that wait."""
 
     tasks: set[asyncio.Task[None]]
@@ -29,7 +29,7 @@ class Server(Protocol):
         ...
 
 
-async def carry_out(server: Server, writer: FrameWriter, descriptor: int) -> int:
+async def carry_out(server: CommandServer, writer: FrameWriter, descriptor: int) -> int:
     """Pass lines to the server until there are no more, or no reader wants more answers.
 
     Args:
@@ -54,7 +54,7 @@ async def carry_out(server: Server, writer: FrameWriter, descriptor: int) -> int
     return 0
 
 
-async def _problem(server: Server, writer: FrameWriter, descriptor: int) -> str | None:
+async def _problem(server: CommandServer, writer: FrameWriter, descriptor: int) -> str | None:
     """Wait for the host where it is far behind; returns why it is to be given up."""
     has_many = len(server.tasks) > _MAX_TASKS
     if (writer.far_behind or has_many) and not await _is_read(writer, descriptor):
@@ -78,7 +78,7 @@ async def _is_read(writer: FrameWriter, descriptor: int) -> bool:
             return True
 
 
-async def _has_room(server: Server) -> bool:
+async def _has_room(server: CommandServer) -> bool:
     """Wait until enough commands have ended for another one to begin; returns whether they do end."""
     while len(server.tasks) > _MAX_TASKS:
         ended, _ = await asyncio.wait(server.tasks, timeout=_STALLED_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -10,7 +10,7 @@ from indus_nb.base.wire import JsonObject, dump, load_object
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
+class ByType:
     """Objects whose ``key`` names their type; one that the table does not list is kept as it is."""
 
     key: str
@@ -31,7 +31,7 @@ class Given:
     shapes: Mapping[str, Shape]
 
 
-Shape: TypeAlias = Mapping[str, "Shape"] | Sequence["Shape"] | Kinds | Rest | Given | None
+Shape: TypeAlias = Mapping[str, "Shape"] | Sequence["Shape"] | ByType | Rest | Given | None
 """The fields of an object; the one shape of a list's items; ``None`` for a value that is kept as it is."""
 
 
@@ -93,7 +93,7 @@ def kept(value: Any, shape: Shape, written: Callable[[JsonObject], JsonObject] =
 
 def _kept_fields(fields: JsonObject, shape: Shape, written: Callable[[JsonObject], JsonObject]) -> Any:
     match shape:
-        case Kinds():
+        case ByType():
             return kept(fields, shape.shapes.get(str(fields.get(shape.key))), written)
         case Rest():
             return {name: kept(inner, shape.shapes.get(name), written) for name, inner in fields.items()}
@@ -120,9 +120,9 @@ class Dialect:
 
     events: Mapping[str, Shape]
     answers: Mapping[str, Shape]
-    message: Kinds
-    block: Kinds
-    update: Kinds
+    message: ByType
+    block: ByType
+    update: ByType
     newer_compaction: bool = False
     written: Callable[[JsonObject], JsonObject] = lambda value: value
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from indus_nb.base.wire import JsonObject
-from indus_nb.front.console.shapes import Dialect, Kinds, Rest, Shape, fields, run_events, updates
+from indus_nb.front.console.shapes import ByType, Dialect, Rest, Shape, fields, run_events, updates
 
 _COST = fields("input output cacheRead cacheWrite")
 _USAGE = fields("input output cacheRead cacheWrite", cost=fields("input output cacheRead cacheWrite total"))
 MODEL = fields("id name api provider baseUrl reasoning input contextWindow maxTokens", cost=_COST)
-BLOCK = Kinds(
+BLOCK = ByType(
     "type",
     {
         "text": fields("type text"),
@@ -23,7 +23,7 @@ BLOCK = Kinds(
         "image": fields("type", source=fields("type mediaType data url")),
     },
 )
-MESSAGE = Kinds(
+MESSAGE = ByType(
     "role",
     {
         "user": fields("role timestamp attachments", content=[BLOCK]),
@@ -38,7 +38,7 @@ _OUTPUT = fields(
     content=[BLOCK],
     details=Rest({"truncation": fields("truncated totalLines totalBytes outputLines outputBytes")}),
 )
-UPDATE = Kinds(
+UPDATE = ByType(
     "type",
     {
         "start": fields("type partial"),

@@ -20,7 +20,7 @@ from indus_nb.core.resources.settings import Settings, agent_directory, load_set
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.kernel.attached import approvals
 from indus_nb.kernel.attached.connection import language_of
-from indus_nb.kernel.attached.execution import Execution
+from indus_nb.kernel.attached.execution import AttachedExecution
 from indus_nb.kernel.attached.finding import find
 from indus_nb.kernel.attached.kernel import Ended, RunningKernel, refusal
 from indus_nb.kernel.attached.late import LateKernel
@@ -174,7 +174,7 @@ class AttachedKernel:
         self, arguments: PythonArguments, context: ToolContext, job: Running, *, limited: bool
     ) -> ToolOutput:
         changed = asyncio.Event()
-        execution = Execution(changed.set, f"attached {id(self)} {self._prompts}")
+        execution = AttachedExecution(changed.set, f"attached {id(self)} {self._prompts}")
         seconds = arguments.timeout or self._limit(goes_on=not limited)
         began = time.monotonic()
         details: JsonObject = {"code": arguments.code}
@@ -218,7 +218,7 @@ class AttachedKernel:
             limit.cancel()
             execution.tail.close()
 
-    async def _limit_time(self, execution: Execution, seconds: float | None, timed_out: list[float]) -> None:
+    async def _limit_time(self, execution: AttachedExecution, seconds: float | None, timed_out: list[float]) -> None:
         """Interrupt the code when its time is over; what it waits for before it begins does not count."""
         if seconds is None:
             return
@@ -233,7 +233,7 @@ class AttachedKernel:
         chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
         return wanted.python_timeout_seconds if chosen else None
 
-    async def _result(self, execution: Execution, ended: Ended, details: JsonObject, limit: str) -> ToolOutput:
+    async def _result(self, execution: AttachedExecution, ended: Ended, details: JsonObject, limit: str) -> ToolOutput:
         for page in ended.pages:
             execution.add_line(page)
         if ended.error:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from indus_nb.base.wire import JsonObject
-from indus_nb.kernel.attached.finding import Found
+from indus_nb.kernel.attached.finding import FoundKernel
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class Connection:
         process: The kernel's process, as ``(pid, when it was started)``, once it is known to be on this machine.
     """
 
-    def __init__(self, kernel: Found) -> None:
+    def __init__(self, kernel: FoundKernel) -> None:
         """Open the channels; nothing is asked yet."""
         import zmq
         from jupyter_client.asynchronous.client import AsyncKernelClient
@@ -220,7 +220,7 @@ def is_process(pid: int, started: str | None) -> bool:
     return fields[0] not in "ZX" and fields[19] == started
 
 
-def language_of(kernel: Found) -> str | None:
+def language_of(kernel: FoundKernel) -> str | None:
     """Ask a kernel for its language, also while a cell runs; ``None`` without an answer within two seconds."""
     from queue import Empty
 

@@ -12,7 +12,7 @@ from indus_nb.tools.commands.shell import PlainText
 from indus_nb.tools.truncate import GrowingTail, Truncation
 
 
-class Execution:
+class AttachedExecution:
     """One run of code; a ``Watcher`` of it.
 
     Attributes:

@@ -32,7 +32,7 @@ _PORTS = ("shell_port", "iopub_port", "control_port", "hb_port")
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class JupyterServer:
     """A Jupyter server that runs a kernel.
 
     Attributes:
@@ -44,7 +44,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundKernel:
     """A running kernel, and how to reach it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Found:
     connection: Path
     id: str
     notebook: Path | None = None
-    server: Server | None = None
+    server: JupyterServer | None = None
 
     @property
     def label(self) -> str:
@@ -68,7 +68,7 @@ class Found:
         return one_line(plain(f"{what}{without_home(str(where))}"), 200)
 
 
-def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> Found:
+def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> FoundKernel:
     """Find the running kernel that is meant.
 
     Args:
@@ -105,10 +105,10 @@ def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> Found:
     return found[0]
 
 
-def _of_file(path: Path) -> Found:
+def _of_file(path: Path) -> FoundKernel:
     described(path)
     known = next((kernel for kernel in _of_servers() if _same(kernel.connection, path)), None)
-    found = known or Found(path, _id_of(path))
+    found = known or FoundKernel(path, _id_of(path))
     if not beating([found]):
         raise UsageError(
             f"No kernel answers behind {without_home(str(path))}: it has ended, or runs on another machine. "
@@ -123,7 +123,7 @@ def _same(one: Path, other: Path) -> bool:
     return False
 
 
-def _the_one(running: Sequence[Found], cwd: Path, how: str) -> Found:
+def _the_one(running: Sequence[FoundKernel], cwd: Path, how: str) -> FoundKernel:
     if len(running) == 1:
         return running[0]
     here = [kernel for kernel in running if kernel.notebook is not None and kernel.notebook.parent == cwd.resolve()]
@@ -136,7 +136,7 @@ def _the_one(running: Sequence[Found], cwd: Path, how: str) -> Found:
     raise UsageError(f"More than one kernel is running. Name one of them: {how}. {_listed(here or running)}")
 
 
-def _listed(kernels: Sequence[Found]) -> str:
+def _listed(kernels: Sequence[FoundKernel]) -> str:
     if not kernels:
         return "No kernel was found that is running."
     lines = [f"\n  {kernel.line()}" for kernel in kernels[:_MAX_LISTED]]
@@ -151,11 +151,11 @@ def runtime_directory() -> Path:
     return Path(jupyter_runtime_dir())
 
 
-def _running() -> list[Found]:
+def _running() -> list[FoundKernel]:
     """List all kernels that answer; those that a server lists come first."""
     known = _of_servers()
     seen = {kernel.id for kernel in known}
-    files = [Found(path, _id_of(path)) for path in _newest(runtime_directory().glob("kernel-*.json"))]
+    files = [FoundKernel(path, _id_of(path)) for path in _newest(runtime_directory().glob("kernel-*.json"))]
     return beating([*known, *(kernel for kernel in files if kernel.id not in seen)])
 
 
@@ -193,9 +193,9 @@ def _json(path: Path) -> JsonObject:
 # Kernels that servers list
 
 
-def _of_servers() -> list[Found]:
+def _of_servers() -> list[FoundKernel]:
     """List the kernels of notebooks and consoles that are open in servers of this machine."""
-    found: dict[str, Found] = {}
+    found: dict[str, FoundKernel] = {}
     directory = runtime_directory()
     for path in _newest([*directory.glob("jpserver-*.json"), *directory.glob("nbserver-*.json")]):
         with suppress(OSError, ValueError):
@@ -206,15 +206,15 @@ def _of_servers() -> list[Found]:
     return [*found.values()]
 
 
-def _of_server(about: Mapping[str, Any], directory: Path) -> list[Found]:
+def _of_server(about: Mapping[str, Any], directory: Path) -> list[FoundKernel]:
     url, token, pid = about.get("url"), about.get("token"), about.get("pid")
     root = about.get("root_dir") or about.get("notebook_dir")
     if not isinstance(url, str) or not isinstance(pid, int) or about.get("sock"):
         return []
     with suppress(PermissionError):
         os.kill(pid, 0)  # a server that was killed leaves its file
-    server = Server(url.rstrip("/"), token if isinstance(token, str) else "")
-    found: list[Found] = []
+    server = JupyterServer(url.rstrip("/"), token if isinstance(token, str) else "")
+    found: list[FoundKernel] = []
     for session in _asked(server, "/api/sessions"):
         kernel: Any = session.get("kernel")
         kernel_id: object = cast("JsonObject", kernel).get("id") if isinstance(kernel, dict) else None
@@ -225,24 +225,24 @@ def _of_server(about: Mapping[str, Any], directory: Path) -> list[Found]:
         notebook = Path(cast("str", root), cast("str", path).partition(":")[2] or cast("str", path))
         connection = directory / f"kernel-{kernel_id}.json"
         if connection.is_file():
-            found.append(Found(connection, kernel_id, notebook if is_notebook else None, server))
+            found.append(FoundKernel(connection, kernel_id, notebook if is_notebook else None, server))
     return found
 
 
-def _asked(server: Server, path: str) -> list[JsonObject]:
+def _asked(server: JupyterServer, path: str) -> list[JsonObject]:
     value: object = json.loads(_request(server, path))
     listed = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("JsonObject", entry) for entry in listed if isinstance(entry, dict)]
 
 
-def interrupt_by_server(kernel: Found) -> None:
+def interrupt_by_server(kernel: FoundKernel) -> None:
     """Request an interrupt from the server that runs a kernel, if one is known."""
     if kernel.server is not None:
         with suppress(OSError, ValueError):
             _request(kernel.server, f"/api/kernels/{kernel.id}/interrupt", method="POST")
 
 
-def _request(server: Server, path: str, method: str = "GET") -> bytes:
+def _request(server: JupyterServer, path: str, method: str = "GET") -> bytes:
     from urllib.request import ProxyHandler, Request, build_opener
 
     if not server.url.startswith(("http://", "https://")):
@@ -256,14 +256,14 @@ def _request(server: Server, path: str, method: str = "GET") -> bytes:
 # Liveness
 
 
-def beating(kernels: Sequence[Found]) -> list[Found]:
+def beating(kernels: Sequence[FoundKernel]) -> list[FoundKernel]:
     """Return the kernels that answer on their heartbeat, also while a cell runs."""
     import zmq
 
     context: Any = zmq.Context()
     poller: Any = zmq.Poller()
-    waiting: dict[Any, Found] = {}
-    alive: list[Found] = []
+    waiting: dict[Any, FoundKernel] = {}
+    alive: list[FoundKernel] = []
     try:
         for kernel in kernels:
             with suppress(UsageError, zmq.ZMQError):

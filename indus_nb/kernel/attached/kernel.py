@@ -28,7 +28,7 @@ from typing import Protocol, Self, cast
 from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject, random_hex
 from indus_nb.kernel.attached.connection import Connection, KernelGoneError, Request, language_in, payload_of
-from indus_nb.kernel.attached.finding import Found, interrupt_by_server
+from indus_nb.kernel.attached.finding import FoundKernel, interrupt_by_server
 from indus_nb.safety.redaction import labelled_secrets
 from indus_nb.tools.tool import ToolError
 
@@ -119,7 +119,7 @@ class Lease:
 class RunningKernel:
     """Client of one kernel, with one request at a time."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: FoundKernel) -> None:
         """Create a client of a kernel; the first request opens the channels."""
         self.found = found
         self._connection: Connection | None = None
@@ -260,7 +260,7 @@ class RunningKernel:
             return self._read(reply, number)
 
 
-async def _interrupt(connection: Connection, request: Request, found: Found) -> None:
+async def _interrupt(connection: Connection, request: Request, found: FoundKernel) -> None:
     """Interrupt our code in a kernel elsewhere, once it has begun and until it has ended."""
     await request.begun.wait()
     while not (request.idle.is_set() or request.reply.done()):
@@ -274,7 +274,7 @@ async def _interrupt(connection: Connection, request: Request, found: Found) -> 
         await asyncio.sleep(_INTERRUPT_SECONDS)
 
 
-def refusal(language: str, found: Found) -> str | None:
+def refusal(language: str, found: FoundKernel) -> str | None:
     """Return why a kernel cannot be worked in; ``None`` if it can."""
     if language.casefold() in ("python", "ipython"):
         return None

@@ -11,11 +11,11 @@ from pathlib import Path
 from indus_nb.base.errors import UsageError
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.kernel.attached.connection import Connection
-from indus_nb.kernel.attached.finding import Found, find
+from indus_nb.kernel.attached.finding import FoundKernel, find
 from indus_nb.kernel.attached.kernel import RunningKernel
 from indus_nb.tools.tool import ToolError
 
-_NONE_YET = Found(Path("found when it is needed"), "")
+_NONE_YET = FoundKernel(Path("found when it is needed"), "")
 
 
 class LateKernel(RunningKernel):
@@ -33,7 +33,7 @@ class LateKernel(RunningKernel):
         """
         super().__init__(_NONE_YET)
         self._cwd = cwd
-        self.found: Found = _NONE_YET
+        self.found: FoundKernel = _NONE_YET
         self._wanted = "auto"
 
     def __call__(self, api: ExtensionApi) -> None:

@@ -10,6 +10,6 @@ It knows neither notebooks nor sessions.
 
 from indus_nb.kernel.preview.copying import Copy
 from indus_nb.kernel.preview.possible import obstacle, working_thread
-from indus_nb.kernel.preview.report import Report, Send, Stop, Task
+from indus_nb.kernel.preview.report import CopyTask, Report, Send, Stop
 
-__all__ = ["Copy", "Report", "Send", "Stop", "Task", "obstacle", "working_thread"]
+__all__ = ["Copy", "CopyTask", "Report", "Send", "Stop", "obstacle", "working_thread"]

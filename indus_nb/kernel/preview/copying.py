@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from indus_nb.base.wire import JsonObject
-from indus_nb.kernel.preview.living import Before, live
+from indus_nb.kernel.preview.living import BeforeFork, live
 from indus_nb.kernel.preview.possible import room_for_copy
-from indus_nb.kernel.preview.report import Frames, Report, Task, parsed
+from indus_nb.kernel.preview.report import CopyTask, Frames, Report, parsed
 from indus_nb.kernel.preview.separation import Limits
 from indus_nb.kernel.undo.objects.pages import Probe
 from indus_nb.safety.sandbox.temporary import Temporary
@@ -77,7 +77,7 @@ class Copy:
         """Return whether there is a process."""
         return self._state == "begun"
 
-    def fork(self, task: Task) -> None:
+    def fork(self, task: CopyTask) -> None:
         """Fork this process; the copy runs the task and ends.
 
         Called once, on the main thread, where no handler of a signal may raise anything meanwhile; does nothing once
@@ -100,8 +100,8 @@ class Copy:
                 self._kill()
                 self._wait()
 
-    def _start(self, task: Task) -> None:
-        before_fork = Before(os.getpid(), random.getstate(), self._probe)
+    def _start(self, task: CopyTask) -> None:
+        before_fork = BeforeFork(os.getpid(), random.getstate(), self._probe)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             process = _forked()

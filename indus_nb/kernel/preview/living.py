@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from indus_nb.base.wire import JsonObject
 from indus_nb.kernel.preview.overlay import Overlay
-from indus_nb.kernel.preview.report import Report, Task, packed
+from indus_nb.kernel.preview.report import CopyTask, Report, packed
 from indus_nb.kernel.preview.separation import Limits, cut_off, limit
 from indus_nb.kernel.preview.watching import prober, watch
 from indus_nb.kernel.undo.objects import libraries
@@ -31,7 +31,7 @@ from indus_nb.safety.sandbox.launcher import confine
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-class Before(NamedTuple):
+class BeforeFork(NamedTuple):
     """State of the process before the fork, for its copy.
 
     Attributes:
@@ -45,12 +45,12 @@ class Before(NamedTuple):
 
 
 def live(
-    task: Task,
+    task: CopyTask,
     pipe: int,
     scratch: str,
     limits: Limits,
     readable: Sequence[tuple[str, bool | None]],
-    before: Before,
+    before: BeforeFork,
 ) -> NoReturn:
     """Run a task in the copy, and end the copy.
 
@@ -105,7 +105,7 @@ class _End:
         effects: Effects on the copy's own files, and those that cannot be seen.
     """
 
-    def __init__(self, task: Task, pipe: int) -> None:
+    def __init__(self, task: CopyTask, pipe: int) -> None:
         self.begun = False
         self.effects: list[Effect] = []
         self.files: Overlay | None = None

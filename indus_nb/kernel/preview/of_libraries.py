@@ -37,7 +37,7 @@ class Plain:
         self.values = values
 
 
-class Before(NamedTuple):
+class KnownObjects(NamedTuple):
     """Objects from before the fork, which are referred to where they are part of a new value.
 
     Attributes:
@@ -54,7 +54,7 @@ class Before(NamedTuple):
 _Sent = tuple[Any, ...]
 
 
-def _array(obj: Any, before: Before) -> _Sent:
+def _array(obj: Any, before: KnownObjects) -> _Sent:
     base = obj.base
     while base is not None:
         if id(base) in before.known:
@@ -179,7 +179,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return cast("tuple[int, ...]", value)
 
 
-def _scalar(obj: Any, _: Before) -> _Sent:
+def _scalar(obj: Any, _: KnownObjects) -> _Sent:
     numpy: Any = sys.modules["numpy"]
     return "scalar", numpy.asarray(obj)
 
@@ -191,7 +191,7 @@ def _made_scalar(array: Any) -> Any:
     return array[()]
 
 
-def _column(obj: Any, before: Before | None = None) -> Any:
+def _column(obj: Any, before: KnownObjects | None = None) -> Any:
     """Encode the values of a column, or of labels."""
     pandas: Any = sys.modules["pandas"]
     column = pandas.Series(obj)
@@ -260,7 +260,7 @@ def _made_column(sent: Any) -> Any:
             raise RefusedValueError("the values cannot be read")
 
 
-def _index(obj: Any, _: Before) -> _Sent:
+def _index(obj: Any, _: KnownObjects) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if isinstance(obj, pandas.RangeIndex):
         return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
@@ -325,14 +325,14 @@ def labels_at(held: Any, path: Any) -> Any:
     return found
 
 
-def _own_or_held(labels: Any, before: Before | None) -> Any:
+def _own_or_held(labels: Any, before: KnownObjects | None) -> Any:
     """Return labels as they are if a variable has the same object, else a copy of them."""
     if before is None:
         return labels.copy()
     return labels if id(labels) in before.labels else before.copies.setdefault(id(labels), labels.copy())
 
 
-def _series(obj: Any, before: Before) -> _Sent:
+def _series(obj: Any, before: KnownObjects) -> _Sent:
     _check_plain(obj)
     sent = "series", _column(obj.array, before), _own_or_held(obj.index, before), obj.name
     return _checked(obj, sent, _made_series)
@@ -349,7 +349,7 @@ def _as_long(column: Any, index: Any) -> Any:
     return column
 
 
-def _frame(obj: Any, before: Before) -> _Sent:
+def _frame(obj: Any, before: KnownObjects) -> _Sent:
     _check_plain(obj)
     columns = [_column(obj.iloc[:, at].array, before) for at in range(obj.shape[1])]
     sent = "frame", columns, _own_or_held(obj.index, before), _own_or_held(obj.columns, before)
@@ -384,7 +384,7 @@ def _checked(obj: Any, sent: _Sent, make: Callable[..., Any]) -> _Sent:
     return sent
 
 
-def _moment(obj: Any, _: Before) -> _Sent:
+def _moment(obj: Any, _: KnownObjects) -> _Sent:
     text = obj.replace(tzinfo=None).isoformat()
     return type(obj).__name__, type(obj).__name__, text, obj.tzinfo, obj.fold
 
@@ -394,7 +394,7 @@ def _made_moment(kind: str, text: str, zone: Any, fold: int) -> Any:
     return made.replace(tzinfo=zone, fold=fold)
 
 
-def _zone(obj: Any, _: Before) -> _Sent:
+def _zone(obj: Any, _: KnownObjects) -> _Sent:
     if obj.key is None:
         raise RefusedValueError("a time zone without a name")
     return "zone", obj.key
@@ -406,7 +406,7 @@ def _made_zone(key: str) -> Any:
     return ZoneInfo(short_text(key))
 
 
-def _stamp(obj: Any, _: Before) -> _Sent:
+def _stamp(obj: Any, _: KnownObjects) -> _Sent:
     pandas: Any = sys.modules["pandas"]
     if obj is pandas.NaT:
         return ("nat",)
@@ -421,7 +421,7 @@ def _made_nat() -> Any:
     return cast("Any", sys.modules["pandas"]).NaT
 
 
-def _figure(obj: Any, _: Before) -> _Sent:
+def _figure(obj: Any, _: KnownObjects) -> _Sent:
     # ``to_dict`` would encode arrays as text.
     sent: dict[str, Any] = {part: [each.to_plotly_json() for each in getattr(obj, part)] for part in ("data", "frames")}
     sent["layout"] = obj.layout.to_plotly_json()
@@ -459,7 +459,7 @@ _SCALARS = (
     *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"),
     *("float64", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", "longlong", "ulonglong"),
 )
-SENT: Mapping[tuple[str, str], Callable[[Any, Before], _Sent]] = {
+SENT: Mapping[tuple[str, str], Callable[[Any, KnownObjects], _Sent]] = {
     ("numpy", "ndarray"): _array,
     **{("numpy", name): _scalar for name in _SCALARS},
     ("pandas", "Series"): _series,

@@ -30,7 +30,7 @@ Send: TypeAlias = Callable[[JsonObject, bytes], None]
 """Callback that sends a frame: an object, and bytes."""
 
 
-class Task(Protocol):
+class CopyTask(Protocol):
     """A task that runs in a copy."""
 
     def run(self, stop: Stop, send: Send, effects: list[Effect]) -> None:

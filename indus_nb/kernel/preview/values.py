@@ -32,7 +32,7 @@ from indus_nb.kernel.preview.of_libraries import (
     MADE,
     OF_OWN_PARTS,
     SENT,
-    Before,
+    KnownObjects,
     Plain,
     RefusedValueError,
     is_array,
@@ -145,7 +145,7 @@ class _Sender:
         self._variables = {name: held for name, held in variables.items() if known.get(id(held)) == name}
         self._places = places
         labels = {id(found): (name, *path) for name, held in self._variables.items() for path, found in labels_of(held)}
-        self._before = Before(known, labels, {})
+        self._before = KnownObjects(known, labels, {})
         self.buffers: list[bytes] = []
         self.size = 0
         self._known = known

@@ -16,11 +16,11 @@ from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.core.storage import SessionStore
 from indus_nb.kernel.undo import (
     Book,
-    Budget,
     CellsChange,
     CellsPlan,
     CellStep,
     Checkpoint,
+    CheckpointBudget,
     Contents,
     Files,
     History,
@@ -342,12 +342,12 @@ class Steps:
             sentences.append(f"{_listed(outside)} {are} outside the working directory.")
         return " ".join(sentences)
 
-    def _budget(self, share: int, *, large: bool = False) -> Budget:
+    def _budget(self, share: int, *, large: bool = False) -> CheckpointBudget:
         """Return the budget of a checkpoint; the forecast gets half, so that its promises hold."""
         seconds, room = self.settings.undo_milliseconds / 1000 * share, self.settings.undo_megabytes << 20
         if not large:
-            return Budget(seconds, room)
-        return Budget(seconds, max(room, free_memory() * share // _SHARE_WHERE_WANTED), _LARGE_SECONDS)
+            return CheckpointBudget(seconds, room)
+        return CheckpointBudget(seconds, max(room, free_memory() * share // _SHARE_WHERE_WANTED), _LARGE_SECONDS)
 
     def _room(self) -> int:
         """Return the memory that all steps may take, in bytes."""

@@ -36,7 +36,7 @@ from indus_nb.kernel.run.outputs import sent
 from indus_nb.kernel.trials.databases import Databases
 from indus_nb.kernel.trials.definitions import definitions
 from indus_nb.kernel.trials.shell_state import ShellState
-from indus_nb.kernel.undo import Budget, Change, Checkpoint, take
+from indus_nb.kernel.undo import Change, Checkpoint, CheckpointBudget, take
 from indus_nb.kernel.undo.objects.outside import settings
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.safety.effects import Effect
@@ -58,7 +58,7 @@ _STAND_IN = FILLER.encode() * 10
 _CHUNK = 1 << 20
 
 
-class Task:
+class TrialTask:
     """A run of code in a copy: the code, and its inputs."""
 
     def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int], keys: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class Task:
         self._databases = Databases(shell.user_ns, names, self._stop)
         beside = dict(modules_of_project())
         self._checkpoint = take(
-            shell.user_ns, execution.code, Budget(*_BUDGET), transform=shell.transform_cell, beside=beside
+            shell.user_ns, execution.code, CheckpointBudget(*_BUDGET), transform=shell.transform_cell, beside=beside
         )
         self._world = World(self._shell_state.state, beside)  # when modules have been asked where they are
         self._environment = dict(os.environ)

@@ -28,13 +28,13 @@ from indus_nb.kernel.run.execution import Routes, Shown
 from indus_nb.kernel.run.main_thread import Job, MainThread
 from indus_nb.kernel.run.outputs import received
 from indus_nb.kernel.trials.definitions import definitions, imported, maker
-from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, Task, shadowed
+from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, TrialTask, shadowed
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import is_distinct
 from indus_nb.safety.sandbox import landlock
 from indus_nb.safety.sandbox.looks import look_policy
-from indus_nb.safety.sandbox.policy import Guarded, SandboxError
+from indus_nb.safety.sandbox.policy import ProtectedPaths, SandboxError
 from indus_nb.tools.tool import ToolError
 
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
@@ -103,7 +103,7 @@ class Trials:
                 copy = await Copy.made(seconds, rules)
             except OSError as error:
                 return Trial.without(code, f"it cannot be prepared ({error.strerror})")
-            fork = await self._forked(Task(self._shell, self._routes, code, own, keys), copy)
+            fork = await self._forked(TrialTask(self._shell, self._routes, code, own, keys), copy)
             if copy.begun and not fork.problem:
                 return Trial(code, copy, on_text)
             fork.abandon()
@@ -113,7 +113,7 @@ class Trials:
             await asyncio.sleep(pause)
         return Trial.without(code, problem)
 
-    async def _forked(self, task: Task, copy: Copy) -> _Fork:
+    async def _forked(self, task: TrialTask, copy: Copy) -> _Fork:
         fork = _Fork(task, copy)
         try:
             async with asyncio.timeout(_FORK_SECONDS):  # `wait_for` of Python 3.11 may swallow that it is cancelled
@@ -153,7 +153,7 @@ def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]
     own = agent_directory()
     hidden = [] if cwd.is_relative_to(own) else [own]
     policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
-    found = landlock.rules(policy, Guarded(), None)
+    found = landlock.rules(policy, ProtectedPaths(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
 
 
@@ -167,7 +167,7 @@ def _has_home() -> bool:
 class _Fork:
     """The fork, as work for the main thread."""
 
-    def __init__(self, task: Task, copy: Copy) -> None:
+    def __init__(self, task: TrialTask, copy: Copy) -> None:
         self.problem = ""
         self.waits_for_thread = False
         self._task = task

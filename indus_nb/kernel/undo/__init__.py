@@ -16,7 +16,7 @@ buffers, nothing has to be picklable, and a library is never imported: its objec
 classes.
 """
 
-from indus_nb.kernel.undo.budget import Budget
+from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, leave_cells, plan_cells
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
@@ -27,13 +27,13 @@ from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_o
 
 __all__ = [
     "Book",
-    "Budget",
     "CellState",
     "CellStep",
     "CellsChange",
     "CellsPlan",
     "Change",
     "Checkpoint",
+    "CheckpointBudget",
     "Contents",
     "Files",
     "FilesChange",

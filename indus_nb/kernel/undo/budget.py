@@ -19,7 +19,7 @@ class TooMuchError(Exception):
 
 
 @dataclass(slots=True)
-class Budget:
+class CheckpointBudget:
     """Processor time and memory that one checkpoint may take.
 
     Work is refused before it begins where its size tells what it takes, so that copying is estimated and everything

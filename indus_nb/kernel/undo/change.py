@@ -52,7 +52,7 @@ class Side:
     watched: list[Held]
 
 
-class Found(NamedTuple):
+class Differences(NamedTuple):
     """Differences after code has run, by kind.
 
     Attributes:
@@ -80,7 +80,7 @@ class Change:
 
     summary: str
     outcome: str
-    found: Found
+    found: Differences
     known: Mapping[int, str]
     left_out: Mapping[str, str]
     namespace: MutableMapping[str, Any] = field(repr=False)
@@ -216,7 +216,7 @@ class Change:
 
 def new_change(
     namespace: MutableMapping[str, Any],
-    said: tuple[str, str, Found, Mapping[int, str]],
+    said: tuple[str, str, Differences, Mapping[int, str]],
     left_out: Mapping[str, str],
     side: tuple[Bound, list[Held], list[Held]],
     watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]],

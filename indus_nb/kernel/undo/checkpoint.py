@@ -29,27 +29,27 @@ from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, cast
 
 from indus_nb.kernel.undo import words
-from indus_nb.kernel.undo.budget import Budget, TooMuchError
-from indus_nb.kernel.undo.change import Change, Found, Held, new_change
+from indus_nb.kernel.undo.budget import CheckpointBudget, TooMuchError
+from indus_nb.kernel.undo.change import Change, Differences, Held, new_change
 from indus_nb.kernel.undo.found_once import is_found_once
 from indus_nb.kernel.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.kernel.undo.objects import outside
 from indus_nb.kernel.undo.objects.builtin_kinds import is_users_class
 from indus_nb.kernel.undo.objects.kinds import Kinds, kinds_of
-from indus_nb.kernel.undo.objects.libraries import FrameKind, IndexKind, NotRestorableError, is_array, place_of
+from indus_nb.kernel.undo.objects.libraries import IndexKind, NotRestorableError, PandasKind, is_array, place_of
 from indus_nb.kernel.undo.reach import Names, Reached, names_in, names_in_source
 
 _FEW = 64
 """Number of parts of an object that are looked at without asking whether there is time."""
 _LARGE = 1 << 20
 """Smallest copy whose time is measured, in bytes."""
-_AFTER = Budget(0.02, 32 << 20)
+_AFTER = CheckpointBudget(0.02, 32 << 20)
 """Budget for remembering new objects, so that the user's changes to them are noticed."""
 _MOST_NEW = 10_000
 """Most parts of an object that is searched for new ones."""
 _SHELLS = frozenset({"In", "Out", "exit", "quit", "open", "get_ipython"})
 _OUTPUTS = ("Out", "_oh")
-_BESIDE = Budget(0.5, 64 << 20)
+_BESIDE = CheckpointBudget(0.5, 64 << 20)
 """Budget for remembering the variables of modules."""
 _UNDERSCORED = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code")
 
@@ -71,7 +71,7 @@ class _Walk:
         nodes: Snapshots, by the identity of the object and the place within it.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], budget: Budget, keep: bool) -> None:  # noqa: FBT001
+    def __init__(self, namespace: Mapping[str, Any], budget: CheckpointBudget, keep: bool) -> None:  # noqa: FBT001
         self.nodes: dict[tuple[int, int], Held] = {}
         self.reached: set[str] = set()
         self.everything = False
@@ -119,7 +119,7 @@ class _Walk:
 
     def go_beside(self, modules: Mapping[str, ModuleType]) -> dict[str, Any]:
         """Snapshot the variables of modules as well, within the budget; return them by their full names."""
-        self._budget = Budget(_BESIDE.seconds, _BESIDE.room)
+        self._budget = CheckpointBudget(_BESIDE.seconds, _BESIDE.room)
         self._budget.start()
         self._modules |= modules.keys()
         self._spaces |= {id(vars(module)) for module in modules.values()}
@@ -300,7 +300,7 @@ class _Walk:
     def frames_of(self, key: int) -> Iterator[Held]:
         """Find the frames and labels that an array belongs to."""
         held = (self.nodes.get((at, place)) for at in self._above(key) for place in (0, 1))
-        return (node for node in held if node is not None and isinstance(node.keeper, FrameKind | IndexKind))
+        return (node for node in held if node is not None and isinstance(node.keeper, PandasKind | IndexKind))
 
     def _above(self, key: int) -> set[int]:
         """Return the ids of all objects that lead to an object, and its own."""
@@ -419,7 +419,7 @@ class Checkpoint:
             (
                 words.line(created, deleted, changes, settings),
                 words.outcome(created, deleted, changes, settings),
-                Found(
+                Differences(
                     frozenset(created),
                     frozenset(deleted),
                     frozenset(rebound),
@@ -438,7 +438,7 @@ class Checkpoint:
 def take(
     namespace: MutableMapping[str, Any],
     code: str,
-    budget: Budget | None = None,
+    budget: CheckpointBudget | None = None,
     *,
     transform: Callable[[str], str] = str,
     first: Collection[str] = (),
@@ -455,7 +455,7 @@ def take(
     Returns:
         The checkpoint, to be closed when the code has run.
     """
-    walk = _Walk(namespace, budget or Budget(), keep=True)
+    walk = _Walk(namespace, budget or CheckpointBudget(), keep=True)
     before = {name: value for name, value in [*namespace.items()] if is_users(name)}
     names = names_in_source(code, transform)
     walk.reach(names)
@@ -483,7 +483,7 @@ def take(
 def forecast(
     namespace: Mapping[str, Any],
     code: str,
-    budget: Budget | None = None,
+    budget: CheckpointBudget | None = None,
     *,
     transform: Callable[[str], str] = str,
     first: Collection[str] = (),
@@ -497,7 +497,7 @@ def forecast(
     Returns:
         Variables whose contents could not be taken back, with the reason.
     """
-    walk = _Walk(namespace, budget or Budget(), keep=False)
+    walk = _Walk(namespace, budget or CheckpointBudget(), keep=False)
     walk.reach(names_in_source(code, transform))
     walk.go(first)
     return walk.left_out()
@@ -505,7 +505,7 @@ def forecast(
 
 def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:
     """Snapshot new values and parts that an undo drops, to notice the user's changes to them."""
-    walk = _Walk(namespace, Budget(_AFTER.seconds, _AFTER.room), keep=True)
+    walk = _Walk(namespace, CheckpointBudget(_AFTER.seconds, _AFTER.room), keep=True)
     new = {id(value): value for value in values}
     names = {id(value): name for name, value in namespace.items() if id(value) in new and is_users(name)}
     for value in new.values():

@@ -428,7 +428,7 @@ class _Answer:
         return updates
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """Return the delta of an event; see ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.GrowingAnswer``."""
         if not isinstance(event, dict) or cast("JsonObject", event).get("type") != "content_block_delta":
             return None
         fields = cast("JsonObject", event)
@@ -439,7 +439,7 @@ class _Answer:
         return ((fields.get("index"), kind), text) if isinstance(text, str) else None
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
-        """Return an event with another text; see ``handling.Answer``.
+        """Return an event with another text; see ``handling.GrowingAnswer``.
 
         Returns:
             An event that says the same with this text.

@@ -1,6 +1,6 @@
 """OpenAI's two APIs over HTTP: chat completions, which many servers speak, and OpenAI's own responses.
 
-``_ask`` sends one request and lets an ``Answer`` make events of what comes back. Failures are described in
+``_ask`` sends one request and lets an ``OpenAIAnswer`` make events of what comes back. Failures are described in
 words that a user, and a retry, can act on.
 """
 
@@ -18,7 +18,7 @@ from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject, collection_paused
 from indus_nb.models.apis import openai_completions, openai_responses
 from indus_nb.models.apis.conforming import conforming
-from indus_nb.models.apis.openai_common import Answer, object_in
+from indus_nb.models.apis.openai_common import OpenAIAnswer, object_in
 from indus_nb.models.catalog import Model
 from indus_nb.models.http import http
 from indus_nb.models.http.failures import (
@@ -103,7 +103,7 @@ class _Request:
         return body if on_request is None else await on_request(body)
 
 
-async def _ask(request: _Request, answer: Answer, idle_timeout: float) -> AsyncGenerator[AssistantMessageEvent]:
+async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> AsyncGenerator[AssistantMessageEvent]:
     model, options = request.model, request.options
     where = shown_url(model.base_url)
     key = (options.api_key or "").strip() or _NO_KEY

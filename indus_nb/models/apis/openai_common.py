@@ -76,7 +76,7 @@ class BadEventError(ValueError):
     """An event that the API's documentation does not allow."""
 
 
-class Answer(ABC):
+class OpenAIAnswer(ABC):
     """An answer while it arrives, which converts events of the API to ours.
 
     The API's events come as plain objects.
@@ -111,11 +111,11 @@ class Answer(ABC):
 
     @abstractmethod
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """Return the delta of an event; see ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.GrowingAnswer``."""
 
     @abstractmethod
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
-        """Return an event with another text; see ``handling.Answer``.
+        """Return an event with another text; see ``handling.GrowingAnswer``.
 
         Returns:
             An event that says the same with this text.

@@ -32,8 +32,8 @@ from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject, encodable
 from indus_nb.models.apis.openai_common import (
     FILTERED,
-    Answer,
     BadEventError,
+    OpenAIAnswer,
     answer_limit,
     effort,
     image_url,
@@ -183,7 +183,7 @@ class _OpenCall:
     signature: JsonObject = field(default_factory=dict[str, Any])
 
 
-class CompletionsAnswer(Answer):
+class CompletionsAnswer(OpenAIAnswer):
     """The answer so far.
 
     Text and thinking are open one at a time, calls until the end: their pieces may be mixed.
@@ -200,7 +200,7 @@ class CompletionsAnswer(Answer):
         self._says_cost = model.provider == "openrouter" or model.base_url.startswith("https://openrouter.ai/")
 
     def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
-        """Return what a chunk adds to the answer; see ``Answer``."""
+        """Return what a chunk adds to the answer; see ``OpenAIAnswer``."""
         chunk = _object(event)
         if not self.started:
             self.started = True
@@ -238,7 +238,7 @@ class CompletionsAnswer(Answer):
             self.growing.usage = counted.model_copy(update={"cost": cost})
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """Return the delta of prose in the usual form; see ``handling.Answer``."""
+        """Return the delta of prose in the usual form; see ``handling.GrowingAnswer``."""
         match cast("JsonObject", event):
             case {"choices": [{"delta": {"content": str(text), **more}, **others}], **whole} if text:
                 present = {name for name, value in (*more.items(), *others.items()) if value is not None}
@@ -248,7 +248,7 @@ class CompletionsAnswer(Answer):
                 return None
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
-        """Return an event with another text; see ``handling.Answer``.
+        """Return an event with another text; see ``handling.GrowingAnswer``.
 
         Returns:
             An event that says the same with this text.
@@ -257,7 +257,7 @@ class CompletionsAnswer(Answer):
         return {**event, "choices": [{**choice, "delta": {**choice["delta"], "content": text}}]}
 
     def end(self) -> Iterator[AssistantMessageEvent]:
-        """Close the open blocks; see ``Answer``."""
+        """Close the open blocks; see ``OpenAIAnswer``."""
         yield from self._close_prose()
         for call in self._calls:
             end = self.growing.close(call.index)

@@ -26,8 +26,8 @@ from indus_nb.base.streaming import MAX_BLOCKS, AnswerTooLargeError, AssistantMe
 from indus_nb.base.wire import JsonObject, encodable
 from indus_nb.models.apis.openai_common import (
     FILTERED,
-    Answer,
     BadEventError,
+    OpenAIAnswer,
     answer_limit,
     effort,
     image_url,
@@ -164,7 +164,7 @@ class _OpenItem:
     parted: bool = False  # whether what comes next begins a part
 
 
-class ResponsesAnswer(Answer):
+class ResponsesAnswer(OpenAIAnswer):
     """An answer so far. Each item becomes a block.
 
     What the API adds to its items is skipped.
@@ -177,7 +177,7 @@ class ResponsesAnswer(Answer):
         self._refusal: list[str] = []
 
     def added_by(self, event: object) -> Iterator[AssistantMessageEvent]:
-        """Return what an event adds to the answer; see ``Answer``."""
+        """Return what an event adds to the answer; see ``OpenAIAnswer``."""
         if not self.started:
             self.started = True
             yield self.growing.start()
@@ -202,7 +202,7 @@ class ResponsesAnswer(Answer):
                 raise BadEventError(f"an unexpected event {json.dumps(event)[:200]}")
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
-        """Return the delta of an event; see ``handling.Answer``."""
+        """Return the delta of an event; see ``handling.GrowingAnswer``."""
         match cast("JsonObject", event):
             case {"type": str(kind), "output_index": int(number), "delta": str(delta)} if kind in _UNDERSTOOD:
                 return (kind, number), delta
@@ -210,7 +210,7 @@ class ResponsesAnswer(Answer):
                 return None
 
     def with_delta(self, event: JsonObject, text: str) -> JsonObject:
-        """Return an event with another text; see ``handling.Answer``.
+        """Return an event with another text; see ``handling.GrowingAnswer``.
 
         Returns:
             An event that says the same with this text.
@@ -218,7 +218,7 @@ class ResponsesAnswer(Answer):
         return {**event, "delta": text}
 
     def end(self) -> Iterator[AssistantMessageEvent]:
-        """Close the open blocks; see ``Answer``."""
+        """Close the open blocks; see ``OpenAIAnswer``."""
         for item in self._open.values():
             if item.index is not None:
                 yield self.growing.close(item.index)

@@ -53,7 +53,7 @@ def is_on_this_machine(url: str) -> bool:
     return host == "::1" or re.fullmatch(r"(.+\.)?localhost|127(\.[0-9]{1,3}){3}", host) is not None
 
 
-class Answer:
+class DirectResponse:
     """An answer that has begun.
 
     Attributes:
@@ -98,7 +98,7 @@ def _headers(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 @asynccontextmanager
 async def posted(
     url: str, content: bytes, headers: Mapping[str, str], *, tls: ssl.SSLContext | None, seconds: tuple[float, float]
-) -> AsyncGenerator[Answer]:
+) -> AsyncGenerator[DirectResponse]:
     """Send a request and wait for the head of its answer, which is closed with the context.
 
     A kept connection that the server has closed meanwhile is replaced by a new one, once.
@@ -120,11 +120,11 @@ async def posted(
     usual = {"host": parts.netloc, "connection": "keep-alive", "content-length": str(len(content))}
     kept = await _kept.here()
 
-    async def begun(connection: _Connection) -> Answer:
+    async def begun(connection: _Connection) -> DirectResponse:
         connection.use(seconds[1])
         try:
             await connection.send(target, {**usual, **headers}, content)
-            return Answer(connection, await connection.head())
+            return DirectResponse(connection, await connection.head())
         except BaseException:
             connection.close()
             raise
@@ -240,7 +240,7 @@ class _Connection:
         return piece
 
     def release(self, *, ended: bool = False) -> None:
-        """End the request; the connection is kept if its answer has ended, see ``Answer.aclose``."""
+        """End the request; the connection is kept if its answer has ended, see ``DirectResponse.aclose``."""
         if self._is_released:
             return
         self._is_released = True

@@ -11,7 +11,7 @@ from indus_nb.base.wire import JsonObject
 _MANY = 32
 
 
-class Answer(Protocol):
+class GrowingAnswer(Protocol):
     """An answer that a server's events add up to."""
 
     @property
@@ -36,7 +36,7 @@ class Answer(Protocol):
         ...
 
 
-def updates(answer: Answer, events: Sequence[object]) -> Iterator[AssistantMessageEvent]:
+def updates(answer: GrowingAnswer, events: Sequence[object]) -> Iterator[AssistantMessageEvent]:
     """Yield what a batch of events adds to an answer.
 
     With many of them the server is ahead of the reader: deltas of one block that follow each other are then one delta.
@@ -53,7 +53,7 @@ def updates(answer: Answer, events: Sequence[object]) -> Iterator[AssistantMessa
             return
 
 
-def _joined(answer: Answer, events: Sequence[object]) -> Iterator[object]:
+def _joined(answer: GrowingAnswer, events: Sequence[object]) -> Iterator[object]:
     first: object = None
     where: object = None
     texts: list[str] = []
@@ -73,5 +73,5 @@ def _joined(answer: Answer, events: Sequence[object]) -> Iterator[object]:
         yield _whole(answer, first, texts)
 
 
-def _whole(answer: Answer, first: object, texts: list[str]) -> object:
+def _whole(answer: GrowingAnswer, first: object, texts: list[str]) -> object:
     return answer.with_delta(cast("JsonObject", first), "".join(texts)) if len(texts) > 1 else first

@@ -63,7 +63,7 @@ class HttpStatusError(Exception):
 class StreamingAnswer:
     """An answer that has begun: ``status``, ``headers``, and the events as they arrive."""
 
-    def __init__(self, response: httpx2.Response | direct.Answer, idle_timeout: float) -> None:
+    def __init__(self, response: httpx2.Response | direct.DirectResponse, idle_timeout: float) -> None:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._response = response
@@ -93,7 +93,7 @@ class StreamingAnswer:
         """Close the request, whatever of the answer has arrived."""
         if self._events is not None:
             await self._events.aclose()
-        if isinstance(self._response, direct.Answer):
+        if isinstance(self._response, direct.DirectResponse):
             await self._response.aclose(ended=ended)
         else:
             await self._response.aclose()
@@ -173,7 +173,7 @@ async def stream(
 @asynccontextmanager
 async def _asked_directly(
     url: str, content: bytes, headers: Mapping[str, str], idle_timeout: float
-) -> AsyncGenerator[direct.Answer]:
+) -> AsyncGenerator[direct.DirectResponse]:
     tls = tls_context() if url.startswith("https:") else None
     seconds = (min(_CONNECT_SECONDS, idle_timeout), idle_timeout)
     for tried in range(_MAX_REDIRECTS + 1):

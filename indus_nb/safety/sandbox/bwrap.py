@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Policy
+from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Policy, ProtectedPaths
 
 _KERNEL_FILES = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "asound", "kcore")
 """Files of ``/proc`` that change the machine; of root's own files it asks for no capability."""
@@ -36,7 +36,7 @@ def namespaces(*, user: bool, disable_nested: bool, network: bool, processes: bo
     return options if network else [*options, "--unshare-net"]
 
 
-def mounts(policy: Policy, special: Guarded, private: Path) -> list[str]:
+def mounts(policy: Policy, special: ProtectedPaths, private: Path) -> list[str]:
     """Return the options for the view of the file system.
 
     Args:
@@ -98,7 +98,7 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
     return options
 
 
-def _mounts(policy: Policy, special: Guarded, private: Path) -> Iterator[tuple[Path, list[str]]]:
+def _mounts(policy: Policy, special: ProtectedPaths, private: Path) -> Iterator[tuple[Path, list[str]]]:
     visible = (policy.workspace, *policy.writable_roots)
     yield from _private_mounts(policy, private)
     for path in (*policy.writable_roots, *special.pinned, *special.outside):

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from indus_nb.safety.sandbox.bwrap import own_places
-from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Guarded, Policy, SandboxError
+from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Policy, ProtectedPaths, SandboxError
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
-def rules(policy: Policy, special: Guarded, private: Path | None) -> list[tuple[str, bool | None]]:
+def rules(policy: Policy, special: ProtectedPaths, private: Path | None) -> list[tuple[str, bool | None]]:
     """List the readable paths, and those that are writable too.
 
     Args:

@@ -170,7 +170,7 @@ def _is_within(path: Path, directory: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
+class ProtectedPaths:
     """Protected paths within the writable places.
 
     ``pinned`` are directories that must not be moved away. ``read_only`` are paths that are there, and ``absent`` ones
@@ -183,7 +183,7 @@ class Guarded:
     outside: tuple[Path, ...] = ()
 
 
-def guarded(policy: Policy) -> Guarded:
+def guarded(policy: Policy) -> ProtectedPaths:
     """Find what is protected below the writable places, as it stands now; makes directories that are missing.
 
     Raises:
@@ -216,7 +216,7 @@ def guarded(policy: Policy) -> Guarded:
             (read_only if path.exists() else absent).append(path)
         for path in (*_programs_of(directory), *_of_worktrees(directory)):
             (read_only if path.exists() else absent).append(path)
-    return Guarded(
+    return ProtectedPaths(
         tuple(dict.fromkeys(pinned)),
         tuple(dict.fromkeys(read_only)),
         tuple(path for path in dict.fromkeys(absent) if path.name != "gitdir"),

@@ -24,7 +24,7 @@ from typing import Self
 
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
-from indus_nb.safety.sandbox.policy import Guarded, Policy, SandboxError, guarded
+from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError, guarded
 from indus_nb.safety.sandbox.probe import Machine, machine
 from indus_nb.safety.sandbox.proxy import Proxy, Service, is_of_this_machine
 from indus_nb.safety.sandbox.repositories import Repositories
@@ -297,7 +297,7 @@ class Sandbox:
         return self._private
 
     def _by_bwrap(
-        self, arguments: Sequence[str], here: Machine, special: Guarded, private: Path, unset: list[str]
+        self, arguments: Sequence[str], here: Machine, special: ProtectedPaths, private: Path, unset: list[str]
     ) -> Confined:
         if here.bwrap is None:
             raise SandboxError(f"bwrap cannot be used: {here.bwrap_problem}.")
@@ -335,7 +335,9 @@ class Sandbox:
             [here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service
         )
 
-    def _by_landlock(self, arguments: Sequence[str], special: Guarded, private: Path, unset: list[str]) -> Confined:
+    def _by_landlock(
+        self, arguments: Sequence[str], special: ProtectedPaths, private: Path, unset: list[str]
+    ) -> Confined:
         rules = landlock.rules(self.policy, special, private)
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indus_nb.safety.sandbox.policy import Guarded, Policy, SandboxError
+from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError
 
 PROGRAM = "/usr/bin/sandbox-exec"
 
 
-def arguments(policy: Policy, special: Guarded, private: Path) -> list[str]:
+def arguments(policy: Policy, special: ProtectedPaths, private: Path) -> list[str]:
     """Return the arguments before a program's own that run it confined.
 
     Raises:

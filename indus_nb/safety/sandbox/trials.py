@@ -25,7 +25,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.sandbox import bwrap, landlock, launcher
 from indus_nb.safety.sandbox.looks import holds_hidden, look_policy, may_read
-from indus_nb.safety.sandbox.policy import Guarded, Policy, SandboxError
+from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError
 from indus_nb.safety.sandbox.probe import Machine, machine
 from indus_nb.safety.sandbox.reporting import reporting_filter
 from indus_nb.safety.sandbox.sandbox import SERVICE_VARIABLES, Confined, plain_interpreter, private_variables
@@ -50,7 +50,7 @@ _HOLDS_TRUNCATE = 3
 
 
 @dataclass(slots=True)
-class Trial:
+class CommandTrial:
     """One trial run of a command, once it is started with ``confined``.
 
     Attributes:
@@ -83,7 +83,7 @@ class Trial:
         self._supervisor.kill()
 
 
-class Trials:
+class CommandTrials:
     """Trial runs for a session that works in one directory.
 
     Args:
@@ -122,7 +122,7 @@ class Trials:
         changed: Mapping[str, str | None] | None = None,
         names_reads: bool = False,
         on_effect: Callable[[], None] = lambda: None,
-    ) -> Trial:
+    ) -> CommandTrial:
         """Prepare the trial of a command, in a thread.
 
         Args:
@@ -156,7 +156,7 @@ class Trials:
         readable: Sequence[Path],
         held: Sequence[Path],
         others: tuple[Mapping[str, str | None], bool, Callable[[], None]],
-    ) -> Trial:
+    ) -> CommandTrial:
         changed, names_reads, report = others
         if self.backend is None:
             raise SandboxError((self._here or machine()).problem)
@@ -191,10 +191,10 @@ class Trials:
             supervisor.close()
             return []
 
-        return Trial(confined.then(closed, threading.Lock()), supervisor, wanted)
+        return CommandTrial(confined.then(closed, threading.Lock()), supervisor, wanted)
 
     def _rules(self, policy: Policy, private: Path, held: Sequence[Path]) -> list[tuple[str, bool | None]]:
-        return [*landlock.rules(policy, Guarded(), private), *((str(path), True) for path in held)]
+        return [*landlock.rules(policy, ProtectedPaths(), private), *((str(path), True) for path in held)]
 
     def _prefix(self, policy: Policy, private: Path) -> list[str]:
         found = (self._here or machine()).bwrap
@@ -215,7 +215,7 @@ class Trials:
                 weakref.finalize(self, temporary.remove)
             return self._private
 
-    def files_to_hold(self, trial: Trial) -> list[Path] | None:
+    def files_to_hold(self, trial: CommandTrial) -> list[Path] | None:
         """Return the files that a command must be able to write to for its effects; they are inspected.
 
         Returns:
@@ -231,7 +231,7 @@ class Trials:
         return files if all(file.is_file() and not file.is_symlink() for file in files) else None
 
 
-def _close_unused(making: asyncio.Future[Trial]) -> None:
+def _close_unused(making: asyncio.Future[CommandTrial]) -> None:
     if not making.cancelled() and making.exception() is None:
         making.get_loop().run_in_executor(None, making.result().confined.close)
 

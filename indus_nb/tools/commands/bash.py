@@ -18,7 +18,7 @@ from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
 
 if TYPE_CHECKING:
     from indus_nb.safety.sandbox import Machine, Sandbox
-    from indus_nb.safety.sandbox.trials import Trial
+    from indus_nb.safety.sandbox.trials import CommandTrial
     from indus_nb.tools.commands.trying import Tries
     from indus_nb.tools.jobs import Jobs
 
@@ -85,7 +85,7 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
         nonlocal tries
         from indus_nb.safety.effects import Effect
         from indus_nb.safety.redaction import is_distinct
-        from indus_nb.safety.sandbox.trials import Trials
+        from indus_nb.safety.sandbox.trials import CommandTrials
         from indus_nb.tools.commands.trying import Command, Tries, in_background  # with what only a gate needs
 
         if isinstance(arguments, BackgroundBashArguments) and arguments.background:
@@ -96,11 +96,11 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
             await gate.ask([Effect("unknown", "", "is given a key, and nothing that is tried gets one")])
             return None
 
-        def start(trial: Trial, on_output: Callable[[ShellResult], None]) -> Awaitable[ShellResult]:
+        def start(trial: CommandTrial, on_output: Callable[[ShellResult], None]) -> Awaitable[ShellResult]:
             tried = replace(shell, sandbox=None, trial=trial.confined)
             return tried.run(arguments.command, cwd=cwd, timeout=arguments.timeout, on_output=on_output)
 
-        tries = tries or Tries(Trials(cwd, hidden=looks.hidden, here=looks.here), looks.seconds)
+        tries = tries or Tries(CommandTrials(cwd, hidden=looks.hidden, here=looks.here), looks.seconds)
         words = shell.arguments(arguments.command)
         return await tries.run(Command(words, shell.environment(), start, partial(_report, context), keys), gate)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction.patterns import names_secret
 from indus_nb.safety.sandbox.sandbox import looks_refused
-from indus_nb.safety.sandbox.trials import Trial, Trials
+from indus_nb.safety.sandbox.trials import CommandTrial, CommandTrials
 from indus_nb.tools.tool import CallGate, ToolError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Command:
 
     arguments: Sequence[str]
     environment: Mapping[str, str]
-    run: Callable[[Trial, Callable[[ShellResult], None]], Awaitable[ShellResult]]
+    run: Callable[[CommandTrial, Callable[[ShellResult], None]], Awaitable[ShellResult]]
     report: Callable[[ShellResult], None]
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -56,7 +56,7 @@ class Tries:
         seconds: After how long without an effect the user is asked whether to wait.
     """
 
-    trials: Trials
+    trials: CommandTrials
     seconds: float
     _outputs: list[Path] = field(default_factory=list[Path])
     """Files with the whole of long output, which later commands may read."""
@@ -93,7 +93,7 @@ class Tries:
 
     async def _tried(
         self, command: Command, gate: CallGate, *, names_reads: bool = False
-    ) -> tuple[ShellResult | None, list[Effect], Trial]:
+    ) -> tuple[ShellResult | None, list[Effect], CommandTrial]:
         """Return the trial's result (``None`` if it was not waited for), its effects, and the trial."""
         woken = asyncio.Event()
         trial = await self._begin(command, gate, names_reads=names_reads, on_effect=woken.set)
@@ -129,7 +129,7 @@ class Tries:
         held: Sequence[Path] = (),
         names_reads: bool = False,
         on_effect: Callable[[], None],
-    ) -> Trial:
+    ) -> CommandTrial:
         from indus_nb.safety.sandbox import SandboxError
 
         changed: dict[str, str | None] = {}
@@ -182,7 +182,7 @@ async def _first_of(*awaited: asyncio.Future[Any]) -> None:
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _ended(trial: Trial, work: asyncio.Future[ShellResult]) -> None:
+async def _ended(trial: CommandTrial, work: asyncio.Future[ShellResult]) -> None:
     """Cancel a trial, and wait for its end."""
     if not work.done():
         trial.kill()
@@ -190,7 +190,7 @@ async def _ended(trial: Trial, work: asyncio.Future[ShellResult]) -> None:
         await asyncio.wait([work])
 
 
-def _effects(trial: Trial, result: ShellResult) -> list[Effect]:
+def _effects(trial: CommandTrial, result: ShellResult) -> list[Effect]:
     effects = trial.effects
     if effects or result.timed_out:
         return effects

@@ -163,7 +163,7 @@ class _Sweeps:
 _sweeps = _Sweeps()
 
 
-class Guarded:
+class GuardedProgram:
     """A program with all that it will start, which is killed when this process ends.
 
     Make one before the program is started, start it with ``arguments`` and ``environment`` and as the leader of a

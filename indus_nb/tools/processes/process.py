@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from indus_nb.safety.key_variables import child_environment
-from indus_nb.tools.processes.guard import Guarded
+from indus_nb.tools.processes.guard import GuardedProgram
 
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
@@ -49,7 +49,7 @@ class Child:
         self._give_up_at: float | None = None
         self._pipe, write_end = os.pipe()
         os.set_blocking(self._pipe, False)
-        self._guarded = Guarded()
+        self._guarded = GuardedProgram()
         try:
             self._loop.add_reader(self._pipe, self._wake.set)
             # Popen and not asyncio's own: its start cannot be cancelled half-way, its end is distinguished from the

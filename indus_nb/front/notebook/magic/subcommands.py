@@ -40,7 +40,7 @@ _MAX_PATH_CHARACTERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CommandOutput:
     """Output of a command: columns, Markdown of a model, or a quiet line."""
 
     text: str
@@ -60,20 +60,22 @@ class Shown:
         return {"listing": blocks.listing, "answer": blocks.answer, "notice": blocks.notice}[self.kind](text)
 
 
-async def _trust(session: AgentSession, decision: str) -> Shown:
+async def _trust(session: AgentSession, decision: str) -> CommandOutput:
     project = session.trusting.project
     if project is None:
-        return Shown(f"{session.store.cwd} brings nothing that could be trusted or ignored.", "notice")
+        return CommandOutput(f"{session.store.cwd} brings nothing that could be trusted or ignored.", "notice")
     if not decision:
         state = "It is trusted." if project.trusted else "It is ignored. `%agent trust directory` trusts it."
-        return Shown(f"{project.question()}\n\n{state}", "listing")
+        return CommandOutput(f"{project.question()}\n\n{state}", "listing")
     if decision not in project.options().values():
         raise UsageError(f"That cannot be decided here: {', '.join(project.options().values())} can.")
     await session.trusting.decide(cast("Decision", decision))
-    return Shown(f"{project.directory} is {'ignored' if decision == 'no' else 'trusted'} from now on.", "notice")
+    return CommandOutput(
+        f"{project.directory} is {'ignored' if decision == 'no' else 'trusted'} from now on.", "notice"
+    )
 
 
-async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901, PLR0911, PLR0912 - one for each command
+async def serve(command: Command, session: AgentSession) -> CommandOutput:  # noqa: C901, PLR0911, PLR0912 - one for each command
     """Run a sub-command that concerns a session.
 
     Raises:
@@ -111,7 +113,7 @@ async def serve(command: Command, session: AgentSession) -> Shown:  # noqa: C901
             return await _trust(session, argument)
         case "doctor":
             title, *lines = diagnosis(session)
-            return Shown(title, "listing", [_row(line) for line in lines])
+            return CommandOutput(title, "listing", [_row(line) for line in lines])
         case _:
             raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
 
@@ -122,24 +124,24 @@ def _row(line: str) -> tuple[str, str]:
     return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
 
 
-async def _jobs(session: AgentSession, stopped: str) -> Shown:
+async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
     jobs = session.settings.jobs
     if jobs is None or not jobs.all:
-        return Shown("There are no jobs.", "notice")
+        return CommandOutput("There are no jobs.", "notice")
     if stopped:
         job = jobs.find(stopped)
         if job is None:
             raise UsageError(f"There is no job {stopped}. `%agent jobs` lists them.")
         await jobs.stop(job, by_user=True)
-        return Shown(job.describe(), "notice")
+        return CommandOutput(job.describe(), "notice")
     listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
-    return Shown(session.settings.vault.hide("\n".join(listed)), "listing")
+    return CommandOutput(session.settings.vault.hide("\n".join(listed)), "listing")
 
 
 # Model and thinking
 
 
-def _models(session: AgentSession) -> Shown:
+def _models(session: AgentSession) -> CommandOutput:
     available = session.available_models()
     current = session.model
     unlisted = [current] if current is not None and current not in available else []
@@ -158,7 +160,7 @@ def _models(session: AgentSession) -> Shown:
     return _listing("Models that can be used. * is in use; `%agent model NAME` changes it.", rows)
 
 
-async def _set_model(session: AgentSession, wanted: str) -> Shown:
+async def _set_model(session: AgentSession, wanted: str) -> CommandOutput:
     name, level = split_level(wanted)
     try:
         model = session.registry.find(name)
@@ -168,7 +170,9 @@ async def _set_model(session: AgentSession, wanted: str) -> Shown:
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""
-    return Shown(f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice")
+    return CommandOutput(
+        f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice"
+    )
 
 
 def _reach(session: AgentSession) -> str:
@@ -177,18 +181,18 @@ def _reach(session: AgentSession) -> str:
     return f" There is no key for {session.model.provider} yet: `%agent doctor` says how to get one."
 
 
-def _levels(session: AgentSession) -> Shown:
+def _levels(session: AgentSession) -> CommandOutput:
     levels = THINKING_LEVELS if session.model is None else session.model.thinking_levels
     if len(levels) < 2:
-        return Shown(f"{_name(session.model)} does not think aloud. `%agent model` lists others.", "notice")
+        return CommandOutput(f"{_name(session.model)} does not think aloud. `%agent model` lists others.", "notice")
     listed = "  ".join(f"*{level}" if level == session.thinking_level else level for level in levels)
-    return Shown(f"{listed}\n\n* is in use; `%agent thinking LEVEL` changes it.", "listing")
+    return CommandOutput(f"{listed}\n\n* is in use; `%agent thinking LEVEL` changes it.", "listing")
 
 
-async def _set_level(session: AgentSession, wanted: str) -> Shown:
+async def _set_level(session: AgentSession, wanted: str) -> CommandOutput:
     level = await session.set_thinking_level(cast("ThinkingLevel", wanted))
     nearest = "" if level == wanted else f": {_name(session.model)} does not know {wanted}, and this is nearest"
-    return Shown(f"Thinking is {level} now{nearest}.", "notice")
+    return CommandOutput(f"Thinking is {level} now{nearest}.", "notice")
 
 
 def _name(model: Model | None) -> str:
@@ -198,40 +202,40 @@ def _name(model: Model | None) -> str:
 # The conversation
 
 
-async def _compact(session: AgentSession, instructions: str) -> Shown:
+async def _compact(session: AgentSession, instructions: str) -> CommandOutput:
     _refuse_while_busy(session, "compact")
     result = await session.compact(instructions or None)
-    return Shown(
+    return CommandOutput(
         f"*A summary stands in the place of the older part of {result.tokens_before:,} tokens:*\n\n{result.summary}",
         "answer",
     )
 
 
-def _forkable(store: SessionStore) -> Shown:
+def _forkable(store: SessionStore) -> CommandOutput:
     rows = [(entry.id, cut(text)) for entry in store.entries if (text := user_text(entry))]
     if not rows:
-        return Shown("Nothing was said yet, so there is nothing to fork.", "notice")
+        return CommandOutput("Nothing was said yet, so there is nothing to fork.", "notice")
     title = "Your messages. `%agent fork ENTRY` goes on before one of them, in a new conversation."
     return _listing(title, rows, newest_last=True)
 
 
-async def _fork(session: AgentSession, entry_id: str) -> Shown:
+async def _fork(session: AgentSession, entry_id: str) -> CommandOutput:
     _refuse_while_busy(session, "fork")
     try:
         moved = await actions.fork(session, entry_id)
     except UsageError as error:
         raise UsageError(f"{error} `%agent fork` lists your messages.") from error
     if not moved.done:
-        return Shown(actions.OBJECTED, "notice")
+        return CommandOutput(actions.OBJECTED, "notice")
     if moved.text is None:
-        return Shown(f"This is a new conversation now, which ends with {entry_id}.", "notice")
+        return CommandOutput(f"This is a new conversation now, which ends with {entry_id}.", "notice")
     return _moved("This is a new conversation now, which ends before that message.", moved.text)
 
 
-def _tree(store: SessionStore) -> Shown:
+def _tree(store: SessionStore) -> CommandOutput:
     rows = tree_rows(store, _MAX_ROWS)
     if not rows:
-        return Shown("Nothing was said yet.", "notice")
+        return CommandOutput("Nothing was said yet.", "notice")
     lines = [
         f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _MAX_DEPTH)}"
         + (f"[{cut(row['label'])}] " if row["label"] else "")
@@ -242,7 +246,7 @@ def _tree(store: SessionStore) -> Shown:
     title = "→ is where the conversation stands. `%agent tree ENTRY` goes on from another entry."
     if any(row["role"] == "sub-agent" for row in rows):
         title += " `%agent --session PATH` goes on with a sub-agent."
-    return Shown("\n".join((title, "", *lines)), "listing")
+    return CommandOutput("\n".join((title, "", *lines)), "listing")
 
 
 def _session_of(store: SessionStore, entry_id: str | None) -> str:
@@ -251,25 +255,27 @@ def _session_of(store: SessionStore, entry_id: str | None) -> str:
     return f"\n{'':14}{markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))}" if path else ""
 
 
-async def _go_to(session: AgentSession, entry_id: str) -> Shown:
+async def _go_to(session: AgentSession, entry_id: str) -> CommandOutput:
     _refuse_while_busy(session, "go elsewhere in the tree")
     try:
         moved = await actions.navigate(session, entry_id)
     except UsageError as error:
         raise UsageError(f"{error} `%agent tree` lists the entries.") from error
     if not moved.done:
-        return Shown(actions.OBJECTED, "notice")
+        return CommandOutput(actions.OBJECTED, "notice")
     if moved.text is not None:
         return _moved("The conversation goes on before that message now.", moved.text)
-    return Shown(f"The conversation goes on behind {entry_id} now. What was said since stays in the tree.", "notice")
+    return CommandOutput(
+        f"The conversation goes on behind {entry_id} now. What was said since stays in the tree.", "notice"
+    )
 
 
-def _moved(where: str, text: str) -> Shown:
+def _moved(where: str, text: str) -> CommandOutput:
     shown = markup.cut(text, lines=40, characters=4_000)
-    return Shown(f"{where} It said:\n\n{shown}", "listing")
+    return CommandOutput(f"{where} It said:\n\n{shown}", "listing")
 
 
-async def _sessions(store: SessionStore, word: str) -> Shown:
+async def _sessions(store: SessionStore, word: str) -> CommandOutput:
     if store.path is None:
         raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
     here = await actions.sessions_here(store)
@@ -290,7 +296,7 @@ async def _sessions(store: SessionStore, word: str) -> Shown:
     ]
     if not rows:
         what = f" with {word!r} in name, id, notebook or first message" if word else ""
-        return Shown(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
+        return CommandOutput(f"There is no saved conversation{what} in {store.cwd} yet.", "notice")
     return _listing("Conversations of this directory. `%agent --session ID` goes on with one of them.", rows)
 
 
@@ -302,7 +308,7 @@ def _unique_length(found: Sequence[SessionInfo]) -> int:
     return length
 
 
-def _stats(session: AgentSession) -> Shown:
+def _stats(session: AgentSession) -> CommandOutput:
     store = session.store
     stats = session.stats()
     tokens = stats.tokens
@@ -322,52 +328,52 @@ def _stats(session: AgentSession) -> Shown:
         ("conversation", f"{cut(store.name)} ({store.session_id})" if store.name else store.session_id),
         ("file", str(store.path or "not saved")),
     ]
-    return Shown("", "listing", rows)
+    return CommandOutput("", "listing", rows)
 
 
-def _export(store: SessionStore, wanted: str) -> Shown:
+def _export(store: SessionStore, wanted: str) -> CommandOutput:
     written = actions.export(store, wanted)
     note = "" if written.path == written.asked else f" {written.asked.name} was there already and is as it was."
-    return Shown(f"Written to {written.path}.{note}", "notice")
+    return CommandOutput(f"Written to {written.path}.{note}", "notice")
 
 
 # A run
 
 
-async def _abort(session: AgentSession) -> Shown:
+async def _abort(session: AgentSession) -> CommandOutput:
     went_on = session.is_running or session.is_compacting
     await session.abort()
     if not went_on:
-        return Shown("Nothing was going on.", "notice")
+        return CommandOutput("Nothing was going on.", "notice")
     waiting = session.pending_count
     waits = "1 message still waits" if waiting == 1 else f"{waiting} messages still wait"
     left = f" {waits}: `%agent queue clear` takes back what waits." if waiting else ""
-    return Shown(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
+    return CommandOutput(f"The agent was stopped. What was said and done so far is kept.{left}", "notice")
 
 
-async def _steer(session: AgentSession, text: str) -> Shown:
+async def _steer(session: AgentSession, text: str) -> CommandOutput:
     if not text:
         raise UsageError("Say what the agent should know: `%agent steer TEXT`.")
     if not session.is_running:
         raise UsageError("The agent is not at work. Ask it with `%agent TEXT`.")
     await session.steer(text)
-    return Shown("The agent will read it after the tool call at hand.", "notice")
+    return CommandOutput("The agent will read it after the tool call at hand.", "notice")
 
 
-def _queue(session: AgentSession) -> Shown:
+def _queue(session: AgentSession) -> CommandOutput:
     rows = [("steering", cut(text)) for text in session.steering.texts]
     rows += [("afterwards", cut(text)) for text in session.follow_up_queue.texts]
     if not rows:
-        return Shown("Nothing waits to be said to the agent.", "notice")
+        return CommandOutput("Nothing waits to be said to the agent.", "notice")
     return _listing("What waits to be said. `%agent queue clear` takes it back.", rows)
 
 
-async def _clear_queue(session: AgentSession) -> Shown:
+async def _clear_queue(session: AgentSession) -> CommandOutput:
     removed = await actions.clear_queue(session)
     if not removed:
-        return Shown("Nothing waited.", "notice")
+        return CommandOutput("Nothing waited.", "notice")
     texts = "\n\n".join(text_of(message.content) for message in removed)
-    return Shown("\n".join(("Taken back:", "", markup.cut(texts, lines=60))), "listing")
+    return CommandOutput("\n".join(("Taken back:", "", markup.cut(texts, lines=60))), "listing")
 
 
 def _refuse_while_busy(session: AgentSession, what: str) -> None:
@@ -380,10 +386,10 @@ def _refuse_while_busy(session: AgentSession, what: str) -> None:
 # Lists
 
 
-def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = False) -> Shown:
+def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = False) -> CommandOutput:
     """Build a titled list of at most ``_MAX_ROWS`` rows, and note how many were left out."""
     left_out = len(rows) - _MAX_ROWS
     if left_out > 0:
         rows = rows[-_MAX_ROWS:] if newest_last else rows[:_MAX_ROWS]
         title += f" … {left_out:,} more are not listed."
-    return Shown(title, "listing", rows)
+    return CommandOutput(title, "listing", rows)

@@ -309,7 +309,7 @@ class _Frame(NamedTuple):
     others: dict[str, Any]
 
 
-class FrameKind(State):
+class PandasKind(State):
     """Frames and series of pandas."""
 
     def remember(self, obj: Any) -> _Frame:
@@ -500,7 +500,7 @@ class PolarsKind(State):
 
 
 _POLARS_FRAME, _POLARS_SERIES = PolarsKind("_df"), PolarsKind("_s")
-_FRAME = FrameKind()
+_FRAME = PandasKind()
 LIVE = LiveKind()
 COLUMN = ColumnKind()
 
