@@ -4,7 +4,7 @@ A pattern may come from an untrusted repository. So none of them becomes an expr
 a name of n characters and a pattern of m need at most n * m steps, a path of n names and a pattern of m parts n * m
 names.
 
-The module needs the standard library only: ``tools.walk`` loads it into a process of its own.
+The module needs the standard library only: ``tools.files.walk`` loads it into a process of its own.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _in_turn(work: Callable[[], _ResultT], stop: threading.Event | None) -> _Res
 
 
 async def _in_thread(work: Callable[[threading.Event], _ResultT]) -> _ResultT:
-    """Run ``work`` in a thread; the event passed to it is set when the caller is cancelled."""
+    """Run ``work`` in a thread; the event passed to it is set once the caller no longer waits."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop)

@@ -57,7 +57,7 @@ class Done:
         error: Why it failed; ``None`` if it did not.
         cost: Its cost, in US dollars.
         session: The file of its session, if it has one.
-        unconfirmed: The most that interrupted requests have cost besides, in US dollars.
+        unconfirmed: The most that interrupted requests may have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -128,7 +128,7 @@ class Journal:
         self.cost = 0.0
         """Cost of all rows in the file together, those that were asked again included."""
         self.unconfirmed = 0.0
-        """Upper bound of what they have cost besides."""
+        """Upper bound of what they may have cost besides."""
         try:
             make_private_directory(self.path.parent)
             self._lock = _locked(self.path)

@@ -79,7 +79,7 @@ class Map:
     Args:
         known: The earlier results of the rows.
         spent: Their cost, in US dollars.
-        unconfirmed: The most that they have cost besides.
+        unconfirmed: The most that they may have cost besides.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class RowAnswer:
         session: The file of its session, which can be opened, exported and continued.
         plain: The answer as JSON values.
         answered: Whether there is an answer.
-        unconfirmed: The most that interrupted requests of it have cost besides, in US dollars.
+        unconfirmed: The most that interrupted requests of it may have cost besides, in US dollars.
     """
 
     value: Any = None
@@ -62,7 +62,7 @@ class Answers(Sequence[Any]):
         rows: The results, in the same order.
         kind: The type of the answers; ``None`` for texts.
         cost: The cost of all of it, in US dollars.
-        unconfirmed: The most that interrupted requests have cost besides.
+        unconfirmed: The most that interrupted requests may have cost besides.
         unpriced: Whether the price of requests is unknown.
         problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.

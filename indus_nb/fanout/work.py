@@ -164,7 +164,7 @@ class Progress:
     """Rows that were answered before, and are not asked."""
     cost: float = 0.0
     unconfirmed: float = 0.0
-    """Upper bound of what interrupted requests have cost besides."""
+    """Upper bound of what interrupted requests may have cost besides."""
     unpriced: bool = False
     """``True`` if the price of requests is unknown."""
     started: float = field(default_factory=time.monotonic)
@@ -220,7 +220,7 @@ class Work:
     Args:
         known: The earlier results of the rows; those with an answer are not asked.
         spent: Their cost, in US dollars, if no journal says it.
-        unconfirmed: The most that they have cost besides.
+        unconfirmed: The most that they may have cost besides.
     """
 
     def __init__(

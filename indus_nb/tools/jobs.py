@@ -179,6 +179,9 @@ class Jobs:
             background: Start it as a job from the beginning.
             waits: Wait for it, however long it takes.
             on_job: Called when it goes on as a job.
+
+        Raises:
+            ToolError: The work failed before it became a job.
         """
         job = Job("", tool, title_of(str(context.hide(what))))
 

@@ -643,4 +643,4 @@ class Twin:
 
 
 twin: Twin
-"""This kernel's, once it is one."""
+"""The twin that this kernel is, set by ``twins``."""

@@ -110,11 +110,11 @@ class SubagentSettings(WireModel):
     enabled: bool = False
     max_cost: float | None = Field(default=1.0, gt=0, allow_inf_nan=False)
     max_turns: int | None = Field(default=100, ge=1)
-    """Most answers that each may give."""
+    """Most answers of each sub-agent."""
     timeout_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Longest time that each may work."""
+    """Longest time that each sub-agent may work, in seconds."""
     parallel: int = Field(default=4, ge=1)
-    """Number that work at the same time."""
+    """Most sub-agents that work at the same time."""
     max_tasks: int = Field(default=16, ge=1, le=64)
     max_tokens: int = Field(default=8192, ge=1)
     """Longest answer to one request, thinking included; so much is reserved for each."""

@@ -103,7 +103,7 @@ class Trust:
             self._file().keep_texts(real, digests_of_texts(real, project_inputs(real, self._agent_dir)))
 
     def problems(self, directories: Iterable[Path]) -> list[str]:
-        """Return sentences about projects that are ignored unasked, and about the file of decisions."""
+        """Return sentences about projects ignored because the user was not asked, and about the file of decisions."""
         projects = filter(None, map(self.project, dict.fromkeys(directories)))
         ignored = [project.ignored_sentence() for project in projects if project.undecided]
         return [*ignored, *(project.problem for project in projects if project.problem), *self._file_problem()]

@@ -354,6 +354,9 @@ class Summariser:
         Args:
             preparation: What becomes the summary, see ``prepare``.
             settings: How many tokens the summary may have.
+
+        Raises:
+            CompactionError: The model fails.
         """
         focus = f"\n\nPay special attention to this: {instructions}" if instructions else ""
         previous = preparation.previous_summary
@@ -407,6 +410,9 @@ class Summariser:
 
         Returns:
             The summary, its details for the entry, and its price; ``None`` when there is nothing to summarise.
+
+        Raises:
+            CompactionError: The model fails.
         """
         budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
         files = FileNames()

@@ -37,7 +37,7 @@ class ModelChoice:
         self.usual: Callable[[], Model | None] = lambda: None
         """Callback for the model to use when none was chosen; set by the opener of the session."""
         self.is_usual = False
-        """Flag of the usual model: none was chosen, neither in settings nor for this session."""
+        """``True`` while the model is the usual one: the user has chosen none, in settings or for this session."""
 
     # What is chosen
 

@@ -46,6 +46,9 @@ class Queues:
 
         Args:
             index: its place there, counted from 0.
+
+        Raises:
+            UsageError: No message waits there.
         """
         waiting = self._named(queue).waiting
         if not 0 <= index < len(waiting):

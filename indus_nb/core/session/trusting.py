@@ -38,7 +38,7 @@ class Trusting:
 
     def __init__(self, state: SessionState, ui: Ui, turns: Turns) -> None:
         self.in_background = False
-        """Mode in which prompts do not wait for the answer."""
+        """``True`` if prompts do not wait for the answer, and go without the project until it comes."""
         self._state = state
         self._ui = ui
         self._turns = turns

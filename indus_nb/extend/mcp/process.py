@@ -4,7 +4,7 @@ What this module promises: a message is a line of bounded length with a bounded 
 make us hold more; what it writes on
 standard error, or on standard output besides messages, ends up in its log; and when the transport is left, nothing is
 left of what the server has started. For that its input is closed, then it is asked to terminate, then it is killed,
-with a second between the steps. Should this process be killed, the guard (``tools.guard``) does so.
+with a second between the steps. Should this process be killed, the guard (``tools.processes.guard``) does so.
 
 The SDK's own transport holds lines of any length, and a server that does not react to the end of its input would
 outlive us.

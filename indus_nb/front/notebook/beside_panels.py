@@ -96,7 +96,11 @@ class PanelKernel:
         return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
-        """Run one of ``commands``."""
+        """Run one of ``commands``.
+
+        Raises:
+            IndusError: It failed.
+        """
         given = COMMANDS[name].argument(argument)
         if given is None:
             raise UsageError(f"/{name} {COMMANDS[name].usage}: {COMMANDS[name].help}.")

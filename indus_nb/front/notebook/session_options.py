@@ -79,6 +79,10 @@ def as_before(session: AgentSession, options: SessionOptions) -> SessionOptions:
 
 
 def check_key(session: AgentSession, options: SessionOptions) -> None:
-    """Check that there is a key for a model that was asked for."""
+    """Check that there is a key for a model that was asked for.
+
+    Raises:
+        CredentialsError: There is none.
+    """
     if session.model is not None and (options.provider is not None or options.model is not None):
         session.registry.key_for(session.model)

@@ -136,6 +136,9 @@ class Connection:
 
         Args:
             channel: The channel to send it on; ``control`` is answered while a cell runs.
+
+        Raises:
+            KernelGoneError: The kernel has ended.
         """
         with self._sent(channel, kind, {}, _nothing) as request:
             return await self.unless_gone(request.reply)
@@ -159,7 +162,11 @@ class Connection:
             yield request
 
     async def all_of(self, request: Request) -> JsonObject:
-        """Wait for the reply to a request, and for all its messages."""
+        """Wait for the reply to a request, and for all its messages.
+
+        Raises:
+            KernelGoneError: The kernel has ended.
+        """
         content = await self.unless_gone(request.reply)
         with contextlib.suppress(TimeoutError):  # what a slow reader has missed does not come any more
             await asyncio.wait_for(request.idle.wait(), _IDLE_SECONDS)
@@ -168,7 +175,11 @@ class Connection:
     # Liveness
 
     async def unless_gone(self, wanted: asyncio.Future[T]) -> T:
-        """Wait for something that depends on the kernel's messages; fail if it has ended."""
+        """Wait for something that depends on the kernel's messages; fail if it has ended.
+
+        Raises:
+            KernelGoneError: The kernel has ended.
+        """
         while not wanted.done():
             await asyncio.wait([wanted], timeout=_LOOK_SECONDS)
             if not wanted.done() and await asyncio.to_thread(self._is_gone):

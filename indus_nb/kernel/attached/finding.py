@@ -172,7 +172,11 @@ def _id_of(path: Path) -> str:
 
 
 def described(path: Path) -> JsonObject:
-    """Parse a connection file."""
+    """Parse a connection file.
+
+    Raises:
+        UsageError: It is no connection file.
+    """
     try:
         value = _json(path)
     except (OSError, ValueError) as error:

@@ -58,7 +58,7 @@ _PART_WEIGHT = 8
 _MAX_SECONDS = 10.0
 """Longest time for making values: keys whose hashes a copy has chosen would take hours."""
 _MAX_BITS = 14_000
-"""Largest integer, which has no more digits then than are read (`report.whole_number`)."""
+"""Most bits of an integer, which then has no more digits than are read (`report.whole_number`)."""
 _HEAD = struct.Struct(">I")
 _FACTORIES: Mapping[str, Any] = {kind.__name__: kind for kind in (list, dict, set, int, float, str, bool, tuple)}
 

@@ -323,7 +323,7 @@ _DESCRIBERS: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
 
 
 def prober(last: FrameType) -> Literal["import", "probe", ""]:
-    """Return whether an import or the probe of an installed module makes the call; empty if the code does."""
+    """Return what makes the call: an import, or the probe of an installed module; empty if the code does."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
     file = ""
     for _ in range(_MAX_FRAMES):

@@ -2,7 +2,7 @@
 
 What this module promises: what is compared is what is there, by whatever means it was changed. Modules and
 classes are compared name by name, so that what is put on a library, or taken from it, is found; what lies within the
-objects of a library is not (``undo.outside`` knows the settings of some).
+objects of a library is not (``undo.objects.outside`` knows the settings of some).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _BY_MODULES = (
 )
 """Settings that modules make when they are imported, and again where they are used."""
 _BY_PYPLOT = ("how values are displayed", "which formats are displayed", "what runs around cells")
-"""Settings that IPython makes when pyplot is imported."""
+"""Settings that IPython changes when pyplot is imported."""
 _LIMITS = [getattr(resource, name) for name in sorted(vars(resource)) if name.startswith("RLIMIT_")]
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _APART = ("__main__", "__mp_main__", "indus_nb")

@@ -470,7 +470,7 @@ class FilesWriting:
     change: FilesChange
     _writes: list[_Write]
     beside: frozenset[str] = frozenset()
-    """New files that are written beside others."""
+    """New files with the contents that other files would have had, written beside those."""
     turned: list[FileStep] = field(default_factory=list[FileStep])
     _begun: int = 0
 

@@ -101,7 +101,11 @@ class Link(asyncio.Protocol):
             raise ConnectionResetError("Connection lost")
 
     async def read(self) -> bytes:
-        """Wait for bytes, and return all that there are."""
+        """Wait for bytes, and return all that there are.
+
+        Raises:
+            OSError: The connection broke.
+        """
         while not self._received:
             if self._error is not None:
                 raise self._error

@@ -105,7 +105,11 @@ def check_url(url: str, hint: str) -> None:
 
 
 def check_key(key: str, model: Model) -> None:
-    """Check that a key can be sent; libraries would show it in their errors."""
+    """Check that a key can be sent; libraries would show it in their errors.
+
+    Raises:
+        CredentialsError: It cannot be sent.
+    """
     if not (key.isascii() and key.isprintable()):
         problem = f"The key for {model.provider} holds a character that no key has: set it anew."
         raise CredentialsError(model.provider, problem)

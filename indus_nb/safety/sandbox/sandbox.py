@@ -260,6 +260,9 @@ class Sandbox:
         """Reject reading a file that is hidden.
 
         For the tools that read within this process.
+
+        Raises:
+            SandboxError: It is hidden.
         """
         real = Path(os.path.realpath(path))
         if any(real.is_relative_to(each) for each in self.policy.hidden) or _is_of_a_process(real):

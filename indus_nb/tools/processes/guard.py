@@ -3,7 +3,7 @@
 What this module promises:
 
 - Whatever ends this process (``SIGKILL`` and a crash included), the guarded programs are killed, and all that they have
-  started: their process groups everywhere, on Linux also what has left those (``tools.sweep``).
+  started: their process groups everywhere, on Linux also what has left those (``tools.processes.sweep``).
 - What was released lives on: its program has ended, and what it left behind is meant to stay.
 - Guarding never blocks and never fails: without a guard process the programs run unguarded.
 - A forked child guards nothing of its parent's, and does not keep the parent's guard alive.

@@ -237,7 +237,7 @@ class CellRun:
             self._transcript.add_notice("The code could not be put into a cell here: copy it.")
 
     def stop(self) -> None:
-        """Stop the run, whatever its state.
+        """Stop the run, whether it is being prepared or at work.
 
         A run that is over is left alone, for another may be running by now.
         """

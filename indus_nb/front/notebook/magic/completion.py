@@ -46,7 +46,7 @@ _CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
 _OPENS = "([+-*/%<>=,"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TOOLS = ("python", "variables", "notebook", "propose_cell", "read", "bash", "edit", "write", "grep", "find", "ls")
-"""Options of a conversation in a notebook, for completion before there is one."""
+"""Tools that a conversation in a notebook may have, for completion before there is one."""
 _MAX_DESCRIBED_SESSIONS = 20
 _MAX_NOTE_CHARACTERS = 60
 
