@@ -188,6 +188,10 @@ class CellProposals:
         in one call, as a list: the user is asked once.
 
         Args:
+            ctx: Given by the session
+            call: Given by the session
+            source: The whole source of the cell
+            cell_type: "code" or "markdown", of a new cell
             after: The number or id of the cell to insert it below; leave it out for below the one that runs now
             replace: The number or id of the cell whose source it shall be instead
             cells: Several cells in the place of the one that the other arguments describe
