@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,8 @@ def in_copy(work: Callable[[], Any], *, follows: bool = True) -> Any:
             assert pages is not None or not follows
             libraries.follow(pages)
             os.write(writing, pickle.dumps(work()))
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writing)
@@ -86,7 +89,7 @@ def test_gigabytes_are_followed_within_the_room_of_a_small_budget() -> None:
     space: dict[str, Any] = {"large": np.ones(30_000_000)}
 
     def work() -> object:
-        checkpoint = undo.take(space, "large.sum()", undo.Budget(2.0, 1 << 20))
+        checkpoint = undo.take(space, "large.sum()", undo.CheckpointBudget(2.0, 1 << 20))
         return dict(checkpoint.left_out)
 
     assert in_copy(work) == {}
