@@ -19,8 +19,12 @@ CALLED_BY_DECORATOR = [
     *("@model_validator*", "@field_validator*", "@*_validator", "@*_serializer*", "@computed_field*"),  # pydantic
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
-DECLARATIONS = [ROOT / "indus_nb" / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
-"""Modules whose classes are typed dictionaries: the keys are written as strings."""
+FRONT = ROOT / "indus_nb" / "front"
+DECLARATIONS = [
+    *(FRONT / "notebook" / "page" / name for name in ("protocol.py", "states.py")),  # keys are written as strings
+    *(FRONT / "verbs").glob("*_verbs.py"),  # classes are found in their modules
+]
+"""Modules whose names are used without being mentioned."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
         *("__call__", "__getattr__", "path_stats", "model_config"),

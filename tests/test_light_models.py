@@ -16,7 +16,8 @@ from indus_nb.base.messages import Cost, Message, TextContent, ToolCall, Usage
 from indus_nb.base.wire import to_camel, to_snake
 
 NAMES = [
-    *("front.console.commands", "front.console.host_tools", "base.events", "core.loop.retry", "base.messages"),
+    *("base.events", "core.loop.retry", "base.messages", "front.verbs.host_tools"),
+    *(f"front.verbs.{about}_verbs" for about in ("prompt", "session", "setting", "tree", "program")),
     *("models.catalog", "models.models_file", "core.resources.settings", "core.session.conversation"),
     *("core.session.dialogs", "tools.files.read"),
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from indus_nb.base import events
-from indus_nb.front.console import commands
+from indus_nb.front.verbs import VERBS
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -35,21 +35,15 @@ left out. `--wire strict` has only those that the protocol's first documents nam
 """
 
 
-def declared() -> list[type[commands.Command]]:
-    found = (value for value in vars(commands).values() if isinstance(value, type))
-    return [value for value in found if issubclass(value, commands.Command) and "type" in value.model_fields]
-
-
 def reference() -> str:
     parts = [HEAD]
-    for command in declared():
-        names = " or ".join(f"`{name}`" for name in command.names())
-        parts.append(f"\n## {names}\n\n{inspect.getdoc(command)}\n")
-        schema = command.model_json_schema()
+    for verb in dict.fromkeys(VERBS.values()):
+        names = " or ".join(f"`{name}`" for name in verb.names)
+        parts.append(f"\n## {names}\n\n{inspect.getdoc(verb)}\n")
+        schema = verb.model_json_schema()
         fields = [
             f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"
             for name, field in schema["properties"].items()
-            if name not in ("id", "type")
         ]
         if fields:
             parts.append("\n".join(["\n| field | type | required |", "|---|---|---|", *fields, ""]))
@@ -78,11 +72,3 @@ def test_the_reference_of_commands_is_up_to_date() -> None:
     if os.environ.get("INDUS_NB_WRITE_DOCS"):
         PAGE.write_text(reference(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == reference(), __doc__
-
-
-def test_every_command_is_served() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    source = Path(commands.__file__).with_name("rpc.py").read_text(encoding="utf-8")
-    for command in declared():
-        assert f"commands.{command.__name__}, self." in source
-        assert all(f"`{name}`" in page for name in command.names())

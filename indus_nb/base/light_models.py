@@ -148,11 +148,12 @@ def _add(fields: dict[str, LightField], own: dict[str, Any], key_of: Callable[[s
     if any(type(value).__module__.startswith("pydantic.") for value in own.values()):
         return False  # what a statement holds that was read after pydantic was there, such as a validator
     for name, annotation in annotations.items():
+        if isinstance(annotation, str) and annotation.startswith("ClassVar"):
+            continue
         value = own.get(name, _MISSING)
         if not _is_plain(annotation, value) or name.startswith("_"):
             return False
-        if not annotation.startswith("ClassVar"):
-            fields[name] = LightField(name, key_of(name), annotation, value, own["__module__"])
+        fields[name] = LightField(name, key_of(name), annotation, value, own["__module__"])
     for value in (value for name, value in own.items() if isinstance(value, Declared) and name not in annotations):
         if value.name != "field_validator":
             return False

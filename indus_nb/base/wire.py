@@ -159,7 +159,8 @@ def usual(kind: type[_ModelT]) -> _ModelT:
 
 def names_of(model: type[WireModel]) -> Iterable[str]:
     """Return the names of a model's fields without completing it."""
-    return (fields_of(model) if not is_complete(model) else None) or model.model_fields
+    fields = fields_of(model) if not is_complete(model) else None
+    return model.model_fields if fields is None else fields
 
 
 def plain(model: WireModel) -> JsonObject:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
-    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
@@ -292,7 +292,7 @@ class Conversations:
     def _asks(self, request: Request) -> bool:
         return self._can_ask and (request.wait or self._front is not None)
 
-    def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
+    def _live(self, receive: Callable[[CellRequest], None]) -> AgentWidget | None:
         """Make a widget for this cell, or return ``None`` if no page can show it."""
         gate = self.comm_gate() if self._has_page else None
         if gate is None:

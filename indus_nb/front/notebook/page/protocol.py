@@ -13,25 +13,25 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, cast
 
 from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator, model_validator
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import ImageContent, ThinkingLevel, check_image
+from indus_nb.base.messages import ImageContent, check_image
 from indus_nb.base.wire import JsonObject, WireModel, first_problem
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Select
 from indus_nb.core.session.questions import ChoiceKind
 from indus_nb.front.notebook.page.states import PanelState
+from indus_nb.front.verbs import VERBS, Verb
 
 WidgetKind = Literal["cell", "panel"]
 """The live tail of a run in a cell, or a whole session with everything to steer it."""
 
 MAX_TEXT_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 500
-MAX_PATH_CHARACTERS = 10_000
 MAX_PAGE_NAME_CHARACTERS = 100
 MAX_FILE_NAME_CHARACTERS = 255
 MAX_FILE_BYTES = 5_000_000
@@ -145,12 +145,6 @@ class Prompt(PageMessage):
         self._images = tuple(images)
 
 
-class Abort(PageMessage):
-    """Abort the run, and move what is queued back into the composer."""
-
-    kind: Literal["abort"]
-
-
 class Unqueue(PageMessage):
     """Move a queued message back into the composer."""
 
@@ -160,74 +154,6 @@ class Unqueue(PageMessage):
     """Where the page shows it; deliveries since then have moved it towards the front."""
     text: Text
     """As the page shows it."""
-
-
-class StopJob(PageMessage):
-    """Stop a job, one of those in the state ``jobs``."""
-
-    kind: Literal["stop_job"]
-    id: Name
-
-
-class ClearQueue(PageMessage):
-    """Discard all queued messages."""
-
-    kind: Literal["clear_queue"]
-
-
-class SetModel(PageMessage):
-    """Choose the model, one of those in the state ``models``."""
-
-    kind: Literal["set_model"]
-    provider: Name
-    id: Name
-
-
-class SetThinking(PageMessage):
-    """Choose the thinking level, one of those in the state ``levels``."""
-
-    kind: Literal["set_thinking"]
-    level: ThinkingLevel
-
-
-class NewSession(PageMessage):
-    """Begin a new session."""
-
-    kind: Literal["new"]
-
-
-class SwitchSession(PageMessage):
-    """Continue with another session, one of those in the state ``sessions``."""
-
-    kind: Literal["switch"]
-    path: Annotated[str, Field(max_length=MAX_PATH_CHARACTERS)]
-
-
-class Rename(PageMessage):
-    """Name the session."""
-
-    kind: Literal["rename"]
-    name: Name
-
-
-class Navigate(PageMessage):
-    """Continue from another entry of the session."""
-
-    kind: Literal["navigate"]
-    entry: Name
-
-
-class Fork(PageMessage):
-    """Begin a session of its own that continues from an entry."""
-
-    kind: Literal["fork"]
-    entry: Name
-
-
-class Compact(PageMessage):
-    """Summarise the older part of the conversation."""
-
-    kind: Literal["compact"]
 
 
 class Undo(PageMessage):
@@ -240,12 +166,6 @@ class Export(PageMessage):
     """Ask for the session as an HTML page; it comes in the state ``download``."""
 
     kind: Literal["export"]
-
-
-class ListSessions(PageMessage):
-    """Ask for the sessions of this directory; they come in the state ``sessions``."""
-
-    kind: Literal["list_sessions"]
 
 
 class ShowTree(PageMessage):
@@ -280,14 +200,28 @@ class CopyAnswer(PageMessage):
 
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
-PromptRequest: TypeAlias = Prompt | Abort | StopJob | Unqueue | ClearQueue
-SettingRequest: TypeAlias = SetModel | SetThinking | Rename
-SessionRequest: TypeAlias = NewSession | SwitchSession | Navigate | Fork | Compact | Undo | Export
-Question: TypeAlias = ListSessions | ShowTree | Complete | SaveFile | CopyAnswer
-PanelRequest: TypeAlias = CellRequest | PromptRequest | SettingRequest | SessionRequest | Question
-"""What a page may ask of a panel."""
+PanelRequest: TypeAlias = (
+    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | Verb
+)
+"""What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
-FromPage: TypeAlias = Ready | Resync | Reply | AttachImage | PanelRequest
+FromPage: TypeAlias = (
+    FromCellPage | AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
+)
+"""What a page may send; a panel's page also verbs."""
+PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}
+"""The verbs that a panel's page may ask for, by ``kind``."""
+
+
+class Asked(NamedTuple):
+    """A verb that a page asks for; its fields stand beside those of every message."""
+
+    page: str
+    verb: Verb
+
+
+class RejectedError(ValueError):
+    """A message is none, or none for that kind of widget. Says why on one line that holds nothing of its values."""
 
 
 @cache
@@ -297,24 +231,30 @@ def _adapter(kind: WidgetKind) -> TypeAdapter[Any]:
     return TypeAdapter(Annotated[FromPage, Field(discriminator="kind")])
 
 
-def parse(content: object, kind: WidgetKind) -> FromPage:
+def parse(content: object, kind: WidgetKind) -> FromPage | Asked:
     """Validate a message of a page.
 
     Args:
         content: The message's content as it came: any JSON value.
 
     Raises:
-        pydantic.ValidationError: It is none, or none for that kind of widget. `problem` describes why.
+        RejectedError: It is none, or none for that kind of widget.
     """
-    return _adapter(kind).validate_python(content)
+    named = cast("JsonObject", content).get("kind") if isinstance(content, dict) else None
+    verb = PAGE_VERBS.get(named) if kind == "panel" and isinstance(named, str) else None
+    try:
+        if verb is None:
+            return _adapter(kind).validate_python(content)
+        return Asked(PageMessage.model_validate(content).page, verb.model_validate(content))
+    except ValidationError as error:
+        raise RejectedError(_problem(error, "" if verb is None else f"{named}.")) from error
 
 
-def problem(error: ValidationError) -> str:
-    """Describe what is wrong with a message, on one line that holds nothing of its values."""
+def _problem(error: ValidationError, place: str) -> str:
     first = first_problem(error)
     if first.kind.startswith("union_tag"):
         return "there is no such message."
-    return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
+    return f"{place}{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
 
 
 # Operations: what a page does with what it shows
