@@ -94,6 +94,7 @@ class ExtensionApi(Guarded):
         runtime = self._runtime
         if (problem := unknown_event(event)) is not None:
             runtime.report_soon(event, UsageError(problem), self._extension)
+        runtime.heard.add(event)
         handlers = self._extension.handlers.setdefault(event, [])
         handlers.append(handler)
 

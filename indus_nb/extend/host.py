@@ -212,6 +212,8 @@ class Extensions(SessionHooks):
     # What they are asked and notified of
 
     async def event(self, event: SessionEvent) -> None:
+        if event.type == "message_update" and event.type not in self._runtime.heard:
+            return  # by far the most frequent one
         match event:
             case ModelChanged():
                 previous, self._model = self._model, self._session.model

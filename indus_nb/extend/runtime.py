@@ -36,6 +36,7 @@ class Runtime:
     Attributes:
         generation: Grows each time that they are loaded; objects of earlier generations are stale.
         ready: Whether all are set up, so that they may act.
+        heard: Events that a handler was ever registered for.
         failed: Those that could not be set up.
         run_start: What the current run began with; its system prompt is what handlers have made of it so far.
     """
@@ -45,6 +46,7 @@ class Runtime:
         self.flag_values = flag_values
         self.generation = 0
         self.ready = False
+        self.heard: set[str] = set()
         self.extensions: list[Extension] = []
         self.failed: list[Extension] = []
         self.run_start = BeforeAgentStart("", (), "")
@@ -68,6 +70,8 @@ class Runtime:
 
     def handlers(self, event: str) -> Sequence[tuple[Extension, Callable[[Any, Any], Any]]]:
         """Return the handlers of an event in the order in which they are called, each with its extension."""
+        if event not in self.heard:
+            return ()
         return [(each, handler) for each in self.extensions for handler in each.handlers.get(event, ())]
 
     def origin(self, name: str, tool: Tool | None) -> str | None:
