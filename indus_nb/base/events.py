@@ -91,18 +91,23 @@ class AgentSettled(Event):
     type: Literal["agent_settled"] = "agent_settled"
 
 
-class TurnStart(Event):
-    """A turn begins."""
+class TurnStart(Event, hidden=("turn_index", "timestamp")):
+    """A turn begins: the model is about to be asked."""
 
     type: Literal["turn_start"] = "turn_start"
+    turn_index: int = 0
+    """Which turn of its run it is, counted from 0."""
+    timestamp: int = 0
+    """When it began, in ms since 1970."""
 
 
-class TurnEnd(Event):
-    """A turn ends."""
+class TurnEnd(Event, hidden=("turn_index",)):
+    """A turn ends: the answer and the results of its tool calls are there."""
 
     type: Literal["turn_end"] = "turn_end"
     message: AssistantMessage
     tool_results: list[ToolResultMessage]
+    turn_index: int = 0
 
 
 class MessageStart(Event):
