@@ -523,13 +523,13 @@ def table_of_events() -> str:
     told = {
         kind.type: kind
         for kind in vars(events).values()
-        if isinstance(kind, type) and issubclass(kind, events.WireEvent) and hasattr(kind, "type")
+        if isinstance(kind, type) and issubclass(kind, events.Event) and hasattr(kind, "type")
     }
     rows = ["| event | when | fields | answer |", "|---|---|---|---|"]
     for name in ORDER:
         kind: Any = own.get(name) or told[name]
         fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind._names)
-        answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].model_fields) if name in ev.ANSWERS else ""
+        answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].wire_fields) if name in ev.ANSWERS else ""
         if name == "before_provider_request":
             answer = "the body to send"
         when = " ".join(kind.__doc__.split("\n\n")[0].split()).replace("``", "`")

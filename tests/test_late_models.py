@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from indus_nb.base.late_models import is_complete
 from pydantic import ValidationError
 
-from indus_nb.base.late_models import is_complete
 from indus_nb.base.messages import UserMessage
 from indus_nb.base.wire import WireModel, plain
 from indus_nb.models.catalog import builtin_models

@@ -12,6 +12,7 @@ from typing import get_args
 
 from indus_nb.base import events
 from indus_nb.front.console import commands
+from indus_nb.tools.call_arguments import schema_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -37,7 +38,7 @@ left out. `--wire strict` has only those that the protocol's first documents nam
 
 def declared() -> list[type[commands.Command]]:
     found = (value for value in vars(commands).values() if isinstance(value, type))
-    return [value for value in found if issubclass(value, commands.Command) and "type" in value.model_fields]
+    return [value for value in found if issubclass(value, commands.Command) and "type" in value.wire_fields]
 
 
 def reference() -> str:
@@ -45,7 +46,7 @@ def reference() -> str:
     for command in declared():
         names = " or ".join(f"`{name}`" for name in command.names())
         parts.append(f"\n## {names}\n\n{inspect.getdoc(command)}\n")
-        schema = command.model_json_schema()
+        schema = schema_of(command)
         fields = [
             f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"
             for name, field in schema["properties"].items()
@@ -57,7 +58,11 @@ def reference() -> str:
 
 
 def event_row(event: type[events.AgentStart]) -> str:
-    fields = ", ".join(f"`{name}`" for name in event.wire_names.values() if name != "type")
+    fields = ", ".join(
+        f"`{name}`"
+        for name in (each.key for each in event.wire_fields.values() if not each.is_hidden)
+        if name != "type"
+    )
     when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
     return f"| `{event.type}` | {when} | {fields} |\n"
 

@@ -1,36 +1,26 @@
 """JSON lines in and out of the process, and the base class of all values in them.
 
-Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` and ``WireEvent``
-are the only places where one becomes the other.
+Inside the package names are snake_case; on the wire and in files they are camelCase. ``WireModel`` is the only place
+where one becomes the other.
 """
 
 from __future__ import annotations
 
 import gc
-import inspect
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Generator, Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Literal, Self, TypeAlias, Unpack, cast, dataclass_transform, get_type_hints
 
-from indus_nb.base import late_models
-from indus_nb.base.late_models import ConfigDict, Field, LateModel, is_complete
-from indus_nb.base.light_models import fields_of
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from indus_nb.base.readers import Bounds, FieldProblem, InvalidFieldsError, Limits, Reader, reader, wrong
 
 JsonObject: TypeAlias = dict[str, Any]
 MAX_JSON_VALUES = 250_000
 """Most values in JSON of a server or of a model; to read as many takes up to 0.2 s and 30 MB."""
 _JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
-_ModelT = TypeVar("_ModelT", bound="WireModel")
 
 
 def to_camel(name: str) -> str:
@@ -52,160 +42,277 @@ def to_snake(key: str) -> str:
     return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key)
 
 
-class WireModel(LateModel):
+_MISSING: Any = object()
+_Unknown: TypeAlias = Literal["kept", "ignored", "refused"]
+
+
+class WireField:
+    """What a class says of one of its fields, see ``wire_field``.
+
+    Attributes:
+        key: Its name on the wire.
+        is_hidden: Whether it is left out there.
+        is_shown: Whether it is part of ``repr``.
+    """
+
+    __slots__ = ("bounds", "check", "default", "description", "factory", "is_hidden", "is_shown", "key")
+
+    def __init__(self, default: Any = _MISSING, factory: Callable[[], Any] | None = None, *, key: str = "") -> None:
+        self.key = key
+        self.default = default
+        self.factory = factory
+        self.bounds: Bounds = {}
+        self.check: Callable[[Any], Any] | None = None
+        self.description = ""
+        self.is_hidden = False
+        self.is_shown = True
+
+    @property
+    def has_default(self) -> bool:
+        """Return whether objects share its default."""
+        return self.default is not _MISSING
+
+    @property
+    def is_required(self) -> bool:
+        """Return whether it has no default."""
+        return not self.has_default and self.factory is None
+
+    def reader(self, kind: Any, *, strict: bool) -> Reader:
+        """Return the function that reads its values, which are of type ``kind``."""
+        read = Limits(**self.bounds).applied_to(reader(kind, strict=strict))
+        check = self.check
+        if check is None:
+            return read
+
+        def read_checked(value: Any) -> Any:
+            found = read(value)
+            try:
+                return check(found)
+            except ValueError as error:
+                raise wrong(str(error), value) from None
+
+        return read_checked
+
+
+def wire_field(
+    *,
+    default: Any = _MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    key: str = "",
+    hidden: bool = False,
+    repr: bool = True,  # noqa: A002 - as in dataclasses
+    check: Callable[[Any], Any] | None = None,
+    description: str = "",
+    **bounds: Unpack[Bounds],
+) -> Any:
+    """Declare a field of a ``WireModel`` that needs more than a type and a plain default.
+
+    Bounds and ``check`` hold for values that are read; a program's own are not checked.
+
+    Args:
+        default: Its value where none is given.
+        default_factory: A function that makes that value.
+        key: Its name on the wire, if that is not its own in camelCase.
+        hidden: Whether it is left out on the wire.
+        repr: Whether it is part of ``repr``.
+        check: A function that returns the value to use, and raises ``ValueError`` with a reason for a wrong one.
+        description: What a model is told of it, where it is an argument of a tool.
+    """
+    declared = WireField(default, default_factory, key=key)
+    declared.is_hidden, declared.is_shown, declared.description = hidden, repr, description
+    declared.check, declared.bounds = check, bounds
+    return declared
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(wire_field,))
+class WireModel:
     """A value with snake_case attributes here and camelCase keys on the wire; keys it does not know survive.
+
+    It is declared and made like a dataclass of keywords. What the program itself makes is not checked; ``from_wire``
+    checks what comes from outside. ``vars`` of an object holds what it was given, and no plain defaults.
 
     >>> class Limits(WireModel):
     ...     max_tokens: int
     ...     note: str | None = None
-    >>> Limits.model_validate({"maxTokens": 5, "unheardOf": True}).to_wire()
+    >>> Limits(max_tokens=5)
+    Limits(max_tokens=5, note=None)
+    >>> Limits.from_wire({"maxTokens": 5, "unheardOf": True}).to_wire()
     {'maxTokens': 5, 'unheardOf': True}
+
+    A class may have ``unknown="ignored"`` or ``"refused"`` for keys that it does not know, and ``strict=True`` to take
+    no text for a number. Its subclasses have the same.
     """
 
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-        extra="allow",
-        defer_build=True,
-        ser_json_inf_nan="null",
-    )
-
-    def to_wire(self) -> JsonObject:
-        """Return the JSON object, absent values left out."""
-        if (light := _light_json(self)) is not None:
-            return cast("JsonObject", _DECODER.decode(light))
-        return _with_built_classes(lambda: self.model_dump(mode="json", by_alias=True, exclude_none=True))
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-class WireEvent:
-    """An immutable event, in JSON like a ``WireModel``; its values are not checked.
-
-    A run makes two of them for each piece of an answer, and a process its first ones while a user waits for it. So they
-    are no pydantic models: making one is filling a dictionary, and a class needs no schema.
-
-    >>> class Moved(WireEvent, renamed={"by_whom": "id"}, hidden=("reason",)):
-    ...     type: str = "moved"
-    ...     to_place: int
-    ...     by_whom: str | None = None
-    ...     reason: str = ""
-    >>> moved = Moved(to_place=5, by_whom="me", reason="not told")
-    >>> moved
-    Moved(type='moved', to_place=5, by_whom='me', reason='not told')
-    >>> moved.to_wire(), Moved(to_place=5).to_wire()
-    ({'type': 'moved', 'toPlace': 5, 'id': 'me'}, {'type': 'moved', 'toPlace': 5})
-    """
-
-    wire_names: ClassVar[dict[str, str]] = {}
-    """The attributes that are on the wire, in order, with their names there."""
-    _names: ClassVar[AbstractSet[str]] = frozenset()
+    wire_fields: ClassVar[Mapping[str, WireField]] = {}
+    """The declared fields by name, those of the bases first."""
     _required: ClassVar[frozenset[str]] = frozenset()
+    _factories: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()
+    _unknown_keys: ClassVar[_Unknown] = "kept"
+    _is_strict: ClassVar[bool] = False
+    _readers: ClassVar[dict[str, tuple[str, Reader]] | None] = None
+    _unknown: ClassVar[Mapping[str, Any]] = {}
 
-    def __init_subclass__(cls, *, hidden: tuple[str, ...] = (), renamed: dict[str, str] | None = None) -> None:
+    def __init_subclass__(cls, *, unknown: _Unknown | None = None, strict: bool | None = None) -> None:
         super().__init_subclass__()
-        own = [name for name in inspect.get_annotations(cls) if name not in cls._names]
-        cls._names = dict.fromkeys((*cls._names, *own)).keys()
-        cls._required = frozenset(name for name in cls._names if not hasattr(cls, name))
-        shown = {name: (renamed or {}).get(name) or to_camel(name) for name in own if name not in hidden}
-        cls.wire_names = {**cls.wire_names, **shown}
+        cls._unknown_keys = cls._unknown_keys if unknown is None else unknown
+        cls._is_strict = cls._is_strict if strict is None else strict
+        cls._readers = None
+        fields = dict(cls.wire_fields)
+        for name, kind in cls.__annotations__.items():
+            if name.startswith("_") or "ClassVar" in str(kind):
+                continue
+            declared: Any = cls.__dict__.get(name, _MISSING)
+            if not isinstance(declared, WireField):
+                declared = WireField(declared)
+            elif declared.has_default:
+                setattr(cls, name, declared.default)
+            else:
+                delattr(cls, name)
+            declared.key = declared.key or to_camel(name)
+            fields[name] = declared
+        cls.wire_fields = fields
+        cls._required = frozenset(name for name, each in fields.items() if each.is_required)
+        cls._factories = [(name, each.factory) for name, each in fields.items() if each.factory is not None]
 
     def __init__(self, **values: Any) -> None:
         given = values.keys()
         if not self._required <= given:
             raise TypeError(f"{type(self).__name__} needs {', '.join(sorted(self._required - given))}")
-        if not given <= self._names:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(given - self._names))}")
+        if not given <= self.wire_fields.keys():
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(given - self.wire_fields.keys()))}")
+        for name, factory in self._factories:
+            if name not in values:
+                values[name] = factory()
         self.__dict__.update(values)
+        self.__post_init__()
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: what has happened does not change")
+    def __post_init__(self) -> None:
+        """Check the whole object; raises ``ValueError``."""
 
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: what has happened does not change")
+    @classmethod
+    def from_wire(cls, value: Any) -> Self:
+        """Read a JSON object, whose keys may also be the names of attributes.
+
+        Args:
+            value: The JSON object; an object of the class is returned as it is.
+
+        Raises:
+            InvalidFieldsError: It is none of this kind.
+        """
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, dict):
+            raise wrong(f"Input should be a valid dictionary or instance of {cls.__name__}", value)
+        try:
+            given = cls.usual_shape(cast("JsonObject", value))
+        except ValueError as error:
+            raise wrong(str(error), value) from None
+        values, unknown = cls._read(given)
+        made = cls.__new__(cls)
+        made.__dict__.update(values)
+        made.__dict__.update((name, factory()) for name, factory in cls._factories if name not in values)
+        if unknown and cls._unknown_keys == "kept":
+            made.__dict__["_unknown"] = unknown
+        try:
+            made.__post_init__()
+        except ValueError as error:
+            raise wrong(str(error), value) from None
+        return made
+
+    @classmethod
+    def _read(cls, given: JsonObject) -> tuple[dict[str, Any], JsonObject]:
+        """Return the values by the names of fields, and what belongs to none."""
+        readers = cls._readers or cls._made_readers()
+        values: dict[str, Any] = {}
+        unknown: JsonObject = {}
+        problems: dict[str, list[FieldProblem]] = {}
+        for key, item in given.items():
+            if key not in readers:
+                unknown[key] = item
+                continue
+            name, read = readers[key]
+            try:
+                values[name] = read(item)
+            except InvalidFieldsError as error:
+                problems[name] = error.within(cls.wire_fields[name].key)
+        for name in cls._required.difference(values, problems):
+            problems[name] = [FieldProblem(cls.wire_fields[name].key, "Field required", given, "missing")]
+        if cls._unknown_keys == "refused":
+            problems |= {key: [FieldProblem(key, "Extra inputs are not permitted", unknown[key])] for key in unknown}
+        if problems:
+            raise InvalidFieldsError(each for name in (*cls.wire_fields, *unknown) for each in problems.get(name, ()))
+        return values, unknown
+
+    @classmethod
+    def usual_shape(cls, given: JsonObject) -> JsonObject:
+        """Return a JSON object as the fields describe it, where others write it in another way."""
+        return given
+
+    @classmethod
+    def _made_readers(cls) -> dict[str, tuple[str, Reader]]:
+        kinds = get_type_hints(cls, include_extras=True)
+        named = {
+            name: (name, declared.reader(kinds[name], strict=cls._is_strict))
+            for name, declared in cls.wire_fields.items()
+        }
+        cls._readers = named | {declared.key: named[name] for name, declared in cls.wire_fields.items()}
+        return cls._readers
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values in some fields; neither they nor the copy are checked."""
+        fields = self.wire_fields
+        if not changes.keys() <= fields.keys():
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(changes.keys() - fields.keys()))}")
+        copy = type(self).__new__(type(self))
+        kept = (name for name in (*fields, "_unknown") if name in self.__dict__)
+        copy.__dict__.update({name: self.__dict__[name] for name in kept}, **changes)
+        return copy
+
+    def frame(self) -> JsonObject:
+        """Return the JSON object with values that may still be models; absent ones are left out."""
+        named = ((each.key, getattr(self, name)) for name, each in self.wire_fields.items() if not each.is_hidden)
+        return {**{key: value for key, value in named if value is not None}, **self._unknown}
+
+    def to_wire(self) -> JsonObject:
+        """Return the JSON object, absent values left out."""
+        return cast("JsonObject", json.loads(dump(self)))
+
+    def _values(self) -> list[object]:
+        return [self._unknown, *(getattr(self, name) for name in self.wire_fields)]
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._values() == cast("Self", other)._values()
 
-    def __hash__(self) -> int:
-        return hash((type(self), *self._values()))
+    __hash__: ClassVar[None]  # pyright: ignore[reportIncompatibleMethodOverride] - it can change
 
     def __repr__(self) -> str:
-        values = (f"{name}={value!r}" for name, value in zip(self._names, self._values(), strict=True))
-        return f"{type(self).__name__}({', '.join(values)})"
-
-    def _values(self) -> list[object]:
-        return [getattr(self, name) for name in self._names]
-
-    def frame(self) -> JsonObject:
-        """Return the JSON object with values that may still be models; absent ones are left out."""
-        named = ((key, getattr(self, name)) for name, key in self.wire_names.items())
-        return {key: value for key, value in named if value is not None}
-
-    def to_wire(self) -> JsonObject:
-        """Return the JSON object, absent values left out."""
-        return cast("JsonObject", _jsonable(self))
+        shown = (f"{name}={getattr(self, name)!r}" for name, each in self.wire_fields.items() if each.is_shown)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def usual(kind: type[_ModelT]) -> _ModelT:
-    """Declare a field whose default is a ``kind`` with its own, unchecked defaults."""
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(wire_field,))
+class FrozenModel(WireModel):
+    """A ``WireModel`` that never changes: all who have it see the same.
 
-    def make() -> _ModelT:
-        return kind.model_construct()  # asked for here, as asking for an attribute completes the class
-
-    return Field(default_factory=make)
-
-
-def names_of(model: type[WireModel]) -> Iterable[str]:
-    """Return the names of a model's fields without completing it."""
-    return (fields_of(model) if not is_complete(model) else None) or model.model_fields
-
-
-def plain(model: WireModel) -> JsonObject:
-    """Return the same as ``to_wire``, for a model without serializers of its own; pydantic builds none for it."""
-    written: JsonObject = {}
-    for name, key in _shown(type(model)):
-        value: object = getattr(model, name)
-        if value is not None:
-            written[key] = plain(value) if isinstance(value, WireModel) else value
-    return {**written, **(model.__pydantic_extra__ or {})}
-
-
-@cache
-def _shown(model: type[WireModel]) -> list[tuple[str, str]]:
-    """Return the names of the fields that are on the wire, with their keys there."""
-    if not is_complete(model) and (fields := fields_of(model)) is not None:
-        return [(field.name, field.key) for field in fields.values() if not field.is_hidden]
-    shown = ((name, field) for name, field in model.model_fields.items() if not field.exclude)
-    # Older versions of pydantic set the alias with the build.
-    return [(name, field.serialization_alias or to_camel(name)) for name, field in shown]
-
-
-def _with_built_classes(serialize: Callable[[], Any]) -> Any:
-    """Call ``serialize``; if a model class that is not built makes it fail, build all and call it again.
-
-    Classes are built when first used (``defer_build``), which keeps the start short. But an object that a union's
-    adapter made does not count as a use of its class, and pydantic before 2.14 refuses to serialize such an object.
+    >>> class Moved(FrozenModel):
+    ...     to_place: int
+    ...     by_whom: str | None = wire_field(default=None, key="id")
+    ...     reason: str = wire_field(default="", hidden=True)
+    >>> moved = Moved(to_place=5, by_whom="me", reason="not told")
+    >>> moved
+    Moved(to_place=5, by_whom='me', reason='not told')
+    >>> moved.to_wire(), Moved(to_place=5).to_wire()
+    ({'toPlace': 5, 'id': 'me'}, {'toPlace': 5})
     """
-    try:
-        return serialize()
-    except TypeError:
-        if not _build_classes():
-            raise
-        return serialize()
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: it does not change")
 
-def _build_classes() -> bool:
-    """Build the model classes that are not built yet; return whether there were any."""
-    any_built = False
-    waiting: list[type[WireModel]] = [WireModel]
-    while waiting:
-        model = waiting.pop()
-        if is_complete(model):
-            waiting.extend(model.__subclasses__())
-            any_built |= model.model_rebuild(raise_errors=False) is True
-    return any_built
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: it does not change")
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return hash((type(self), *self._values()[1:]))
 
 
 def random_hex(length: int) -> str:
@@ -223,51 +330,42 @@ def dump(value: object) -> bytes:
     >>> dump({"model": None, "text": "größer\u2028"})
     b'{"model":null,"text":"gr\xc3\xb6\xc3\x9fer\xe2\x80\xa8"}'
     """
-    if (light := _light_json(value)) is not None:
-        return light.encode()
-    import pydantic_core
-
     try:
-        return pydantic_core.to_json(
-            value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
-        )
-    except ValueError:
-        # Half characters, as in a file name that is no UTF-8, or a class not built yet; any other defect shows again.
-        text = json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _encoded(value)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half characters, as in a file name that is no UTF-8
         return clean_text(text).encode()
 
 
-def _light_json(value: object) -> str | None:
-    """Serialize a value without pydantic; ``None`` if pydantic is imported, or is needed for the value."""
-    if late_models.is_loaded():
-        return None
+def _encoded(value: object) -> str:
     try:
-        text = _ENCODER.encode(value)
-        return text if text.isascii() or not _HALVES.search(text) else None
-    except (ValueError, TypeError, RecursionError):
-        return None
+        return _ENCODER.encode(value)
+    except TypeError:  # keys that are no texts
+        return _ENCODER.encode(_as_plain(value))
+    except ValueError:
+        # With a number that JSON does not know; any other defect shows again.
+        text = json.dumps(value, default=_plain_value)
+        return _ENCODER.encode(json.loads(text, parse_constant=lambda _: None))
 
 
-def _light_frame(value: object) -> JsonObject:
-    if isinstance(value, WireEvent):
-        return value.frame()
-    if isinstance(value, WireModel) and not is_complete(type(value)):
-        return plain(value)
-    raise TypeError(type(value).__name__)
+def _plain_value(value: object) -> object:
+    return value.frame() if isinstance(value, WireModel) else _as_plain(value)
 
 
-def _jsonable(value: object) -> object:
+def _as_plain(value: object) -> object:
+    """Return what pydantic makes of a value of others in JSON: a data class, a date, a set; raises ``ValueError``."""
     import pydantic_core
 
-    return _with_built_classes(
-        lambda: pydantic_core.to_jsonable_python(
-            value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_event_frame
-        )
+    return pydantic_core.to_jsonable_python(
+        value, by_alias=True, exclude_none=True, inf_nan_mode="null", fallback=_frame_only
     )
 
 
-def _event_frame(value: object) -> JsonObject:
-    if isinstance(value, WireEvent):
+def _frame_only(value: object) -> JsonObject:
+    if isinstance(value, WireModel):
         return value.frame()
     import pydantic_core
 
@@ -285,11 +383,10 @@ def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: b
     Raises:
         ValueError: It is no JSON.
     """
-    if not late_models.is_loaded():
-        try:
-            return _decoded(text if isinstance(text, str) else text.decode())
-        except (ValueError, RecursionError):
-            pass  # what is odd is read, or refused in its words, by the library
+    try:
+        return _decoded(text if isinstance(text, str) else text.decode())
+    except (ValueError, RecursionError):
+        pass  # what is odd is read, or refused in its words, by the library
     import pydantic_core
 
     return pydantic_core.from_json(
@@ -317,7 +414,7 @@ def load_object(line: bytes) -> JsonObject:
     """
     try:
         value: object = from_json(line, allow_inf_nan=False)
-        if _HALF_ESCAPES.search(line) and not late_models.is_loaded():
+        if _HALF_ESCAPES.search(line):
             value = _read_tolerantly(line, ValueError("half a character"))
     except ValueError as error:
         value = _read_tolerantly(line, error)
@@ -363,8 +460,7 @@ def _refuse(constant: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_light_frame)
-_HALVES = re.compile("[\ud800-\udfff]")
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value)
 _HALF_ESCAPES = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -373,64 +469,6 @@ def _kind(value: object) -> str:
         return "null"
     names: dict[type, str] = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
     return names.get(type(value), "something else")
-
-
-@dataclass(frozen=True)
-class FieldProblem:
-    """A problem with one field of a value that a model rejected."""
-
-    path: str
-    """The keys that lead to the field, joined by dots; empty when the value as a whole is wrong."""
-    reason: str
-    """Why, in pydantic's words or in those of a validator; holds nothing of the value itself."""
-    kind: str
-    """Pydantic's name of the error, such as ``missing``."""
-    value: object = field(repr=False)
-    """What was given; for a missing field, what it is missing in. It may be secret."""
-
-    def __str__(self) -> str:
-        return f"`{self.path}` is wrong: {self.reason}" if self.path else f"it is wrong: {self.reason}"
-
-
-def field_problems(error: ValidationError, *, where: str = "") -> list[FieldProblem]:
-    """List everything that is wrong with a value, in the order of its fields.
-
-    Args:
-        where: The path of the value itself, in front of the fields' paths.
-
-    Returns:
-        A problem for each wrong field, at least one.
-    """
-    return [
-        FieldProblem(
-            path=".".join(part for part in (where, *map(str, each["loc"])) if part),
-            reason=each["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, "),
-            kind=each["type"],
-            value=each["input"],
-        )
-        for each in error.errors(include_url=False, include_context=False)
-    ]
-
-
-def first_problem(error: ValidationError, *, where: str = "") -> FieldProblem:
-    """Return the first problem of a value; as text it is a sentence without an end.
-
-    >>> from pydantic import ValidationError
-    >>> class Point(WireModel):
-    ...     x_place: int
-    >>> try:
-    ...     Point.model_validate({"xPlace": "left"})
-    ... except ValidationError as error:
-    ...     print(first_problem(error))
-    `xPlace` is wrong: Input should be a valid integer, unable to parse string as an integer
-
-    Args:
-        where: The path of the value itself, in front of the field's path.
-
-    Returns:
-        The first of ``field_problems``.
-    """
-    return field_problems(error, where=where)[0]
 
 
 @contextmanager

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
-
 from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
@@ -27,7 +25,7 @@ from indus_nb.base.messages import (
     ThinkingLevel,
     ToolResultMessage,
 )
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.wire import JsonObject, WireModel, wire_field
 from indus_nb.core.loop import AbortSignal
 from indus_nb.core.session.compaction import Preparation
 from indus_nb.core.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
@@ -329,25 +327,21 @@ ExtensionEvent = (
 class Completion(WireModel):
     """What may stand behind a command; ``label`` is shown in the place of ``value``."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     value: str
     label: str | None = None
     description: str | None = None
 
 
-class Answer(WireModel):
+class Answer(WireModel, unknown="refused"):
     """The base of what handlers answer; a field that an answer does not have is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
 class ResourcesAnswer(Answer):
     """More places to look; the lists of all handlers count together."""
 
-    skill_paths: list[str] = Field(default_factory=list[str])
-    prompt_paths: list[str] = Field(default_factory=list[str])
-    theme_paths: list[str] = Field(default_factory=list[str])
+    skill_paths: list[str] = wire_field(default_factory=list[str])
+    prompt_paths: list[str] = wire_field(default_factory=list[str])
+    theme_paths: list[str] = wire_field(default_factory=list[str])
 
 
 class CancelAnswer(Answer):
@@ -366,7 +360,7 @@ class SummaryAnswer(Answer):
     """A summary written by an extension."""
 
     summary: str
-    details: JsonObject = Field(default_factory=dict[str, Any])
+    details: JsonObject = wire_field(default_factory=dict[str, Any])
 
 
 class CompactionAnswer(SummaryAnswer):

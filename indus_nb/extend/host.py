@@ -16,8 +16,6 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-from pydantic import ValidationError
-
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import (
@@ -32,7 +30,8 @@ from indus_nb.base.events import (
     TurnStart,
 )
 from indus_nb.base.messages import CustomMessage, Message, ThinkingLevel, ToolCall, now_ms
-from indus_nb.base.wire import JsonObject, encodable, first_problem
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, encodable
 from indus_nb.core.loop import AbortSignal, RunAborted, Verdict
 from indus_nb.core.session.compaction import CompactionResult, Preparation
 from indus_nb.core.session.hooks import (
@@ -219,9 +218,9 @@ class Extensions(SessionHooks):
         """Yield every handler's answer, as it comes; failures are reported, and the next handler is called."""
         async for extension, answer in self._results(event):
             try:
-                parsed = answer if isinstance(answer, kind) else kind.model_validate(answer)
-            except ValidationError as error:
-                wrong = first_problem(error)
+                parsed = answer if isinstance(answer, kind) else kind.from_wire(answer)
+            except InvalidFieldsError as error:
+                wrong = error.problems[0]
                 problem = (
                     f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
                     if wrong.path
@@ -399,10 +398,7 @@ class Extensions(SessionHooks):
             answer = command.complete(prefix)
             if inspect.isawaitable(answer):
                 answer = await self._calls.limited(answer, _COMPLETION_SECONDS)
-            offers = [
-                ev.Completion.model_validate({"value": each} if isinstance(each, str) else each)
-                for each in answer or ()
-            ]
+            offers = [*map(_completion, answer or ())]
         except Exception as error:  # noqa: BLE001 - an extension's defect is reported and affects nothing else
             await self.report(extension, "complete", error)
             return []
@@ -435,7 +431,7 @@ class Extensions(SessionHooks):
         before: list[CustomMessage] = []
         async for _, answer in self._ask(event, ev.BeforeAgentStartAnswer):
             if answer.message is not None:
-                message = CustomMessage.model_validate(answer.message.model_dump())
+                message = CustomMessage.from_wire(answer.message.to_wire())
                 (before if answer.before_prompt else messages).append(message)
             if answer.system_prompt is not None:
                 event.system_prompt = self.system_prompt = answer.system_prompt
@@ -444,7 +440,7 @@ class Extensions(SessionHooks):
     async def context(self, messages: list[Message]) -> list[Message]:
         if "context" not in self.listening:
             return messages
-        event = ev.ModelContext([message.model_copy(deep=True) for message in messages])
+        event = ev.ModelContext([copy.deepcopy(message) for message in messages])
         async for _, answer in self._ask(event, ev.ContextAnswer):
             if answer.messages is not None:
                 event.messages = answer.messages
@@ -478,7 +474,7 @@ class Extensions(SessionHooks):
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))
-                parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.model_validate(answer)
+                parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.from_wire(answer)
             except RunAborted:
                 return Verdict("Not run: the run was stopped before this call started.")
             except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run
@@ -500,14 +496,14 @@ class Extensions(SessionHooks):
             call.id, call.name, call.arguments, output.content, output.details, is_error=is_error
         )
         async for _, answer in self._ask(event, ev.ToolResultAnswer):
-            given = answer.model_fields_set
+            given = vars(answer)
             if "content" in given and answer.content is not None:
                 event.content = answer.content
             if "details" in given:
                 event.details = answer.details
             if answer.is_error is not None:
                 event.is_error = answer.is_error
-        changed = output.model_copy(update={"content": list(event.content), "details": event.details})
+        changed = output.replace(content=list(event.content), details=event.details)
         return changed, event.is_error
 
     async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
@@ -542,7 +538,7 @@ class Extensions(SessionHooks):
             if answer.cancel:
                 return CompactionPlan(cancel=True)
             if answer.compaction is not None:
-                plan = CompactionPlan(result=CompactionResult.model_validate(answer.compaction.model_dump()))
+                plan = CompactionPlan(result=CompactionResult.from_wire(answer.compaction.to_wire()))
         return plan
 
     async def compacted(self, entry: Entry, *, by_hook: bool) -> None:
@@ -589,3 +585,12 @@ def _shell_result(answer: ev.BashResultAnswer) -> ShellResult:
         output_bytes=size,
     )
     return ShellResult(shown, exit_code=answer.exit_code, cancelled=answer.cancelled)
+
+
+def _completion(offer: object) -> ev.Completion:
+    """Return what a command offers to complete: a text, a dictionary, or an object with the attributes."""
+    if isinstance(offer, str):
+        return ev.Completion(value=offer)
+    if isinstance(offer, dict):
+        return ev.Completion.from_wire(offer)
+    return ev.Completion.from_wire({name: getattr(offer, name, None) for name in ev.Completion.wire_fields})

@@ -404,9 +404,9 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     output, is_error = await run.hooks.tool_result(call, given, is_error=is_error)
     output = output if output is given else hidden_output(run.vault, output)
     if any(block.type == "image" for block in output.content):
-        output = output.model_copy(update={"content": await _fitted(run, output, call.name)})
+        output = output.replace(content=await _fitted(run, output, call.name))
     if output.details is None:
-        output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
+        output = output.replace(details={})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
     return output, is_error
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import Literal, Self, get_args, get_type_hints
 
 from indus_nb.base import textcut
-from indus_nb.base.late_models import ConfigDict, Field, field_validator
 from indus_nb.base.messages import Attachment, ImageContent, ThinkingLevel, check_image
-from indus_nb.base.wire import WireModel, dump, field_problems, names_of
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import WireModel, dump, wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode
 from indus_nb.core.session.session import StreamingBehavior
 from indus_nb.front.console.host_tools import HostToolDefinition
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_CHARACTERS = 1000
 SubagentLevel = Literal["off", "progress", "events"]
 
 
-def explain(name: str, error: ValidationError) -> str:
+def explain(name: str, error: InvalidFieldsError) -> str:
     """Say what is wrong with the fields of a command.
 
     Returns:
@@ -29,7 +26,7 @@ def explain(name: str, error: ValidationError) -> str:
     """
     problems = (
         f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {brief(problem.value)}")
-        for problem in field_problems(error)
+        for problem in error.problems
     )
     return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
 
@@ -54,43 +51,39 @@ def _check_path(path: str | None) -> str | None:
     return path
 
 
-class Command(WireModel):
-    """A line on standard input. ``id`` comes back in the response."""
+def _check_images(images: list[ImageContent]) -> list[ImageContent]:
+    for image in images:
+        check_image(image)
+    return images
 
-    model_config = ConfigDict(strict=True, extra="ignore")
+
+def _check_attachments(attachments: list[Attachment]) -> list[Attachment]:
+    for attachment in attachments:
+        attachment.block()
+    return attachments
+
+
+class Command(WireModel, unknown="ignored", strict=True):
+    """A line on standard input. ``id`` comes back in the response."""
 
     id: str | int | None = None
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Return the accepted values of ``type``."""
-        return get_args(cls.model_fields["type"].annotation)
+        return get_args(get_type_hints(cls)["type"])
 
     @classmethod
     @cache
     def bare(cls) -> Self | None:
         """Return the command without an ``id``; ``None`` if it has fields of its own, which need validation."""
-        return cls.model_construct() if {"type", "id"}.issuperset(names_of(cls)) else None
+        return cls() if cls.wire_fields.keys() <= {"type", "id"} else None
 
 
 class _WithMessage(Command):
     message: str
-    images: list[ImageContent] = Field(default_factory=list[ImageContent])
-    attachments: list[Attachment] = Field(default_factory=list[Attachment])
-
-    @field_validator("images")
-    @classmethod
-    def _check_images(cls, images: list[ImageContent]) -> list[ImageContent]:
-        for image in images:
-            check_image(image)
-        return images
-
-    @field_validator("attachments")
-    @classmethod
-    def _check_attachments(cls, attachments: list[Attachment]) -> list[Attachment]:
-        for attachment in attachments:
-            attachment.block()
-        return attachments
+    images: list[ImageContent] = wire_field(default_factory=list[ImageContent], check=_check_images)
+    attachments: list[Attachment] = wire_field(default_factory=list[Attachment], check=_check_attachments)
 
 
 class Prompt(_WithMessage):
@@ -143,8 +136,7 @@ class NewSession(Command):
     """
 
     type: Literal["new_session"] = "new_session"
-    parent_session: str | None = None
-    _possible = field_validator("parent_session")(_check_path)
+    parent_session: str | None = wire_field(default=None, check=_check_path)
 
 
 class GetState(Command):
@@ -169,8 +161,8 @@ class SetModel(Command):
     """Use another model."""
 
     type: Literal["set_model"] = "set_model"
-    provider: str = Field(max_length=_MAX_NAME_CHARACTERS)
-    model_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    provider: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
+    model_id: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetAvailableModels(Command):
@@ -282,7 +274,7 @@ class StopJob(Command):
     """Stop a job, by its id. Answered when it has ended, with the job; one that is over already stays as it is."""
 
     type: Literal["stop_job"] = "stop_job"
-    job_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    job_id: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class SetSubagentSubscription(Command):
@@ -310,10 +302,9 @@ class GetSubagentMessages(Command):
     """
 
     type: Literal["get_subagent_messages"] = "get_subagent_messages"
-    subagent_id: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
-    session_file: str | None = None
-    from_byte: int = Field(default=0, ge=0)
-    _possible = field_validator("session_file")(_check_path)
+    subagent_id: str | None = wire_field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    session_file: str | None = wire_field(default=None, check=_check_path)
+    from_byte: int = wire_field(default=0, ge=0)
 
 
 class GetSessionStats(Command):
@@ -326,23 +317,21 @@ class ExportHtml(Command):
     """Write the session as one HTML page; returns its path."""
 
     type: Literal["export_html"] = "export_html"
-    output_path: str | None = None
-    _possible = field_validator("output_path")(_check_path)
+    output_path: str | None = wire_field(default=None, check=_check_path)
 
 
 class SwitchSession(Command):
     """Continue with the session in another file."""
 
     type: Literal["switch_session"] = "switch_session"
-    session_path: str
-    _possible = field_validator("session_path")(_check_path)
+    session_path: str = wire_field(check=_check_path)
 
 
 class Fork(Command):
     """Continue in a new session that ends before a message of the user; returns that message's text."""
 
     type: Literal["fork", "branch"] = "fork"
-    entry_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    entry_id: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetForkMessages(Command):
@@ -361,7 +350,7 @@ class GetEntries(Command):
     """All entries of the session, or those after the entry ``since``."""
 
     type: Literal["get_entries"] = "get_entries"
-    since: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    since: str | None = wire_field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class GetTree(Command):
@@ -380,26 +369,26 @@ class NavigateTree(Command):
     """Continue from another entry of this session, with a summary of what is left behind if wanted."""
 
     type: Literal["navigate_tree"] = "navigate_tree"
-    target_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    target_id: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
     summarize: bool = False
     custom_instructions: str | None = None
     replace_instructions: bool = False
-    label: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    label: str | None = wire_field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class SetLabel(Command):
     """Label an entry; an empty label removes it."""
 
     type: Literal["set_label"] = "set_label"
-    entry_id: str = Field(max_length=_MAX_NAME_CHARACTERS)
-    label: str | None = Field(default=None, max_length=_MAX_NAME_CHARACTERS)
+    entry_id: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
+    label: str | None = wire_field(default=None, max_length=_MAX_NAME_CHARACTERS)
 
 
 class SetSessionName(Command):
     """Give the session a name."""
 
     type: Literal["set_session_name"] = "set_session_name"
-    name: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    name: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
 
 
 class ListSessions(Command):
@@ -425,5 +414,5 @@ class GetCommandCompletions(Command):
     """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
 
     type: Literal["get_command_completions"] = "get_command_completions"
-    name: str = Field(max_length=_MAX_NAME_CHARACTERS)
+    name: str = wire_field(max_length=_MAX_NAME_CHARACTERS)
     prefix: str = ""

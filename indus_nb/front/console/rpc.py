@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from indus_nb.base import late_models
 from indus_nb.base.errors import IndusError, ModelNotFoundError, UsageError
-from indus_nb.base.wire import JsonObject, dump, load_object, plain
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, dump, load_object
 from indus_nb.core.session.conversation import ContextUsage
 from indus_nb.core.session.queues import Disposition
 from indus_nb.core.session.session import AgentSession
@@ -139,8 +139,8 @@ class RpcServer:
         model, handler = known
         try:
             command = model.bare() if command_id == frame.get("id") else None
-            command = command or model.model_validate(frame)
-        except late_models.ValidationError as error:
+            command = command or model.from_wire(frame)
+        except InvalidFieldsError as error:
             self._respond(command_id, str(kind), error=commands.explain(str(kind), error))
             return False
         return self._start(command_id, str(kind), lambda: handler(command))
@@ -302,7 +302,7 @@ class RpcServer:
     def _model_on_wire(self) -> JsonObject | None:
         model = self._session.model
         if model is not self._shown_model[0]:  # a model never changes, and is asked for often
-            self._shown_model = (model, model and plain(model))
+            self._shown_model = (model, model and model.to_wire())
         return self._shown_model[1]
 
     def _get_messages(self, _: commands.GetMessages) -> Encoded:

@@ -25,9 +25,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pydantic import ValidationError
-
 from indus_nb.base.messages import ImageContent
+from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.session.dialogs import Dialog, NotifyType
 from indus_nb.core.session.questions import Question
@@ -315,7 +314,7 @@ class AgentWidget:
     def _handle(self, content: object) -> None:
         try:
             message = protocol.parse(content, self.kind)
-        except ValidationError as error:
+        except InvalidFieldsError as error:
             self._reject(content, protocol.problem(error))
             return
         self._used = message.page
