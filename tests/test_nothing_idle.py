@@ -13,7 +13,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 import indus_nb
-from indus_nb.base.wire import WireModel, to_camel
+from indus_nb.base.wire import to_camel
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.resources.settings import Settings
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.front.console import arguments, cli

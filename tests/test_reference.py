@@ -12,7 +12,7 @@ from typing import get_args
 
 from indus_nb.base import events
 from indus_nb.front.console import commands
-from indus_nb.tools.call_arguments import schema_of
+from indus_nb.tools.argument_schemas import schema_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -58,11 +58,8 @@ def reference() -> str:
 
 
 def event_row(event: type[events.AgentStart]) -> str:
-    fields = ", ".join(
-        f"`{name}`"
-        for name in (each.key for each in event.wire_fields.values() if not each.is_hidden)
-        if name != "type"
-    )
+    shown = (each.key for each in event.wire_fields.values() if not each.is_hidden)
+    fields = ", ".join(f"`{name}`" for name in shown if name != "type")
     when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
     return f"| `{event.type}` | {when} | {fields} |\n"
 

@@ -55,7 +55,8 @@ from indus_nb.base.messages import (
     ToolResultMessage,
 )
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.base.wire import FrozenModel, JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 SubagentStatus = Literal["pending", "running", "completed", "failed", "aborted"]

@@ -10,7 +10,8 @@ from functools import cache, partial
 from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb.base.readers import InvalidFieldsError, reader
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 
 REFUSED = "The model refused to answer."
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]

@@ -120,12 +120,11 @@ class Limits:
     """Bounds that a type may have behind it in ``Annotated``."""
 
     def __init__(self, **bounds: Unpack[Bounds]) -> None:
-        given: dict[str, Any] = {**bounds}
-        self._held = [(*held, given[name]) for name, held in _HELD.items() if name in given]
+        self.bounds: dict[str, Any] = {**bounds}
 
     def applied_to(self, read: Reader) -> Reader:
         """Return a reader that also checks the bounds; ``None`` has none."""
-        held = self._held
+        held = [(*held, self.bounds[name]) for name, held in _HELD.items() if name in self.bounds]
 
         def read_within(value: Any) -> Any:
             found = read(value)
@@ -185,6 +184,8 @@ def _int(value: Any) -> int:
         case float():
             if value.is_integer():
                 return int(value)
+            if not math.isfinite(value):
+                raise wrong("Input should be a finite number", value)
             raise wrong("Input should be a valid integer, got a number with a fractional part", value)
         case str():
             if re.fullmatch(r"\s*[+-]?\d{1,4000}(?:\.0*)?\s*", value):
@@ -218,11 +219,10 @@ def _strict_bool(value: Any) -> bool:
 def _bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if not isinstance(value, int | float | str):
-        raise wrong("Input should be a valid boolean", value)
-    meant = value.lower() if isinstance(value, str) else value
+    meant = value.lower() if isinstance(value, str) else value if isinstance(value, int | float) else None
     if meant not in _YES and meant not in _NO:
-        raise wrong("Input should be a valid boolean, unable to interpret input", value)
+        what = ", unable to interpret input" if isinstance(value, str | int) else ""
+        raise wrong(f"Input should be a valid boolean{what}", value)
     return meant in _YES
 
 
@@ -297,12 +297,12 @@ def _dict(parts: tuple[Any, ...], strict: bool) -> Reader:  # noqa: FBT001
         problems: list[FieldProblem] = []
         for key, item in cast("dict[Any, Any]", value).items():
             try:
-                key_read = read_key(key)
+                read_as = read_key(key)
             except InvalidFieldsError as error:
                 problems += (problem.within("[key]").within(key) for problem in error.problems)
-                continue
+                read_as = key
             try:
-                found[key_read] = read_value(item)
+                found[read_as] = read_value(item)
             except InvalidFieldsError as error:
                 problems += error.within(key)
         if problems:

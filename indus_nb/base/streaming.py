@@ -31,7 +31,8 @@ from indus_nb.base.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.base.wire import FrozenModel, JsonObject, check_json_values, clean_text, from_json, random_hex, wire_field
+from indus_nb.base.wire import JsonObject, check_json_values, clean_text, from_json, random_hex
+from indus_nb.base.wire_model import FrozenModel, wire_field
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 """Most characters of one answer: text, thinking, tool calls, and what is signed of them."""

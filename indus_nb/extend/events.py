@@ -25,7 +25,8 @@ from indus_nb.base.messages import (
     ThinkingLevel,
     ToolResultMessage,
 )
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import AbortSignal
 from indus_nb.core.session.compaction import Preparation
 from indus_nb.core.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason

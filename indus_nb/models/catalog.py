@@ -10,7 +10,8 @@ from typing import Any, Literal, cast, get_args
 
 from indus_nb.base.errors import ModelNotFoundError, UsageError
 from indus_nb.base.messages import Cost, ThinkingLevel, Usage
-from indus_nb.base.wire import FrozenModel, JsonObject, from_json, to_snake, wire_field
+from indus_nb.base.wire import JsonObject, from_json, to_snake
+from indus_nb.base.wire_model import FrozenModel, wire_field
 
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}

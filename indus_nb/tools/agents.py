@@ -11,11 +11,10 @@ from functools import partial
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import wire_field
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.effects import Effect
-from indus_nb.tools.call_arguments import Arguments
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDescription
-from indus_nb.tools.tool import AGENTS, FunctionTool, ToolContext
+from indus_nb.tools.tool import AGENTS, Arguments, FunctionTool, ToolContext
 
 LOOKING_TOOLS = ("read", "grep", "find", "ls")
 """Tools that every sub-agent has; none of them changes anything."""

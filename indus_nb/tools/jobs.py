@@ -23,10 +23,10 @@ from typing import Literal, cast
 from indus_nb.base import textcut
 from indus_nb.base.events import JobInfo, JobState, ToolOutput
 from indus_nb.base.messages import ImageContent, TextContent, text_of
-from indus_nb.base.wire import JsonObject, wire_field
-from indus_nb.tools.call_arguments import Arguments
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.description import CallDescription, title_of
-from indus_nb.tools.tool import JOB, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
 _FIRST_SECONDS = 1.0
 """Time that a call waits for a job from the beginning, so that an early failure is its result."""

@@ -11,10 +11,9 @@ from dataclasses import replace
 from typing import Literal
 
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import WireModel, wire_field
-from indus_nb.tools.call_arguments import Arguments
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
-from indus_nb.tools.tool import TODO, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
 TaskStatus = Literal["pending", "in_progress", "completed", "abandoned"]
 Operation = Literal["init", "append", "start", "done", "drop", "remove", "view"]

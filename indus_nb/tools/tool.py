@@ -14,9 +14,9 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import TextContent
 from indus_nb.base.readers import InvalidFieldsError, field_problems
 from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire_model import WireModel
 from indus_nb.models import ToolSpec
 from indus_nb.safety.effects import Effect
-from indus_nb.tools.call_arguments import Arguments, schema_of
 from indus_nb.tools.description import Approval, CallDescription, Target, approval_by_arguments, by_arguments
 
 if TYPE_CHECKING:
@@ -197,6 +197,20 @@ JOB = "job"
 """Name of the tool that controls jobs, which is offered with the tools that start some."""
 
 
+class Arguments(WireModel, unknown="ignored"):
+    """The base of a built-in tool's arguments."""
+
+    def by_name(self) -> JsonObject:
+        """Return the values by the names of the fields, also of arguments within them."""
+        return {name: _by_name(getattr(self, name)) for name in self.wire_fields}
+
+
+def _by_name(value: Any) -> Any:
+    if isinstance(value, Arguments):
+        return value.by_name()
+    return [*map(_by_name, cast("list[Any]", value))] if isinstance(value, list) else value
+
+
 ArgumentsT = TypeVar("ArgumentsT", bound="Arguments | BaseModel")
 
 
@@ -285,6 +299,8 @@ class FunctionTool(Generic[ArgumentsT]):
 @lru_cache(maxsize=256)
 def _schema(arguments: type[Arguments | BaseModel]) -> JsonObject:
     if issubclass(arguments, Arguments):
+        from indus_nb.tools.argument_schemas import schema_of
+
         return schema_of(arguments)
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)

@@ -15,6 +15,7 @@ from rpc_process import RpcProcess
 from indus_nb.base.errors import CommandFailedError
 from indus_nb.base.images import image_type_of
 from indus_nb.base.messages import Attachment, ImageContent, check_image
+from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.front.console import commands
 from indus_nb.front.console.client import RpcClient
 from indus_nb.front.notebook.view import blocks
@@ -84,7 +85,7 @@ def test_a_name_or_id_without_end_is_refused(command: str, field: str) -> None:
         if fits:
             kind.from_wire(frame)
         else:
-            with pytest.raises(ValueError, match="at most 1000 characters"):
+            with pytest.raises(InvalidFieldsError, match="at most 1000 characters"):
                 kind.from_wire(frame)
 
 
@@ -165,12 +166,12 @@ async def test_no_bad_frame_ends_a_client(tmp_path: Path) -> None:
 )
 def test_data_of_an_image_that_is_none_is_refused_and_shown_as_nothing(data: str) -> None:
     image = ImageContent(data=data, mime_type="image/png")
-    with pytest.raises(ValueError, match="data "):
+    with pytest.raises(InvalidFieldsError, match="data "):
         check_image(image)
     assert image_type_of(image) is None
     assert markup.picture("image/png", data) == ""
     assert not blocks.can_show(image)
-    with pytest.raises(ValueError, match=r"content|no text"):
+    with pytest.raises(InvalidFieldsError, match=r"content|no text"):
         Attachment(type="document", file_name="x", mime_type="text/plain", content=data, size=1).block()
 
 

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.base.wire import WireModel
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session import dialogs
 from indus_nb.front.notebook.page import protocol, states
 
@@ -318,7 +319,7 @@ def test_every_kind_of_message_is_understood_by_the_widgets_that_it_is_for(model
     if model in IN_CELLS:
         assert type(protocol.parse(message, "cell")) is model
     else:
-        with pytest.raises(ValueError):
+        with pytest.raises(InvalidFieldsError):
             protocol.parse(message, "cell")
 
 
@@ -329,7 +330,7 @@ def test_a_field_of_another_type_is_a_value_error_and_nothing_else(
     name = data.draw(st.sampled_from(sorted(valid[1])))
     try:
         protocol.parse({**valid[1], name: data.draw(wire_values())}, "panel")
-    except ValueError as error:
+    except InvalidFieldsError as error:
         problem = protocol.problem(error)
         assert "\n" not in problem
         assert problem.endswith(".")
@@ -337,7 +338,7 @@ def test_a_field_of_another_type_is_a_value_error_and_nothing_else(
 
 @given(wire_values())
 def test_what_is_no_message_is_rejected(content: Any) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(InvalidFieldsError):
         protocol.parse(content, "panel")
 
 
@@ -358,7 +359,7 @@ def test_what_is_no_message_is_rejected(content: Any) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_a_rejection_says_where_the_problem_is_and_repeats_nothing(message: Any, where: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(InvalidFieldsError) as caught:
         protocol.parse(message, "panel")
     problem = protocol.problem(caught.value)
     assert len(problem) < 300

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from indus_nb import tools
-from indus_nb.tools.call_arguments import schema_of
+from indus_nb.tools.argument_schemas import schema_of
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.todo import TodoArguments
 from indus_nb.tools.tool import FunctionTool

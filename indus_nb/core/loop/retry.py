@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from indus_nb.base.messages import AssistantMessage
-from indus_nb.base.wire import WireModel, wire_field
+from indus_nb.base.wire_model import WireModel, wire_field
 
 # Texts, which ``re`` compiles when an answer has failed.
 _PASSING = (

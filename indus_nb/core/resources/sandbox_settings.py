@@ -13,7 +13,8 @@ from typing import Any, Literal, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.safety.sandbox import MODES, Mode, Sandbox, SandboxError, machine, make_policy
 
 

@@ -13,7 +13,8 @@ from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, WireModel, from_json, to_camel, wire_field
+from indus_nb.base.wire import JsonObject, from_json, to_camel
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, DefaultTrust

@@ -33,7 +33,8 @@ from indus_nb.base.messages import (
     text_of,
 )
 from indus_nb.base.streaming import StreamDone, StreamError
-from indus_nb.base.wire import JsonObject, WireModel, dump, wire_field
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
 from indus_nb.core.storage.entries import Entry

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
-from indus_nb.base.wire import FrozenModel, WireModel, collection_paused, dump
+from indus_nb.base.wire import collection_paused, dump
+from indus_nb.base.wire_model import FrozenModel, WireModel
 from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from indus_nb.base.messages import Usage
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.storage.entries import Entry
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from indus_nb.base.wire import WireModel, wire_field
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.safety.redaction import hide_shapes, shown_url
 
 if TYPE_CHECKING:

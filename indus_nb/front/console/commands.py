@@ -8,7 +8,8 @@ from typing import Literal, Self, get_args, get_type_hints
 from indus_nb.base import textcut
 from indus_nb.base.messages import Attachment, ImageContent, ThinkingLevel, check_image
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import WireModel, dump, wire_field
+from indus_nb.base.wire import dump
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode
 from indus_nb.core.session.session import StreamingBehavior
 from indus_nb.front.console.host_tools import HostToolDefinition

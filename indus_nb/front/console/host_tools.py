@@ -10,7 +10,8 @@ from typing import Any
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import ImageContent, check_image
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, WireModel, random_hex
+from indus_nb.base.wire import JsonObject, random_hex
+from indus_nb.base.wire_model import WireModel
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import ToolContext, ToolError, text_output

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from indus_nb.base.wire import wire_field
-from indus_nb.tools.call_arguments import Arguments
+from indus_nb.base.wire_model import wire_field
+from indus_nb.tools.tool import Arguments
 
 
 class PythonArguments(Arguments):

@@ -16,7 +16,8 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.files import read_file, write_atomically
 from indus_nb.base.messages import AssistantBlock, Usage
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, WireModel, load_object, wire_field
+from indus_nb.base.wire import JsonObject, load_object
+from indus_nb.base.wire_model import WireModel, wire_field
 
 _FORMAT = "indus_nb cassette"
 _VERSION = 1

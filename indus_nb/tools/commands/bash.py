@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import JsonObject, wire_field
-from indus_nb.tools.call_arguments import Arguments
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.tool import JOB, CallGate, FunctionTool, ToolContext, ToolError, text_output
+from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
 
 if TYPE_CHECKING:

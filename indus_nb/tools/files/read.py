@@ -13,12 +13,11 @@ from typing import BinaryIO, Literal, NamedTuple
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.images import ImageError, fit
 from indus_nb.base.messages import ImageContent, TextContent, image_type
-from indus_nb.base.wire import wire_field
-from indus_nb.tools.call_arguments import Arguments
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.files.paths import failure
 from indus_nb.tools.files.reading import describe_read, read_target
 from indus_nb.tools.files.targets import open_target
-from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, size_text
 
 _BLOCK = 1 << 20

@@ -20,13 +20,12 @@ from pathlib import Path
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import wire_field
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.key_places import holds_keys
-from indus_nb.tools.call_arguments import Arguments
 from indus_nb.tools.files.paths import failure
 from indus_nb.tools.files.reading import describe_read, searched_path
 from indus_nb.tools.processes.process import Child
-from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import MAX_BYTES, head, size_text
 
 _MAX_MATCHES = 100

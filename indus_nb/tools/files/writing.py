@@ -17,16 +17,16 @@ from weakref import WeakValueDictionary
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.files import write_atomically
-from indus_nb.base.wire import JsonObject, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.effects import Effect
-from indus_nb.tools.call_arguments import Arguments
 from indus_nb.tools.description import Approval, CallDescription, Target
 from indus_nb.tools.files.paths import failure, rejection, resolve
 from indus_nb.tools.files.previews import edited_file, file_notes, replacements, written_file
 from indus_nb.tools.files.reading import describe_read, searched_path
 from indus_nb.tools.files.replacement import Replacement
 from indus_nb.tools.files.targets import located, open_target, parent_of
-from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, in_thread, text_output
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
 from indus_nb.tools.truncate import head, size_text
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from typing import Any, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import CredentialsError, IndusError, SessionFileError, SessionNotFoundError, UsageError
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, WireModel, dump, from_json, load_object
+from indus_nb.base.wire import JsonObject, dump, from_json, load_object
+from indus_nb.base.wire_model import WireModel
 from indus_nb.front.console.stdio import LineTooLongError
 
 PARSE_ERROR = -32700

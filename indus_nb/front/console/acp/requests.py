@@ -9,7 +9,8 @@ from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from indus_nb.base.messages import Attachment, ImageContent, check_image
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.front.console.acp.peer import INVALID_PARAMS, RpcError
 
 _MAX_PATH_CHARACTERS = 4_000

@@ -20,7 +20,8 @@ from typing import Annotated, Literal, NamedTuple, NotRequired, TypeAlias, Typed
 from indus_nb.base import textcut
 from indus_nb.base.messages import ImageContent, ThinkingLevel, check_image
 from indus_nb.base.readers import InvalidFieldsError, Limits, reader
-from indus_nb.base.wire import JsonObject, WireModel, wire_field
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Select
 from indus_nb.core.session.questions import ChoiceKind
 from indus_nb.front.notebook.page.states import PanelState

@@ -1,13 +1,14 @@
-"""What built-in tools are called with: the base of its classes, and the JSON schemas that models are given of them."""
+"""JSON schemas of the arguments of built-in tools, as models are given them."""
 
 from __future__ import annotations
 
 import inspect
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from indus_nb.base.readers import Bounds
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _BOUNDS = {
@@ -19,20 +20,6 @@ _BOUNDS = {
     "min_items": "minItems",
     "pattern": "pattern",
 }
-
-
-class Arguments(WireModel, unknown="ignored"):
-    """The base of a built-in tool's arguments."""
-
-    def by_name(self) -> JsonObject:
-        """Return the values by the names of the fields, also of arguments within them."""
-        return {name: _by_name(getattr(self, name)) for name in self.wire_fields}
-
-
-def _by_name(value: Any) -> Any:
-    if isinstance(value, Arguments):
-        return value.by_name()
-    return [*map(_by_name, cast("list[Any]", value))] if isinstance(value, list) else value
 
 
 def schema_of(arguments: type[WireModel]) -> JsonObject:
