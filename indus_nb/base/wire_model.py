@@ -213,6 +213,15 @@ class WireModel(Framed):
             raise InvalidFieldsError(each for name in (*cls.wire_fields, *unknown) for each in problems.get(name, ()))
         return values, unknown
 
+    def checked(self) -> Self:
+        """Return the object with its values checked: for one that somebody else's code has made.
+
+        Raises:
+            InvalidFieldsError: A value is not what its field declares.
+        """
+        given = {name: self.__dict__[name] for name in self.wire_fields if name in self.__dict__}
+        return type(self).from_wire({**given, **self._unknown})
+
     @classmethod
     def usual_shape(cls, given: JsonObject) -> JsonObject:
         """Return a JSON object as the fields describe it, where others write it in another way."""

@@ -218,7 +218,7 @@ class Extensions(SessionHooks):
         """Yield every handler's answer, as it comes; failures are reported, and the next handler is called."""
         async for extension, answer in self._results(event):
             try:
-                parsed = answer if isinstance(answer, kind) else kind.from_wire(answer)
+                parsed = answer.checked() if isinstance(answer, kind) else kind.from_wire(answer)
             except InvalidFieldsError as error:
                 wrong = error.problems[0]
                 problem = (
@@ -474,7 +474,7 @@ class Extensions(SessionHooks):
         for extension, handler in self._handlers(event.type):
             try:
                 answer = await self._call(handler, event, Context(self))
-                parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.from_wire(answer)
+                parsed = ev.ToolCallAnswer() if answer is None else ev.ToolCallAnswer.from_wire(answer).checked()
             except RunAborted:
                 return Verdict("Not run: the run was stopped before this call started.")
             except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run

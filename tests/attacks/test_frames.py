@@ -166,7 +166,7 @@ async def test_no_bad_frame_ends_a_client(tmp_path: Path) -> None:
 )
 def test_data_of_an_image_that_is_none_is_refused_and_shown_as_nothing(data: str) -> None:
     image = ImageContent(data=data, mime_type="image/png")
-    with pytest.raises(InvalidFieldsError, match="data "):
+    with pytest.raises(ValueError, match="data "):
         check_image(image)
     assert image_type_of(image) is None
     assert markup.picture("image/png", data) == ""

@@ -445,9 +445,10 @@ async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], 
         arguments = tool.check(wanted)
     await run.hooks.tool_begins(call, verdict.target)
     with run.abort.interruptible():
-        return await tool.execute(
+        output = await tool.execute(
             arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in, verdict.gate)
         )
+    return output.checked()  # a tool may be a user's, and what it gives is written and sent
 
 
 class _Progress:
