@@ -477,7 +477,7 @@ def table_of_events(*, own: bool) -> str:
 def row_of(kind: Any) -> str:
     when = " ".join(kind.__doc__.split("\n\n")[0].split()).replace("``", "`")
     if not issubclass(kind, ev.OwnEvent):
-        return f"| `{kind.type}` | {when} | {listed(name for name in kind._names if name != 'type')} |"
+        return f"| `{kind.type}` | {when} | {listed(name for name in kind.wire_fields if name != 'type')} |"
     fields = listed(field.name for field in dataclasses.fields(kind))
     return f"| `{kind.type}`<br>`{kind.__name__}` | {when} | {fields} | {answer_of(kind)} |"
 
@@ -487,7 +487,7 @@ def answer_of(kind: Any) -> str:
         return ""
     if kind.answer is ev.RequestAnswer:
         return "the body to send"
-    names = (f"**`{name}`**" if name in kind.answer.changes else f"`{name}`" for name in kind.answer.model_fields)
+    names = (f"**`{name}`**" if name in kind.answer.changes else f"`{name}`" for name in kind.answer.wire_fields)
     return f"`{kind.answer.__name__}`: {', '.join(names)}"
 
 

@@ -12,6 +12,7 @@ from typing import get_args
 
 from indus_nb.base import events
 from indus_nb.front.verbs import VERBS
+from indus_nb.tools.argument_schemas import schema_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -40,7 +41,7 @@ def reference() -> str:
     for verb in dict.fromkeys(VERBS.values()):
         names = " or ".join(f"`{name}`" for name in verb.names)
         parts.append(f"\n## {names}\n\n{inspect.getdoc(verb)}\n")
-        schema = verb.model_json_schema()
+        schema = schema_of(verb)
         fields = [
             f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"
             for name, field in schema["properties"].items()
@@ -51,7 +52,8 @@ def reference() -> str:
 
 
 def event_row(event: type[events.AgentStart]) -> str:
-    fields = ", ".join(f"`{name}`" for name in event.wire_names.values() if name != "type")
+    shown = (each.key for each in event.wire_fields.values() if not each.is_hidden)
+    fields = ", ".join(f"`{name}`" for name in shown if name != "type")
     when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
     return f"| `{event.type}` | {when} | {fields} |\n"
 

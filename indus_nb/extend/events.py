@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args
 
-from pydantic import ConfigDict, Field, ValidationError
-
 from indus_nb.base.events import (
     BashExecutionUpdate,
     ExtensionError,
@@ -28,7 +26,9 @@ from indus_nb.base.events import (
     ThinkingLevelChanged,
 )
 from indus_nb.base.messages import CustomMessage, ImageContent, Message, TextContent, ThinkingLevel
-from indus_nb.base.wire import JsonObject, WireModel, first_problem
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import AbortSignal
 from indus_nb.core.session.compaction import CompactionResult, Preparation
 from indus_nb.core.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
@@ -46,17 +46,13 @@ AnswerT_co = TypeVar("AnswerT_co", bound="Answer", covariant=True)
 class Completion(WireModel):
     """What may stand behind a command; ``label`` is shown in the place of ``value``."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     value: str
     label: str | None = None
     description: str | None = None
 
 
-class Answer(WireModel):
+class Answer(WireModel, unknown="refused"):
     """The base of what handlers answer; a field that an answer does not have is a mistake."""
-
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     changes: ClassVar[tuple[str, ...]] = ()
     """Fields that replace those of the event, also for the handlers after this one."""
@@ -67,9 +63,9 @@ class Answer(WireModel):
     def of(cls, returned: object) -> Self:
         """Return what a handler returned as an answer; raises ``TypeError`` with what is wrong about it."""
         try:
-            return cls.model_validate(returned)
-        except ValidationError as error:
-            wrong = first_problem(error)
+            return cls.from_wire(returned).checked()
+        except InvalidFieldsError as error:
+            wrong = error.problems[0]
             at = f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
             raise TypeError(at if wrong.path else f"{returned!r} is no answer") from error
 
@@ -92,9 +88,9 @@ class Answer(WireModel):
 class ResourcesAnswer(Answer):
     """More places to look; the lists of all handlers count together."""
 
-    skill_paths: list[str] = Field(default_factory=list[str])
-    prompt_paths: list[str] = Field(default_factory=list[str])
-    theme_paths: list[str] = Field(default_factory=list[str])
+    skill_paths: list[str] = wire_field(default_factory=list[str])
+    prompt_paths: list[str] = wire_field(default_factory=list[str])
+    theme_paths: list[str] = wire_field(default_factory=list[str])
 
 
 class CancelAnswer(Answer):
@@ -115,15 +111,13 @@ class SummaryAnswer(Answer):
     """A summary written by an extension."""
 
     summary: str
-    details: JsonObject = Field(default_factory=dict[str, Any])
+    details: JsonObject = wire_field(default_factory=dict[str, Any])
 
 
-class CompactionAnswer(CompactionResult):
+class CompactionAnswer(CompactionResult, unknown="refused"):
     """A compaction written by an extension."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    details: Any = Field(default_factory=dict[str, Any])
+    details: Any = wire_field(default_factory=dict[str, Any])
 
 
 class CompactAnswer(CancelAnswer):
@@ -161,10 +155,8 @@ class InputAnswer(Answer):
             super().change(event)
 
 
-class MessageAnswer(CustomMessage):
+class MessageAnswer(CustomMessage, unknown="refused"):
     """A message of an extension."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class BeforeAgentStartAnswer(Answer):
@@ -239,7 +231,7 @@ class ToolResultAnswer(Answer):
     def change(self, event: Any) -> None:
         """Replace the parts that were given; details may become ``None``."""
         super().change(event)
-        if "details" in self.model_fields_set:
+        if "details" in vars(self):
             event.details = self.details
 
 

@@ -191,10 +191,7 @@ class Extensions(SessionHooks):
             answer = command.complete(prefix)
             if inspect.isawaitable(answer):
                 answer = await self._runtime.calls.limited(answer, _COMPLETION_SECONDS)
-            offers = [
-                ev.Completion.model_validate({"value": each} if isinstance(each, str) else each)
-                for each in answer or ()
-            ]
+            offers = [*map(_completion, answer or ())]
         except Exception as error:  # noqa: BLE001 - an extension's defect is reported and affects nothing else
             await self._runtime.report(extension, "complete", error)
             return []
@@ -245,7 +242,7 @@ class Extensions(SessionHooks):
     async def context(self, messages: list[Message]) -> list[Message]:
         if not self._runtime.handlers("context"):
             return messages
-        event = ev.ModelContext([message.model_copy(deep=True) for message in messages])
+        event = ev.ModelContext([copy.deepcopy(message) for message in messages])
         await self._ask(event)
         return event.messages
 
@@ -288,7 +285,7 @@ class Extensions(SessionHooks):
             call.id, call.name, call.arguments, output.content, output.details, is_error=is_error
         )
         await self._ask(event)
-        changed = output.model_copy(update={"content": list(event.content), "details": event.details})
+        changed = output.replace(content=list(event.content), details=event.details)
         return changed, event.is_error
 
     async def before_switch(self, reason: Literal["new", "resume"], target: Path | None) -> bool:
@@ -339,5 +336,14 @@ class Extensions(SessionHooks):
             return answer.operations
         result = answer.result
         whole = head(result.output, max_lines=None, max_bytes=byte_size(result.output))
-        shown = whole.model_copy(update={"truncated": result.truncated})
+        shown = whole.replace(truncated=result.truncated)
         return ShellResult(shown, exit_code=result.exit_code, cancelled=result.cancelled)
+
+
+def _completion(offer: object) -> ev.Completion:
+    """Return what a command offers to complete: a text, a dictionary, or an object with the attributes."""
+    if isinstance(offer, str):
+        return ev.Completion(value=offer)
+    if isinstance(offer, dict):
+        return ev.Completion.from_wire(offer)
+    return ev.Completion.from_wire({name: getattr(offer, name, None) for name in ev.Completion.wire_fields})

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from rpc_process import RpcProcess
 
 from indus_nb.base.errors import CommandFailedError
 from indus_nb.base.images import image_type_of
 from indus_nb.base.messages import Attachment, ImageContent, check_image
+from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.front.console.client import RpcClient
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.verbs import VERBS
@@ -84,10 +84,10 @@ def test_a_name_or_id_without_end_is_refused(command: str, field: str) -> None:
     for length, fits in ((1_000, True), (1_001, False), (50_000_000, False)):
         frame = {**others, field: "n" * length}
         if fits:
-            kind.model_validate(frame)
+            kind.from_wire(frame)
         else:
-            with pytest.raises(ValidationError, match="at most 1000 characters"):
-                kind.model_validate(frame)
+            with pytest.raises(InvalidFieldsError, match="at most 1000 characters"):
+                kind.from_wire(frame)
 
 
 BAD = [
@@ -167,7 +167,7 @@ def test_data_of_an_image_that_is_none_is_refused_and_shown_as_nothing(data: str
     assert image_type_of(image) is None
     assert markup.picture("image/png", data) == ""
     assert not blocks.can_show(image)
-    with pytest.raises(ValueError, match=r"content|no text"):
+    with pytest.raises(InvalidFieldsError, match=r"content|no text"):
         Attachment(type="document", file_name="x", mime_type="text/plain", content=data, size=1).block()
 
 

@@ -133,7 +133,7 @@ async def test_a_lent_tool_is_called_reports_and_answers(claude: RpcClient, mess
             ("ValueError: nothing to shout", True),
         ]
         with pytest.raises(CommandFailedError, match="a tool named bash of its own"):
-            await client.set_host_tools([HostTool(shout().model_copy(update={"name": "bash"}), run)])
+            await client.set_host_tools([HostTool(shout().replace(name="bash"), run)])
 
 
 async def test_an_abort_cancels_a_lent_tool(claude: RpcClient, messages_api: MessagesApi) -> None:

@@ -237,7 +237,7 @@ async def test_a_final_message_can_be_replaced_by_one_of_its_role_only(opened, m
         @api.on("message_end")
         def censor(event: Any, ctx: Context) -> Any:
             if isinstance(event.message, AssistantMessage):
-                return {"message": event.message.model_copy(update={"content": [TextContent(text="My key is ****.")]})}
+                return {"message": event.message.replace(content=[TextContent(text="My key is ****.")])}
             return {"message": {"role": "assistant", "content": [], "api": "", "provider": "", "model": ""}}
 
     session = await opened(setup)

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session import dialogs
 from indus_nb.front.notebook.page import protocol, states
 
@@ -90,18 +90,18 @@ CLASSES = {
 def fields_of(declared: type) -> dict[str, Any]:
     """Annotations as they stand, by the names on the wire."""
     hints = get_type_hints(declared, include_extras=True)
-    if issubclass(declared, BaseModel):
-        return {field.alias or name: hints[name] for name, field in declared.model_fields.items()}
+    if issubclass(declared, WireModel):
+        return {field.key: hints[name] for name, field in declared.wire_fields.items()}
     return hints
 
 
 def is_required(declared: Any, name: str) -> bool:
     if is_typeddict(declared):
         return name in declared.__required_keys__ and get_origin(fields_of(declared)[name]) is not NotRequired
-    if issubclass(declared, BaseModel):
-        by_wire_name = {field.alias or name: field for name, field in declared.model_fields.items()}
-        field = by_wire_name[name]
-        return field.is_required() or (get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1)
+    if issubclass(declared, WireModel):
+        field = next(field for field in declared.wire_fields.values() if field.key == name)
+        hint = fields_of(declared)[name]
+        return field.is_required or (get_origin(hint) is Literal and len(get_args(hint)) == 1)
     return True
 
 
@@ -126,8 +126,8 @@ def said_of(declared: type) -> dict[str, str]:
 
 
 def to_wire(declared: type, name: str) -> str:
-    fields = declared.model_fields if issubclass(declared, BaseModel) else {}
-    return fields[name].alias or name if name in fields else name
+    fields = declared.wire_fields if issubclass(declared, WireModel) else {}
+    return fields[name].key if name in fields else name
 
 
 def typescript(hint: Any) -> str:

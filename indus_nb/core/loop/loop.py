@@ -406,9 +406,9 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     output, is_error = await run.hooks.tool_result(call, given, is_error=is_error)
     output = output if output is given else hidden_output(run.vault, output)
     if any(block.type == "image" for block in output.content):
-        output = output.model_copy(update={"content": await _fitted(run, output, call.name)})
+        output = output.replace(content=await _fitted(run, output, call.name))
     if output.details is None:
-        output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
+        output = output.replace(details={})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
     return output, is_error
 
@@ -447,9 +447,10 @@ async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], 
         arguments = tool.check(wanted)
     await run.hooks.tool_begins(call, verdict.target)
     with run.abort.interruptible():
-        return await tool.execute(
+        output = await tool.execute(
             arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in, verdict.gate)
         )
+    return output.checked()  # a tool may be a user's, and what it gives is written and sent
 
 
 class _Progress:

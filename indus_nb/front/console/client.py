@@ -144,7 +144,7 @@ class RpcClient:
             ClientClosedError: The agent's process has ended.
         """
         if isinstance(command, GetTree) and not command.flat:
-            data = await self._ask(command.model_copy(update={"flat": True}), on_success)
+            data = await self._ask(command.replace(flat=True), on_success)
             # An agent that knows no flat form has sent the other one.
             return {**data, "tree": nested_tree(data.pop("nodes"))} if "nodes" in data else data
         return await self._ask(command, on_success)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from indus_nb.base import late_models
 from indus_nb.base.errors import IndusError, ModelNotFoundError
+from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.base.wire import JsonObject, dump, load_object
 from indus_nb.core.session.queues import Disposition
 from indus_nb.core.session.session import AgentSession
@@ -187,6 +187,6 @@ def _asked(frame: JsonObject) -> Verb:
         problem = f"`id`: Input should be a string or an integer, got {brief(command_id)}"
         raise ValueError(f"Invalid {name}: {problem}. Nothing was done.")
     try:
-        return declared.bare() or declared.model_validate(frame)
-    except late_models.ValidationError as error:
+        return declared.bare() or declared.from_wire(frame)
+    except InvalidFieldsError as error:
         raise ValueError(explain(str(name), error)) from error

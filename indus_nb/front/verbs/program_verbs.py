@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.late_models import Field, field_validator
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.front.verbs.host_tools import HostToolDefinition
 from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, Call, SubagentLevel, Verb, check_path
 
@@ -45,10 +45,9 @@ class GetSubagentMessages(Verb):
     """
 
     names: ClassVar = ("get_subagent_messages",)
-    subagent_id: str | None = Field(default=None, max_length=MAX_NAME_CHARACTERS)
-    session_file: str | None = None
-    from_byte: int = Field(default=0, ge=0)
-    _possible = field_validator("session_file")(check_path)
+    subagent_id: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
+    session_file: str | None = wire_field(default=None, check=check_path)
+    from_byte: int = wire_field(default=0, ge=0)
 
     async def run(self, call: Call) -> JsonObject:
         """Read the messages.
@@ -89,7 +88,7 @@ class GetCommandCompletions(Verb):
     """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
 
     names: ClassVar = ("get_command_completions",)
-    name: str = Field(max_length=MAX_NAME_CHARACTERS)
+    name: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     prefix: str = ""
 
     async def run(self, call: Call) -> JsonObject:

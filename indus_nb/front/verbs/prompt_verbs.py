@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.late_models import Field
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.core.session.session import StreamingBehavior
 from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, Call, Verb, WithMessage
 
@@ -164,7 +164,7 @@ class StopJob(Verb):
 
     names: ClassVar = ("stop_job",)
     for_pages: ClassVar = True
-    job_id: str = Field(max_length=MAX_NAME_CHARACTERS)
+    job_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> JsonObject:
         """Stop the job.

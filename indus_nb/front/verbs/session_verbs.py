@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import ClassVar
 
-from indus_nb.base.late_models import Field, field_validator
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.core.session.compaction import CompactionResult
 from indus_nb.core.storage import list_sessions
 from indus_nb.front.verbs.setting_verbs import context_usage
@@ -23,8 +23,7 @@ class NewSession(Verb):
 
     names: ClassVar = ("new_session",)
     for_pages: ClassVar = True
-    parent_session: str | None = None
-    _possible = field_validator("parent_session")(check_path)
+    parent_session: str | None = wire_field(default=None, check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
         """Begin the session, unless an extension objects."""
@@ -89,8 +88,7 @@ class ExportHtml(Verb):
     """Write the session as one HTML page; returns its path."""
 
     names: ClassVar = ("export_html",)
-    output_path: str | None = None
-    _possible = field_validator("output_path")(check_path)
+    output_path: str | None = wire_field(default=None, check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
         """Write the page.
@@ -111,8 +109,7 @@ class SwitchSession(Verb):
 
     names: ClassVar = ("switch_session",)
     for_pages: ClassVar = True
-    session_path: str
-    _possible = field_validator("session_path")(check_path)
+    session_path: str = wire_field(check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
         """Open the file, unless an extension objects.
@@ -132,7 +129,7 @@ class SetSessionName(Verb):
 
     names: ClassVar = ("set_session_name",)
     for_pages: ClassVar = True
-    name: str = Field(max_length=MAX_NAME_CHARACTERS)
+    name: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> None:
         """Name the session.

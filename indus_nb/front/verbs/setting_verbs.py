@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import ThinkingLevel
-from indus_nb.base.wire import JsonObject, plain
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode
 from indus_nb.core.session.conversation import ContextUsage
 from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, NULL, Call, Verb
@@ -22,7 +22,7 @@ class GetState(Verb):
         """Return the state."""
         session = call.session
         state: JsonObject = {
-            "model": session.model and plain(session.model),
+            "model": session.model and session.model.to_wire(),
             "thinkingLevel": session.thinking_level,
             "isStreaming": session.is_running,
             "isCompacting": session.is_compacting,
@@ -55,8 +55,8 @@ class SetModel(Verb):
 
     names: ClassVar = ("set_model",)
     for_pages: ClassVar = True
-    provider: str = Field(max_length=MAX_NAME_CHARACTERS)
-    model_id: str = Field(max_length=MAX_NAME_CHARACTERS)
+    provider: str = wire_field(max_length=MAX_NAME_CHARACTERS)
+    model_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> Model:
         """Use the model from now on.

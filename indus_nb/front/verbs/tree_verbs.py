@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.late_models import Field
 from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire_model import wire_field
 from indus_nb.core.storage import user_text
 from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, Call, Encoded, Verb
 
@@ -16,7 +16,7 @@ class Fork(Verb):
 
     names: ClassVar = ("fork", "branch")
     for_pages: ClassVar = True
-    entry_id: str = Field(max_length=MAX_NAME_CHARACTERS)
+    entry_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> JsonObject:
         """Begin the new session, unless an extension objects.
@@ -56,7 +56,7 @@ class GetEntries(Verb):
     """All entries of the session, or those after the entry ``since``."""
 
     names: ClassVar = ("get_entries",)
-    since: str | None = Field(default=None, max_length=MAX_NAME_CHARACTERS)
+    since: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 
     def run(self, call: Call) -> Encoded:
         """Return the entries as they are saved.
@@ -108,11 +108,11 @@ class NavigateTree(Verb):
 
     names: ClassVar = ("navigate_tree",)
     for_pages: ClassVar = True
-    target_id: str = Field(max_length=MAX_NAME_CHARACTERS)
+    target_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     summarize: bool = False
     custom_instructions: str | None = None
     replace_instructions: bool = False
-    label: str | None = Field(default=None, max_length=MAX_NAME_CHARACTERS)
+    label: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> JsonObject:
         """Go to the entry, unless an extension objects.
@@ -141,8 +141,8 @@ class SetLabel(Verb):
     """Label an entry; an empty label removes it."""
 
     names: ClassVar = ("set_label",)
-    entry_id: str = Field(max_length=MAX_NAME_CHARACTERS)
-    label: str | None = Field(default=None, max_length=MAX_NAME_CHARACTERS)
+    entry_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
+    label: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 
     def run(self, call: Call) -> None:
         """Set the label."""

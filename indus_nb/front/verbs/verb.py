@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.late_models import ConfigDict, Field, field_validator
 from indus_nb.base.messages import Attachment, ImageContent, check_image
-from indus_nb.base.wire import JsonObject, WireModel, dump, field_problems, names_of
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire_model import WireModel, wire_field
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
-
     from indus_nb.core.session.queues import Disposition
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.verbs.host_tools import HostTool, HostToolDefinition
@@ -70,15 +69,13 @@ class Call:
     subagents: Callable[[], Subagents] = _no_program
 
 
-class Verb(WireModel):
+class Verb(WireModel, unknown="ignored", strict=True):
     """One thing that a session can be asked to do. Its fields are validated; unknown ones are ignored.
 
     Attributes:
         names: What it is called on the wire; the first is the usual one.
         for_pages: Whether pages of a panel may ask for it, too.
     """
-
-    model_config = ConfigDict(strict=True, extra="ignore")
 
     names: ClassVar[tuple[str, ...]] = ()
     for_pages: ClassVar[bool] = False
@@ -103,29 +100,27 @@ class Verb(WireModel):
     @cache
     def bare(cls) -> Self | None:
         """Return the verb if it has no fields, and so needs no validation."""
-        return None if names_of(cls) else cls.model_construct()
+        return None if cls.wire_fields else cls()
+
+
+def _check_images(images: list[ImageContent]) -> list[ImageContent]:
+    for image in images:
+        check_image(image)
+    return images
+
+
+def _check_attachments(attachments: list[Attachment]) -> list[Attachment]:
+    for attachment in attachments:
+        attachment.block()
+    return attachments
 
 
 class WithMessage(Verb):
     """A verb that sends a user message."""
 
     message: str
-    images: list[ImageContent] = Field(default_factory=list[ImageContent])
-    attachments: list[Attachment] = Field(default_factory=list[Attachment])
-
-    @field_validator("images")
-    @classmethod
-    def _check_images(cls, images: list[ImageContent]) -> list[ImageContent]:
-        for image in images:
-            check_image(image)
-        return images
-
-    @field_validator("attachments")
-    @classmethod
-    def _check_attachments(cls, attachments: list[Attachment]) -> list[Attachment]:
-        for attachment in attachments:
-            attachment.block()
-        return attachments
+    images: list[ImageContent] = wire_field(default_factory=list[ImageContent], check=_check_images)
+    attachments: list[Attachment] = wire_field(default_factory=list[Attachment], check=_check_attachments)
 
 
 class Encoded(bytes):
@@ -151,7 +146,7 @@ def check_path(path: str | None) -> str | None:
     return path
 
 
-def explain(name: str, error: ValidationError) -> str:
+def explain(name: str, error: InvalidFieldsError) -> str:
     """Say what is wrong with the fields of a verb.
 
     Returns:
@@ -159,7 +154,7 @@ def explain(name: str, error: ValidationError) -> str:
     """
     problems = (
         f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {brief(problem.value)}")
-        for problem in field_problems(error)
+        for problem in error.problems
     )
     return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
 

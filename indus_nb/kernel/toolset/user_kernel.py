@@ -397,7 +397,7 @@ class UserKernel:
     def _limit(self, *, goes_on: bool) -> float | None:
         """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
         wanted = self._settings.notebook
-        chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
+        chosen = not goes_on or "python_timeout_seconds" in vars(wanted)
         return wanted.python_timeout_seconds if chosen else None
 
     def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
