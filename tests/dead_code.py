@@ -20,10 +20,11 @@ CALLED_BY_DECORATOR = [
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
 DECLARATIONS = [ROOT / "indus_nb" / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
+DECLARATIONS.append(ROOT / "indus_nb" / "base" / "readers.py")
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("__call__", "__getattr__", "path_stats", "model_config"),
+        *("__call__", "__getattr__", "path_stats"),
         *("field_title_should_be_set", "decimal_schema"),
         "IndusPersona",  # an entry point
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
