@@ -24,7 +24,7 @@ DECLARATIONS.append(ROOT / "indus_nb" / "base" / "readers.py")
 """Modules whose classes are typed dictionaries: the keys are written as strings."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
-        *("__call__", "__getattr__", "path_stats"),
+        *("__call__", "__getattr__", "path_stats", "model_config"),
         *("field_title_should_be_set", "decimal_schema"),
         "IndusPersona",  # an entry point
         *("on_files", "on_page_markdown", "CodeInDocstrings", "on_object"),
