@@ -19,10 +19,11 @@ CALLED_BY_DECORATOR = [
     *("@model_validator*", "@field_validator*", "@*_validator", "@*_serializer*", "@computed_field*"),  # pydantic
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
-FRONT = ROOT / "indus_nb" / "front"
+PACKAGE = ROOT / "indus_nb"
 DECLARATIONS = [
-    *(FRONT / "notebook" / "page" / name for name in ("protocol.py", "states.py")),  # keys are written as strings
-    *(FRONT / "verbs").glob("*_verbs.py"),  # classes are found in their modules
+    PACKAGE / "base" / "readers.py",  # keys are written as strings
+    *(PACKAGE / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")),  # likewise
+    *(PACKAGE / "front" / "verbs").glob("*_verbs.py"),  # classes are found in their modules
 ]
 """Modules whose names are used without being mentioned."""
 USED_UNSEEN = {

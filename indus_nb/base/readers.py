@@ -88,7 +88,7 @@ def field_problems(error: ValidationError) -> list[FieldProblem]:
 
 
 class Bounds(TypedDict, total=False):
-    """Bounds of numbers and texts, named as in pydantic; ``finite`` excludes numbers that JSON does not know."""
+    """Bounds of numbers, texts and lists, named as in pydantic; ``finite`` excludes numbers that JSON does not know."""
 
     ge: float
     gt: float

@@ -167,7 +167,7 @@ def test_data_of_an_image_that_is_none_is_refused_and_shown_as_nothing(data: str
     assert image_type_of(image) is None
     assert markup.picture("image/png", data) == ""
     assert not blocks.can_show(image)
-    with pytest.raises(InvalidFieldsError, match=r"content|no text"):
+    with pytest.raises(ValueError, match=r"content|no text"):
         Attachment(type="document", file_name="x", mime_type="text/plain", content=data, size=1).block()
 
 
