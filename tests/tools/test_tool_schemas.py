@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from indus_nb import tools
+from indus_nb.base.events import ToolOutput
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.todo import TodoArguments
 from indus_nb.tools.tool import FunctionTool, made_schema
@@ -32,7 +33,7 @@ def test_another_class_of_the_same_name_has_its_own_schema() -> None:
     class ReadArguments(tools.tool.Arguments):
         other: int
 
-    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> tools.ToolOutput:
+    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> ToolOutput:
         raise NotImplementedError
 
     tool = FunctionTool("read", "Reads.", ReadArguments, run)
