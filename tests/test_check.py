@@ -67,7 +67,7 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., chec
 
     def run(code: str, *options: str) -> check.Result:
         (tmp_path / "test_it.py").write_text(code, encoding="utf-8")
-        return check.run_tests("-q", *options, "test_it.py")
+        return check.run_tests("-q", *options, "test_it.py", output=sys.stdout)
 
     return run
 
@@ -116,14 +116,14 @@ def test_every_part_runs_and_every_failure_is_named(
 ) -> None:
     ran: list[str] = []
 
-    def fail(*what: str, **_: str) -> check.Result:
+    def fail(*what: str, **_: object) -> check.Result:
         ran.append(what[0])
         return check.Result([f"{what[0]} failed"])
 
     monkeypatch.setattr(check, "install", lambda *_: None)
     monkeypatch.setattr(check, "can", lambda *_: False)
-    monkeypatch.setattr(check, "side_by_side", lambda _: ["pyright (status 1)"])
-    monkeypatch.setattr(check, "failures", lambda *_: [])
+    monkeypatch.setattr(check, "side_by_side", lambda *_: ["pyright (status 1)"])
+    monkeypatch.setattr(check, "failures", lambda *_, **_more: [])
     monkeypatch.setattr(check, "run_tests", fail)
     with pytest.raises(SystemExit, match="1"):
         check.main([])
