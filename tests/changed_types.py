@@ -12,6 +12,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from sizes import PACKAGE, ROOT, imported
@@ -65,6 +66,7 @@ def concerned_by(changed: Iterable[str]) -> list[str]:
     return sorted(file for file in concerned if file in imports)
 
 
+@cache
 def imports_of(path: Path) -> set[str]:
     """The modules of the package that a file imports."""
     return {module for node in ast.walk(ast.parse(path.read_bytes())) for module in imported(node)}

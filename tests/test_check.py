@@ -137,3 +137,9 @@ def test_every_part_runs_and_every_failure_is_named(
         "no Chromium could be started",
     ):
         assert line in shown
+
+
+def test_the_oldest_kernel_is_spared_only_tests_that_there_are_and_that_run_in_it_elsewhere() -> None:
+    for name, why in check.SAME_IN_ANY_KERNEL.items():
+        code = (check.ROOT / name).read_text(encoding="utf-8")
+        assert ("names its kernels itself" in why) == (check.OLDEST_KERNEL in code)
