@@ -53,15 +53,19 @@ class Wire:
 
 
 class Page(FakePage):
-    """A page that speaks to a widget in a kernel."""
+    """A page that speaks to a widget in a kernel.
 
-    def __init__(self, wire: Wire, comm_id: str) -> None:
+    Args:
+        passing: The widget may be closed before this page has said a word, and answers nothing then.
+    """
+
+    def __init__(self, wire: Wire, comm_id: str, *, passing: bool = False) -> None:
         super().__init__(lambda message: wire.send(comm_id, message))
         self.wire = wire
         self.comm_id = comm_id
         wire.pages.append(self)
         self.tell("ready")
-        self.wait_for(lambda: self.number is not None)
+        self.wait_for(lambda: passing or self.number is not None)
 
     def wait_for(self, condition: Callable[[], object], timeout: float = 240) -> None:
         self.wire.wait_for(condition, timeout)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
+import queue
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -57,6 +59,10 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
 @pytest.fixture(scope="module")
 def wire(kernel: Kernel) -> Iterator[Wire]:
     wire = Wire(kernel)
+    while not wire.ended:  # what a kernel says before somebody listens is lost
+        kernel.run("pass")
+        with contextlib.suppress(queue.Empty):
+            wire.take(0.1)
     yield wire
     wire.close()
 
@@ -67,7 +73,7 @@ def ask(kernel: Kernel, api: MessagesApi, wire: Wire, number: int) -> Cell:
     api.add(Reply(ANSWER, ToolUse("bash", command), chunk=12), Reply(ANSWER, chunk=12))
     cell = kernel.begin(f"%%agent\nquestion {number}", asks=True)
     cell.wait_for(lambda cell: bool(widgets_of(cell)))
-    page = Page(wire, widgets_of(cell)[0])
+    page = Page(wire, widgets_of(cell)[0], passing=True)
     page.wait_for(lambda: cell.message_id in wire.ended)  # it answers what it is asked
     wire.pages.remove(page)
     assert cell.finish().status == "ok", cell.error
