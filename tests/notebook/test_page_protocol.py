@@ -130,7 +130,7 @@ def to_wire(declared: type, name: str) -> str:
     return fields[name].key if name in fields else name
 
 
-def typescript(hint: Any) -> str:
+def typescript(hint: Any) -> str:  # noqa: PLR0911 - one for each kind of type
     """A type as TypeScript writes it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated and isinstance(arguments[1], str):

@@ -182,7 +182,7 @@ async def test_what_a_body_asks_for_beyond_the_version_is_named_in_a_header(way,
 
 
 async def test_an_odd_value_of_an_extension_is_encoded_alike(way, wire):
-    odd = ("tuple", 1e400 > 0, 0.1, 10**30, "\x7f\u2028")
+    odd = ("tuple", True, 0.1, 10**30, "\x7f\u2028")
 
     async def change(body: dict[str, Any]) -> dict[str, Any]:
         return {**body, "metadata": {"user_id": odd}}
