@@ -29,8 +29,8 @@ from indus_nb.base.wire_model import WireField, WireModel
 
 NAMES = [
     *(
-        "front.console.commands",
-        "front.console.host_tools",
+        *(f"front.verbs.{about}_verbs" for about in ("prompt", "session", "setting", "tree", "program")),
+        "front.verbs.host_tools",
         "front.console.acp.requests",
         "front.notebook.page.protocol",
     ),
