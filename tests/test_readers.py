@@ -215,7 +215,6 @@ def test_values_are_taken_and_refused_as_pydantic_does(cls: Any) -> None:
         assert mine == theirs, given
 
 
-@pytest.mark.parametrize("value", [*VALUES, {1: 2}, {"a": 1, "b": "c"}], ids=lambda value: repr(value)[:30])
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize(
     "kind",
@@ -236,19 +235,21 @@ def test_values_are_taken_and_refused_as_pydantic_does(cls: Any) -> None:
     ],
     ids=str,
 )
-def test_the_reason_is_in_pydantics_words(kind: Any, value: Any, strict: bool) -> None:
-    if (
-        isinstance(value, WireModel)
-        or (kind is bool and value in (2**70, -2))
-        or (kind in (Usage, Cost) and value == {1: 2})
-    ):
-        return
+def test_the_reason_is_in_pydantics_words(kind: Any, strict: bool) -> None:
     adapter = TypeAdapter(of_pydantics(kind), config=None if kind in (Usage, Cost) else ConfigDict(strict=strict))
-    words = [
-        reason.replace("UsageTwin", "Usage").replace("CostTwin", "Cost")
-        for reason in reasons(adapter.validate_python, value)
-    ]
-    assert reasons(reader(kind, strict=strict), value) == words
+    read = reader(kind, strict=strict)
+    for value in [*VALUES, {1: 2}, {"a": 1, "b": "c"}]:
+        if (
+            isinstance(value, WireModel)
+            or (kind is bool and value in (2**70, -2))
+            or (kind in (Usage, Cost) and value == {1: 2})
+        ):
+            continue
+        words = [
+            reason.replace("UsageTwin", "Usage").replace("CostTwin", "Cost")
+            for reason in reasons(adapter.validate_python, value)
+        ]
+        assert reasons(read, value) == words, value
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
