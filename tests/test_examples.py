@@ -528,7 +528,7 @@ def table_of_events() -> str:
     rows = ["| event | when | fields | answer |", "|---|---|---|---|"]
     for name in ORDER:
         kind: Any = own.get(name) or told[name]
-        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind._names)
+        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind.wire_fields)
         answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].wire_fields) if name in ev.ANSWERS else ""
         if name == "before_provider_request":
             answer = "the body to send"
