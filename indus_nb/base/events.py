@@ -307,7 +307,7 @@ class SubagentInfo(WireModel):
     tool_count: int = 0
     requests: int = 0
     tokens: int = 0
-    cost: float = 0
+    cost: float = 0.0
     duration_ms: int = 0
 
 

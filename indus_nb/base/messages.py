@@ -138,11 +138,11 @@ AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 class Cost(WireModel):
     """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
 
-    input: float = 0
-    output: float = 0
-    cache_read: float = 0
-    cache_write: float = 0
-    total: float = 0
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    total: float = 0.0
     unknown: bool | None = None
 
     def scaled(self, share: float, more: float = 0.0) -> Cost:

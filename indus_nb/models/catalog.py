@@ -25,10 +25,10 @@ class Prices(FrozenModel):
     ``cache_write`` is the price of a cache entry that lives for five minutes.
     """
 
-    input: float = 0
-    output: float = 0
-    cache_read: float = 0
-    cache_write: float = 0
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
 
 
 class LongPromptPrices(Prices):

@@ -33,7 +33,7 @@ class SessionStats(WireModel):
     tool_results: int = 0
     total_messages: int = 0
     tokens: TokenCounts = wire_field(default_factory=TokenCounts)
-    cost: float = 0
+    cost: float = 0.0
     cost_unknown: bool | None = None
 
 
