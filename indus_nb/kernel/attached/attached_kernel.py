@@ -230,7 +230,7 @@ class AttachedKernel:
     def _limit(self, *, goes_on: bool) -> float | None:
         """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
         wanted = self._settings.notebook
-        chosen = not goes_on or "python_timeout_seconds" in wanted.model_fields_set
+        chosen = not goes_on or "python_timeout_seconds" in vars(wanted)
         return wanted.python_timeout_seconds if chosen else None
 
     async def _result(self, execution: AttachedExecution, ended: Ended, details: JsonObject, limit: str) -> ToolOutput:
