@@ -17,7 +17,7 @@ from kernels import Kernel
 from waiting import *
 
 def test(monkeypatch, undo):
-    print(indus_nb.base.files.write_atomically, tools.ToolError, told.UserMessage.model_fields, undo.Anything)
+    print(indus_nb.base.files.write_atomically, tools.ToolError, told.UserMessage.content, undo.Anything)
     monkeypatch.setattr(tools, "ToolError", ValueError)
     monkeypatch.setattr(tools, "New", 1, raising=False)
     Kernel.anything.run("from indus_nb.base.messages import UserMessage, AssistantMessage\\nimport indus_nb.tools")

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from indus_nb import tools
+from indus_nb.base.events import ToolOutput
 from indus_nb.tools.argument_schemas import schema_of
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.todo import TodoArguments
@@ -37,7 +38,7 @@ def test_a_class_of_pydantics_has_the_schema_that_pydantic_makes() -> None:
 
         other: int
 
-    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> tools.ToolOutput:
+    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> ToolOutput:
         raise NotImplementedError
 
     tool = FunctionTool("read", "Reads.", ReadArguments, run)
