@@ -25,7 +25,8 @@ threading.Thread(target=loop.run_forever, daemon=True).start()
 kind, heard, live = "cell", [], None
 def hear(request):
     images = [image.to_wire() for image in getattr(request, "images", ())]
-    heard.append({**request.model_dump(mode="json", by_alias=True), "images": images})
+    fields = {each.key: getattr(request, name) for name, each in request.wire_fields.items()}
+    heard.append({"kind": getattr(request, "names", [None])[0], **fields, "images": images})
 def ask(method, **more): live.signal({"type": "extension_ui_request", "method": method, **more})
 def said(text): return blocks.answer(text)["text/html"]"""
 SHOW = """\
