@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, cast
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -113,10 +113,10 @@ def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: b
     Raises:
         ValueError: It is no JSON.
     """
-    try:
-        return _decoded(text if isinstance(text, str) else text.decode())
-    except (ValueError, RecursionError):
-        pass  # what is odd is read, or refused in its words, by the library
+    with suppress(ValueError, RecursionError):  # what is odd is read, or refused in its words, by the library
+        written = text if isinstance(text, str) else text.decode()
+        if not _HALF_ESCAPES.search(written):
+            return _decoded(written)
     import pydantic_core
 
     return pydantic_core.from_json(
@@ -144,8 +144,6 @@ def load_object(line: bytes) -> JsonObject:
     """
     try:
         value: object = from_json(line, allow_inf_nan=False)
-        if _HALF_ESCAPES.search(line):
-            value = _read_tolerantly(line, ValueError("half a character"))
     except ValueError as error:
         value = _read_tolerantly(line, error)
     if not isinstance(value, dict):
@@ -191,7 +189,7 @@ def _refuse(constant: str) -> None:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value)
-_HALF_ESCAPES = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF_ESCAPES = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _kind(value: object) -> str:
