@@ -197,7 +197,7 @@ def _int(value: Any) -> int:
 
 def _strict_float(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _float(value)
     raise wrong("Input should be a valid number", value)
 
 

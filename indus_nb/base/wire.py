@@ -9,11 +9,14 @@ import os
 import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import Any, TypeAlias, cast
 
 JsonObject: TypeAlias = dict[str, Any]
 MAX_JSON_VALUES = 250_000
 """Most values in JSON of a server or of a model; to read as many takes up to 0.2 s and 30 MB."""
+MAX_JSON_DEPTH = 200
+"""Deepest JSON of a server or of a model: what is deeper can be read, but not be written again everywhere."""
 _JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 
 
@@ -158,14 +161,19 @@ def check_json_values(text: bytes | str) -> None:
         text: JSON, or what should be some, or its beginning.
 
     Raises:
-        ValueError: It holds more than ``MAX_JSON_VALUES``.
+        ValueError: It holds more than ``MAX_JSON_VALUES``, or is nested deeper than ``MAX_JSON_DEPTH``.
     """
-    # Nearly always one of these is so, and the strings need not be left out.
-    if len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES:
-        return
+    # Nearly always this is so, and the strings need not be left out.
+    few = len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES
     content = text.encode(errors="replace") if isinstance(text, str) else text
-    if _signs_before_values(re.sub(_JSON_STRING, b"", content)) > MAX_JSON_VALUES:
+    if few and content.count(b"[") + content.count(b"{") <= MAX_JSON_DEPTH:
+        return
+    content = re.sub(_JSON_STRING, b"", content)
+    if _signs_before_values(content) > MAX_JSON_VALUES:
         raise ValueError(f"it holds more than {MAX_JSON_VALUES:,} values of JSON")
+    steps = (1 if sign in b"[{" else -1 for sign in re.findall(rb"[\[\]{}]", content))
+    if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
+        raise ValueError(f"it is nested more than {MAX_JSON_DEPTH} deep")
 
 
 def _signs_before_values(text: bytes | str) -> int:
