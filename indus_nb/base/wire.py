@@ -16,7 +16,7 @@ JsonObject: TypeAlias = dict[str, Any]
 MAX_JSON_VALUES = 250_000
 """Most values in JSON of a server or of a model; to read as many takes up to 0.2 s and 30 MB."""
 MAX_JSON_DEPTH = 200
-"""Deepest JSON of a server or of a model: what is deeper can be read, but not be written again everywhere."""
+"""Deepest arguments of a model: what is deeper can be read, but not be written again everywhere."""
 _JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 
 
@@ -161,19 +161,30 @@ def check_json_values(text: bytes | str) -> None:
         text: JSON, or what should be some, or its beginning.
 
     Raises:
-        ValueError: It holds more than ``MAX_JSON_VALUES``, or is nested deeper than ``MAX_JSON_DEPTH``.
+        ValueError: It holds more than ``MAX_JSON_VALUES``.
     """
-    # Nearly always this is so, and the strings need not be left out.
-    few = len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES
-    content = text.encode(errors="replace") if isinstance(text, str) else text
-    if few and content.count(b"[") + content.count(b"{") <= MAX_JSON_DEPTH:
+    # Nearly always one of these is so, and the strings need not be left out.
+    if len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES:
         return
-    content = re.sub(_JSON_STRING, b"", content)
-    if _signs_before_values(content) > MAX_JSON_VALUES:
+    if _signs_before_values(_without_strings(text)) > MAX_JSON_VALUES:
         raise ValueError(f"it holds more than {MAX_JSON_VALUES:,} values of JSON")
-    steps = (1 if sign in b"[{" else -1 for sign in re.findall(rb"[\[\]{}]", content))
+
+
+def check_json_depth(text: str) -> None:
+    """Check that JSON can be written again wherever it is kept.
+
+    Raises:
+        ValueError: It is nested deeper than ``MAX_JSON_DEPTH``.
+    """
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+        return
+    steps = (1 if sign in b"[{" else -1 for sign in re.findall(rb"[\[\]{}]", _without_strings(text)))
     if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
         raise ValueError(f"it is nested more than {MAX_JSON_DEPTH} deep")
+
+
+def _without_strings(text: bytes | str) -> bytes:
+    return re.sub(_JSON_STRING, b"", text.encode(errors="replace") if isinstance(text, str) else text)
 
 
 def _signs_before_values(text: bytes | str) -> int:
