@@ -197,3 +197,13 @@ def test_brackets_in_texts_and_side_by_side_are_not_deep(text: str) -> None:
 def test_what_other_code_has_made_is_checked_within_too(content: Any) -> None:
     with pytest.raises(InvalidFieldsError, match="valid string"):
         ToolOutput(content=content).checked()
+
+
+def test_a_pattern_is_that_of_the_whole_text() -> None:
+    class Named(WireModel):
+        name: str = wire_field(pattern=r"^[a-z]+$")
+
+    assert Named.from_wire({"name": "abc"}).name == "abc"
+    for name in ("abc\n", "a b", ""):
+        with pytest.raises(InvalidFieldsError, match="should match pattern"):
+            Named.from_wire({"name": name})
