@@ -284,7 +284,8 @@ class _Run(Execution):
         update: bool = False,
     ) -> None:
         value = self.displays.value_of(bundle)
-        kept = inert(bundle) if not _is_progress(value) else {"text/plain"}
+        is_progress = type(value).__module__.partition(".")[0] == "tqdm"
+        kept = {"text/plain"} if is_progress else inert(bundle)
         # As they are: what is made of them is made again where they are shown.
         harmless = None if kept is None else {kind: bundle.get(kind, "") for kind in kept}
         if harmless is None:
@@ -319,10 +320,6 @@ def _is_drawn(value: Any) -> bool:
         return False
     own = [value, *(getattr(value, "__dict__", {}).get(name) for name in ("figure", "_figure", "_fig"))]
     return type(value).__module__.startswith("matplotlib.") or any(isinstance(each, drawing.Artist) for each in own)
-
-
-def _is_progress(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "tqdm"
 
 
 def _begin(job: Job, whole: Coroutine[Any, Any, None]) -> None:

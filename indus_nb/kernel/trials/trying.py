@@ -173,19 +173,15 @@ def _package(value: Any) -> str:
 
 def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
     """Return the Landlock rules of a copy: the paths that it may read, none of which it may write."""
-    home = Path("~").expanduser() if _has_home() else cwd
+    try:
+        home = Path("~").expanduser()
+    except RuntimeError:  # the user has none
+        home = cwd
     own = agent_directory()
     hidden = [] if cwd.is_relative_to(own) else [own]
     policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
     found = landlock.rules(policy, ProtectedPaths(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
-
-
-def _has_home() -> bool:
-    try:
-        return bool(Path("~").expanduser())
-    except RuntimeError:
-        return False
 
 
 class _Fork:
