@@ -101,7 +101,7 @@ def listing(
         pattern: The name of the one variable, or else a part of names, or a name with ``*`` and ``?``.
         agents: Names that the agent's code bound, which are marked.
     """
-    users = [pair for pair in dict(namespace).items() if not pair[0].startswith("_") and pair[0] not in hidden]
+    users = _users(namespace, hidden)
     exact = [pair for pair in users if pair[0] == pattern]
     if exact:
         name, value = exact[0]
@@ -123,3 +123,7 @@ def listing(
 
 def _view(value: object) -> str:
     return f"{for_prompt(value)}{memory(value)}" if type(value) is not str else cut(value, 2000)
+
+
+def _users(namespace: Mapping[str, object], hidden: Collection[str]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in dict(namespace).items() if not name.startswith("_") and name not in hidden]
