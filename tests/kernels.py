@@ -179,6 +179,11 @@ class Kernel:
         """What ends a kernel that runs out of memory: it can do nothing more."""
         psutil.Process(self._manager.provisioner.process.pid).kill()
 
+    def restart(self) -> None:
+        """What the restart button does: another process, reached in the same way."""
+        self._manager.restart_kernel(now=True)
+        self.run("pass")
+
     def shut_down(self) -> None:
         """What the shut-down button does."""
         self._manager.shutdown_kernel()
