@@ -4,9 +4,10 @@
                                      the package, the site, and all tests, those of the notebook also in the oldest
                                      kernel
     python3 tests/check.py --install-browser    the same, after installing Chromium and bubblewrap
-    python3 tests/check.py --fast     what takes less than a minute: all of that which needs no test, and the tests that
-                                     take least time for what they find
+    python3 tests/check.py --fast     what takes less than a minute: all of that which needs no test, with the types of
+                                     what changed, and the tests that take least time for what they find
     python3 tests/check.py --quick    lint, types and layers only
+    python3 tests/check.py --sizes    which modules are long or know many others: a list, no check
     python3 tests/check.py --coverage the tests without kernels and browsers, with what of the package they ran
     python3 tests/check.py --docs     build the documentation site into site/; dead links fail
     python3 tests/check.py --matrix   fresh installations only, on every Python of this machine: see tests/matrix.py
@@ -17,12 +18,13 @@ some of those of the sandbox need bubblewrap: without them they are left out, wh
 ``--install-browser`` installs both with the system's packages first, and fails where it cannot. Tests run in one worker
 for each of the first four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
 
-Where everything runs, each part runs even if an earlier one failed. No test takes longer than
-``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (60); what they had started is killed
-then. Tests that failed are run once more, by themselves, up to twenty of a part: browsers and kernels have timing of
-their own, and a few of some thousand tests that met an unlucky moment say little about the change; more of them are no
-accident. The last lines say how long each part took, name every failure, what was left out, and the tests that passed
-when they were run once more: each of them has a race that is to be mended.
+Where everything runs, two rows of parts go side by side: tests of kernels and pages wait half of their time, others do
+not. What a part says is printed when it ends, and each part runs even if an earlier one failed. No test takes longer
+than ``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (60); what they had started is
+killed then. Tests that failed are run once more, by themselves, up to twenty of a part: browsers and kernels have
+timing of their own, and a few of some thousand tests that met an unlucky moment say little about the change; more of
+them are no accident. The last lines say how long each part took, name every failure, what was left out, and the tests
+that passed when they were run once more: each of them has a race that is to be mended.
 """
 
 from __future__ import annotations
@@ -48,15 +50,17 @@ from installing import ROOT, Installer, InstallError
 ENVIRONMENT = ROOT / ".venv"
 BIN = ENVIRONMENT / "bin"
 
+TYPES = ("pyright",)
 QUICK = (
-    ("pyright",),
+    TYPES,
     ("python", "tests/javascript.py"),
     ("lint-imports",),
     ("ruff", "check"),
     ("ruff", "format", "--check"),
 )
-STATIC = (*QUICK, ("python", "tests/dead_code.py"))
+STATIC = (*QUICK, ("python", "tests/dead_code.py"), ("python", "tests/names.py"))
 """Checks that read the code without running it; the slowest first, for they run side by side."""
+STATIC_OF_CHANGES = (("python", "tests/changed_types.py"), *(check for check in STATIC if check != TYPES))
 
 FASTEST_TESTS = (
     "tests/test_messages.py",
@@ -75,8 +79,16 @@ FASTEST_TESTS = (
 )
 """What finds most for its time."""
 
-FRONT_ENDS = ("tests/notebooks", "tests/kernel", "tests/browser")
-"""Kernels, pages and a person's patience work in real time, so these run one after the other, by themselves."""
+FRONT_ENDS = ("tests/kernel", "tests/browser", "tests/notebooks")
+"""Kernels, pages and a person's patience work in real time: what these wait for are signs, however late they come."""
+OLDEST_KERNEL = "6.29.5"
+"""The oldest kernel that the package says it works with: it is the one that differs most."""
+SAME_IN_ANY_KERNEL = {
+    "tests/kernel/test_bridge.py": "names its kernels itself, this one among them",
+    "tests/kernel/test_preview.py": "names its kernels itself, this one among them",
+    "tests/kernel/test_tutorials.py": "is about libraries, which speak to IPython; looks as such are in test_trials.py",
+}
+"""What the oldest kernel is spared, and why nothing is lost by that."""
 WITHOUT_FRONT_ENDS = tuple(f"--ignore={place}" for place in FRONT_ENDS)
 SITE = ("mkdocs", "build", "--strict")
 AGAIN_AT_MOST = 20
@@ -110,7 +122,10 @@ def main(arguments: list[str]) -> None:
             run_side_by_side(QUICK)
         case ["--fast"]:
             install()
-            run_side_by_side([("python", "-m", "pytest", "-q", *FASTEST_TESTS), *STATIC])
+            run_side_by_side([("python", "-m", "pytest", "-q", *FASTEST_TESTS), *STATIC_OF_CHANGES])
+        case ["--sizes"]:
+            install()
+            run("python", "tests/sizes.py")
         case ["--coverage", *more]:
             install()
             run_with_coverage(more)
@@ -133,23 +148,32 @@ def run_everything(*, install_browser: bool) -> None:
     missing = [] if not install_browser else install_programs()
     browser = can("python", "tests/jupyterlab_page.py")
     front_ends = [place for place in FRONT_ENDS if browser or place != "tests/browser"]
-    parts: dict[str, Callable[[], Result]] = {
-        "code and site": lambda: Result(side_by_side([*STATIC, SITE])),
-        "fresh installations": lambda: Result(failures("python", "tests/matrix.py", "--quick")),
-        "tests": lambda: run_tests(*workers(), *WITHOUT_FRONT_ENDS),
-        "notebooks, kernels, browser" if browser else "notebooks, kernels": lambda: run_tests(*front_ends),
-        # The oldest kernel that the package says it works with is the one that differs most.
-        "oldest kernel": lambda: run_tests("tests/kernel", INDUS_NB_IPYKERNEL="6.29.5"),
-    }
-    lines, failed = [], list(missing)
+    rows: list[dict[str, Callable[[IO[str]], Result]]] = [
+        {
+            "code and site": lambda said: Result(side_by_side([*STATIC, SITE], said)),
+            "fresh installations": lambda said: Result(failures("python", "tests/matrix.py", "--quick", output=said)),
+            "tests": lambda said: run_tests(*workers(), *WITHOUT_FRONT_ENDS, output=said),
+        },
+        {
+            "notebooks, kernels, browser" if browser else "notebooks, kernels": lambda said: run_tests(
+                *workers(waiting=True), *front_ends, output=said
+            ),
+            "oldest kernel": lambda said: run_tests(
+                *workers(waiting=True),
+                "tests/kernel",
+                *(f"--ignore={file}" for file in SAME_IN_ANY_KERNEL),
+                output=said,
+                INDUS_NB_IPYKERNEL=OLDEST_KERNEL,
+            ),
+        },
+    ]
+    with ThreadPoolExecutor(1 if os.environ.get("INDUS_NB_WORKERS") == "1" else len(rows)) as pool:
+        lines_and_results = [each for row in pool.map(run_row, rows) for each in row]
+    lines, failed = [line for line, _ in lines_and_results], list(missing)
     left_out = (
         [] if browser else [f"tests/browser: no Chromium could be started (python3 tests/check.py {BROWSER_FLAG})"]
     )
-    for name, part in parts.items():
-        began = time.monotonic()
-        result = part()
-        minutes, seconds = divmod(round(time.monotonic() - began), 60)
-        lines.append(f"{minutes:4d} min {seconds:2d} s  {name}: {'failed' if result.failed else 'passed'}")
+    for _, result in lines_and_results:
         failed += result.failed
         lines += [f"passed only when it was run once more: {test}" for test in result.passed_then]
         left_out += result.left_out
@@ -160,9 +184,33 @@ def run_everything(*, install_browser: bool) -> None:
         sys.exit(1)
 
 
-def workers() -> Sequence[str]:
-    """What lets pytest use all processors; the tests of a file share kernels and servers, and stay together."""
-    count = os.environ.get("INDUS_NB_WORKERS") or str(min(os.cpu_count() or 1, 4))
+def run_row(parts: dict[str, Callable[[IO[str]], Result]]) -> list[tuple[str, Result]]:
+    """Run parts one after the other, and print what each of them said when it ends.
+
+    Returns:
+        For each one the line that says how long it took, and what became of it.
+    """
+    ended = []
+    for name, part in parts.items():
+        began = time.monotonic()
+        print(f"begun: {name}", flush=True)
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+            result = part(said)
+            said.seek(0)
+            minutes, seconds = divmod(round(time.monotonic() - began), 60)
+            line = f"{minutes:4d} min {seconds:2d} s  {name}: {'failed' if result.failed else 'passed'}"
+            print(f"{said.read().rstrip()}\n{line}", flush=True)
+        ended.append((line, result))
+    return ended
+
+
+def workers(*, waiting: bool = False) -> Sequence[str]:
+    """What lets pytest use all processors; the tests of a file share kernels and servers, and stay together.
+
+    Args:
+        waiting: The tests wait half of their time, so that there is work for one worker more.
+    """
+    count = os.environ.get("INDUS_NB_WORKERS") or str(min(os.cpu_count() or 1, 4) + waiting)
     return () if count == "1" else ("-n", count, "--dist=loadfile", "--no-loadscope-reorder", "--max-worker-restart=0")
 
 
@@ -237,10 +285,10 @@ def run(program: str, *arguments: str) -> None:
         sys.exit(status)
 
 
-def failures(program: str, *arguments: str) -> list[str]:
+def failures(program: str, *arguments: str, output: IO[str]) -> list[str]:
     """Run a program of the environment; returns what to say of it if it failed."""
-    print("$", program, *arguments, flush=True)
-    status = attempt(program, *arguments)
+    print("$", program, *arguments, file=output, flush=True)
+    status = attempt(program, *arguments, output=output)
     return [f"{' '.join((program, *arguments))} (status {status})"] if status else []
 
 
@@ -259,13 +307,12 @@ def attempt(program: str, *arguments: str, output: IO[str] | None = None, **vari
     mark = uuid.uuid4().hex
     environment = variables_with(**{MARK: mark}, **variables)
     errors = subprocess.STDOUT if output else None
+    leftovers = in_environment("python", str(LEFTOVERS), MARK, mark)
     try:
         command = in_environment(program, *arguments)
         return end_in_time(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=errors))
     finally:
-        subprocess.run(
-            in_environment("python", str(LEFTOVERS), MARK, mark), cwd=ROOT, env=variables_with(), check=False
-        )
+        subprocess.run(leftovers, cwd=ROOT, env=variables_with(), stdout=output, stderr=errors, check=False)
 
 
 def end_in_time(process: subprocess.Popen[bytes]) -> int:
@@ -285,9 +332,9 @@ def end_in_time(process: subprocess.Popen[bytes]) -> int:
             process.kill()
 
 
-def run_tests(*arguments: str, **variables: str) -> Result:
+def run_tests(*arguments: str, output: IO[str], **variables: str) -> Result:
     """Run pytest, and what failed once more if that is little."""
-    first = outcomes_of(*arguments, **variables)
+    first = outcomes_of(*arguments, output=output, **variables)
     left_out = [f"{count} tests: {reason}" for reason, count in first.left_out.items()]
     what = " ".join(f"{name}={value}" for name, value in variables.items())
     if not first.complete:
@@ -296,21 +343,22 @@ def run_tests(*arguments: str, **variables: str) -> Result:
         )
     if not first.failed or len(first.failed) > AGAIN_AT_MOST:
         return Result([*first.failed], [], left_out)
-    again = outcomes_of(*first.failed, **variables)
+    again = outcomes_of(*first.failed, output=output, **variables)
     still = set(again.failed if again.complete else first.failed)
     return Result(
         [test for test in first.failed if test in still], [test for test in first.failed if test not in still], left_out
     )
 
 
-def outcomes_of(*arguments: str, **variables: str) -> outcomes.Outcomes:
+def outcomes_of(*arguments: str, output: IO[str], **variables: str) -> outcomes.Outcomes:
     """Run pytest, and return what became of its tests."""
-    print("$", "pytest", *arguments, *(f"{name}={value}" for name, value in variables.items()), flush=True)
+    shown = (*arguments, *(f"{name}={value}" for name, value in variables.items()))
+    print("$", "pytest", *shown, file=output, flush=True)
     # Files of tests in a directory of this run's: the one that pytest chooses may belong to a user of the past.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         file = Path(folder, "outcomes")
         own = {outcomes.VARIABLE: str(file), "PYTEST_DEBUG_TEMPROOT": folder}
-        status = attempt("python", "-m", "pytest", *arguments, **variables, **own)
+        status = attempt("python", "-m", "pytest", *arguments, output=output, **variables, **own)
         found = outcomes.read(file)
     found.complete &= status == 0 or bool(found.failed)
     return found
@@ -318,11 +366,11 @@ def outcomes_of(*arguments: str, **variables: str) -> outcomes.Outcomes:
 
 def run_side_by_side(commands: Sequence[Sequence[str]]) -> None:
     """Run programs of the environment side by side, and leave if one failed."""
-    if side_by_side(commands):
+    if side_by_side(commands, sys.stdout):
         sys.exit(1)
 
 
-def side_by_side(commands: Iterable[Sequence[str]]) -> list[str]:
+def side_by_side(commands: Iterable[Sequence[str]], said: IO[str]) -> list[str]:
     """Run programs of the environment, as many at a time as there are processors; print what each of them said.
 
     Returns:
@@ -341,8 +389,8 @@ def side_by_side(commands: Iterable[Sequence[str]]) -> list[str]:
         running = {pool.submit(finish, command): command for command in commands}
         for ended in as_completed(running):
             status, output, seconds = ended.result()
-            print("$", *running[ended], f" ({seconds:.0f} s)")
-            print(output.rstrip(), flush=True)
+            print("$", *running[ended], f" ({seconds:.0f} s)", file=said)
+            print(output.rstrip(), file=said, flush=True)
             failed += [f"{' '.join(running[ended])} (status {status})"] if status else []
     return failed
 

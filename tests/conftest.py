@@ -15,6 +15,8 @@ from time_limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtes
 
 __all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_runtest_teardown"]  # hooks of every test
 
+LONG = {"test_trials.py", "test_tutorials.py", "test_live.py", "test_questions.py", "test_survives.py"}
+
 settings.register_profile("untimed", deadline=None)  # a busy machine is no defect
 settings.load_profile("untimed")
 
@@ -24,6 +26,11 @@ def pytest_configure(config: pytest.Config) -> None:
     file = os.environ.get(outcomes.VARIABLE)
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(outcomes.Recorder(Path(file)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, else one worker would be left with them at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,13 @@ CALLED_BY_DECORATOR = [
     *("@model_validator*", "@field_validator*", "@*_validator", "@*_serializer*", "@computed_field*"),  # pydantic
     *("@agent.*", "@*.tool", "@*.command*", "@*.on*"),  # a session
 ]
-DECLARATIONS = [ROOT / "indus_nb" / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")]
-"""Modules whose classes are typed dictionaries: the keys are written as strings."""
+PACKAGE = ROOT / "indus_nb"
+DECLARATIONS = [
+    PACKAGE / "base" / "readers.py",  # keys are written as strings
+    *(PACKAGE / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")),  # likewise
+    *(PACKAGE / "front" / "verbs").glob("*_verbs.py"),  # classes are found in their modules
+]
+"""Modules whose names are used without being mentioned."""
 USED_UNSEEN = {
     "what a protocol or a base class calls or reads by name": (
         *("__call__", "__getattr__", "path_stats", "model_config"),

@@ -25,6 +25,16 @@ KERNEL_IS_READY = """() => {
     return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
 }"""
 """What a page says once the notebook in front can run cells."""
+_WITHOUT = (
+    # Two pages of the browser's own, which each window loads for an address bar that nobody sees: as much work as all
+    # else that a browser does to start.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+    # Of two flags like this the last one counts: these are what Playwright's names.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+    *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled"),
+    "PreconnectToSearch",
+)
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -33,6 +43,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=" + ",".join(_WITHOUT),
 )
 
 

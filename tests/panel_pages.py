@@ -21,6 +21,8 @@ class Wire:
         self.client = kernel._manager.blocking_client()
         self.client.start_channels()
         self.pages: list[Page] = []
+        self.ended: set[str] = set()
+        """The messages, such as those that run cells, that the kernel is done with."""
 
     def close(self) -> None:
         self.client.stop_channels()
@@ -33,6 +35,8 @@ class Wire:
     def take(self, timeout: float) -> None:
         """Take one message, and give it to those whom it is for."""
         message = self.client.get_iopub_msg(timeout=timeout)
+        if message["content"].get("execution_state") == "idle":
+            self.ended.add(message["parent_header"].get("msg_id", ""))
         if message["msg_type"] == "comm_msg" and message["content"]["data"].get("method") == "custom":
             for page in self.pages:
                 if page.comm_id == message["content"]["comm_id"]:
@@ -49,15 +53,19 @@ class Wire:
 
 
 class Page(FakePage):
-    """A page that speaks to a widget in a kernel."""
+    """A page that speaks to a widget in a kernel.
 
-    def __init__(self, wire: Wire, comm_id: str) -> None:
+    Args:
+        passing: The widget may be closed before this page has said a word, and answers nothing then.
+    """
+
+    def __init__(self, wire: Wire, comm_id: str, *, passing: bool = False) -> None:
         super().__init__(lambda message: wire.send(comm_id, message))
         self.wire = wire
         self.comm_id = comm_id
         wire.pages.append(self)
         self.tell("ready")
-        self.wait_for(lambda: self.number is not None)
+        self.wait_for(lambda: passing or self.number is not None)
 
     def wait_for(self, condition: Callable[[], object], timeout: float = 240) -> None:
         self.wire.wait_for(condition, timeout)

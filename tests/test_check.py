@@ -67,7 +67,7 @@ def tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., chec
 
     def run(code: str, *options: str) -> check.Result:
         (tmp_path / "test_it.py").write_text(code, encoding="utf-8")
-        return check.run_tests("-q", *options, "test_it.py")
+        return check.run_tests("-q", *options, "test_it.py", output=sys.stdout)
 
     return run
 
@@ -116,14 +116,14 @@ def test_every_part_runs_and_every_failure_is_named(
 ) -> None:
     ran: list[str] = []
 
-    def fail(*what: str, **_: str) -> check.Result:
+    def fail(*what: str, **_: object) -> check.Result:
         ran.append(what[0])
         return check.Result([f"{what[0]} failed"])
 
     monkeypatch.setattr(check, "install", lambda *_: None)
     monkeypatch.setattr(check, "can", lambda *_: False)
-    monkeypatch.setattr(check, "side_by_side", lambda _: ["pyright (status 1)"])
-    monkeypatch.setattr(check, "failures", lambda *_: [])
+    monkeypatch.setattr(check, "side_by_side", lambda *_: ["pyright (status 1)"])
+    monkeypatch.setattr(check, "failures", lambda *_, **_more: [])
     monkeypatch.setattr(check, "run_tests", fail)
     with pytest.raises(SystemExit, match="1"):
         check.main([])
@@ -137,3 +137,9 @@ def test_every_part_runs_and_every_failure_is_named(
         "no Chromium could be started",
     ):
         assert line in shown
+
+
+def test_the_oldest_kernel_is_spared_only_tests_that_there_are_and_that_run_in_it_elsewhere() -> None:
+    for name, why in check.SAME_IN_ANY_KERNEL.items():
+        code = (check.ROOT / name).read_text(encoding="utf-8")
+        assert ("names its kernels itself" in why) == (check.OLDEST_KERNEL in code)

@@ -55,7 +55,7 @@ def test_an_event_is_in_json_what_it_says_without_what_is_absent_or_only_for_pro
     asked = {"role": "user", "content": "hi", "timestamp": 1}
     output = {"content": [{"type": "text", "text": "a"}]}
     for event, frame in (
-        (AgentEnd(messages=[UserMessage.model_validate(asked)]), {"willRetry": False, "messages": [asked]}),
+        (AgentEnd(messages=[UserMessage.from_wire(asked)]), {"willRetry": False, "messages": [asked]}),
         (BashExecutionUpdate(command_id=7, delta="out"), {"id": 7, "delta": "out"}),
         (BashExecutionUpdate(delta="out"), {"delta": "out"}),
         (

@@ -11,16 +11,15 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from openai_api import OpenAIApi
 
 from indus_nb import agent
-from indus_nb.base import events
 from indus_nb.base.messages import ToolResultMessage, UserMessage, text_of
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, Notify, Select, SetStatus, SetWidget, UiFrame
 from indus_nb.core.session.session import AgentSession
@@ -463,91 +462,49 @@ async def test_the_other_agents_failure_is_one_that_the_model_reads(opened, mess
 # --- the page --------------------------------------------------------------------------------------------------------
 
 BEGIN, END = "<!-- events: made by tests/test_examples.py -->\n", "<!-- end of events -->\n"
-ORDER = [
-    "resources_discover",
-    "session_start",
-    "session_shutdown",
-    "session_before_switch",
-    "session_switch",
-    "session_before_fork",
-    "session_before_branch",
-    "session_branch",
-    "session_before_tree",
-    "session_tree",
-    "session_before_compact",
-    "compaction_start",
-    "session_compact",
-    "compaction_end",
-    "input",
-    "before_agent_start",
-    "agent_start",
-    "turn_start",
-    "message_start",
-    "message_update",
-    "message_end",
-    "context",
-    "before_provider_request",
-    "after_provider_response",
-    "tool_execution_start",
-    "tool_call",
-    "tool_begin",
-    "tool_execution_update",
-    "tool_result",
-    "tool_execution_end",
-    "turn_end",
-    "ttsr_triggered",
-    "todo_reminder",
-    "agent_end",
-    "auto_retry_start",
-    "auto_retry_end",
-    "agent_settled",
-    "todo_auto_clear",
-    "subagent_lifecycle",
-    "subagent_progress",
-    "subagent_event",
-    "queue_update",
-    "job_update",
-    "session_info_changed",
-    "session_save_failed",
-    "session_replaced",
-    "branch_moved",
-    "entry_added",
-    "model_select",
-    "thinking_level_select",
-    "user_bash",
-]
+BETWEEN = "Besides, the events of the session (`indus_nb.base.events`), before anyone else gets them:"
 
 
-def table_of_events() -> str:
-    own = {kind.type: kind for kind in get_args(ev.ExtensionEvent)}
-    told = {
-        kind.type: kind
-        for kind in vars(events).values()
-        if isinstance(kind, type) and issubclass(kind, events.WireEvent) and hasattr(kind, "type")
-    }
-    rows = ["| event | when | fields | answer |", "|---|---|---|---|"]
-    for name in ORDER:
-        kind: Any = own.get(name) or told[name]
-        fields = [f.name for f in dataclasses.fields(kind)] if name in own else list(kind._names)
-        answer = ", ".join(f"`{field}`" for field in ev.ANSWERS[name].model_fields) if name in ev.ANSWERS else ""
-        if name == "before_provider_request":
-            answer = "the body to send"
-        when = " ".join(kind.__doc__.split("\n\n")[0].split()).replace("``", "`")
-        listed = ", ".join(f"`{field}`" for field in fields if field != "type")
-        rows.append(f"| `{name}` | {when} | {listed} | {answer} |")
-    return "\n".join(rows) + "\n"
+def table_of_events(*, own: bool) -> str:
+    """Those that only extensions get, or the session's own."""
+    kinds = [kind for kind in ev.EVENTS.values() if issubclass(kind, ev.OwnEvent) is own]
+    head = (
+        "| event | when | fields | answer |\n|---|---|---|---|" if own else "| event | when | fields |\n|---|---|---|"
+    )
+    return "\n".join([head, *map(row_of, kinds)])
+
+
+def row_of(kind: Any) -> str:
+    when = " ".join(kind.__doc__.split("\n\n")[0].split()).replace("``", "`")
+    if not issubclass(kind, ev.OwnEvent):
+        return f"| `{kind.type}` | {when} | {listed(name for name in kind.wire_fields if name != 'type')} |"
+    fields = listed(field.name for field in dataclasses.fields(kind))
+    return f"| `{kind.type}`<br>`{kind.__name__}` | {when} | {fields} | {answer_of(kind)} |"
+
+
+def answer_of(kind: Any) -> str:
+    if not hasattr(kind, "answer"):
+        return ""
+    if kind.answer is ev.RequestAnswer:
+        return "the body to send"
+    names = (f"**`{name}`**" if name in kind.answer.changes else f"`{name}`" for name in kind.answer.wire_fields)
+    return f"`{kind.answer.__name__}`: {', '.join(names)}"
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def test_the_table_names_every_event_with_its_fields_and_answers() -> None:
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    wanted = f"{head}{BEGIN}\n{table_of_events()}\n{END}{tail}"
+    tables = f"{table_of_events(own=True)}\n\n{BETWEEN}\n\n{table_of_events(own=False)}\n"
+    wanted = f"{head}{BEGIN}\n{tables}\n{END}{tail}"
     if os.environ.get("INDUS_NB_WRITE_DOCS"):
         PAGE.write_text(wanted, encoding="utf-8")
         page = wanted
     assert page == wanted, __doc__
-    assert sorted(ORDER) == sorted(ev.EVENT_NAMES)
 
 
 def test_the_page_names_every_example_and_every_method_of_the_api() -> None:

@@ -38,7 +38,7 @@ JSON = st.recursive(
 
 def answer(*content: TextContent | ToolCall, stop_reason: str = "stop") -> AssistantMessage:
     fields = {"api": "a", "provider": "p", "model": "m", "stop_reason": stop_reason}
-    return AssistantMessage.model_validate({**fields, "content": list(content)})
+    return AssistantMessage.from_wire({**fields, "content": list(content)})
 
 
 def call(call_id: str) -> ToolCall:
@@ -58,12 +58,12 @@ def spoken(message: Message) -> str:
 def test_shell_commands_summaries_and_extensions_speak_as_the_user() -> None:
     bash = BashExecutionMessage(command="ls", output="a\nb", exit_code=2, cancelled=False, truncated=False)
     assert spoken(bash) == "Ran `ls`\n```\na\nb\n```\n\nCommand exited with code 2"
-    cut = bash.model_copy(update={"output": "", "cancelled": True, "truncated": True, "full_output_path": "/tmp/all"})
+    cut = bash.replace(output="", cancelled=True, truncated=True, full_output_path="/tmp/all")
     assert spoken(cut).startswith("Ran `ls`\n(no output)\n\n(the command was cancelled)\n\n[Output truncated")
     assert "<summary>\nshort\n</summary>" in spoken(CompactionSummaryMessage(summary="short", tokens_before=9))
     assert "<summary>\nleft\n</summary>" in spoken(BranchSummaryMessage(summary="left", from_id="abc"))
     assert spoken(CustomMessage(custom_type="note", content="remember", display=False)) == "remember"
-    assert for_model([bash.model_copy(update={"exclude_from_context": True})]) == []
+    assert for_model([bash.replace(exclude_from_context=True)]) == []
 
 
 def test_failed_answers_and_results_that_nobody_asked_for_are_not_shown_to_the_model() -> None:

@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
-from pydantic import BaseModel
 
 import indus_nb
 from indus_nb.base.wire import to_camel
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.resources.settings import Settings
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.front.console import arguments, cli
@@ -52,22 +52,23 @@ def strings_compared_or_listed() -> frozenset[str]:
     return frozenset(found)
 
 
-def fields(model: type[BaseModel]) -> Iterator[tuple[type[BaseModel], str]]:
+def fields(model: type[WireModel]) -> Iterator[tuple[type[WireModel], str]]:
     """Every field of a model and of the models within it."""
-    for name, field in model.model_fields.items():
-        yield model, name
-        for kind in (field.annotation, *get_args(field.annotation)):
-            if inspect.isclass(kind) and issubclass(kind, BaseModel):
-                yield from fields(kind)
+    for name, kind in get_type_hints(model).items():
+        if name in model.wire_fields:
+            yield model, name
+        for each in (kind, *get_args(kind)):
+            if inspect.isclass(each) and issubclass(each, WireModel):
+                yield from fields(each)
 
 
 @pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
-def test_every_setting_is_read(model: type[BaseModel], name: str) -> None:
+def test_every_setting_is_read(model: type[WireModel], name: str) -> None:
     assert name in attributes_read("core/resources/settings.py"), f"{model.__name__}.{name} changes nothing"
 
 
 @pytest.mark.parametrize(("model", "name"), [*fields(Settings)], ids=lambda value: getattr(value, "__name__", value))
-def test_every_setting_stands_in_the_documentation(model: type[BaseModel], name: str) -> None:
+def test_every_setting_stands_in_the_documentation(model: type[WireModel], name: str) -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
     assert re.search(rf"""[`"]([a-zA-Z.]+\.)?{to_camel(name)}[`"]""", pages), (
         f"{model.__name__}.{name} is not documented"

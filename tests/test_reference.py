@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import get_args
 
 from indus_nb.base import events
-from indus_nb.front.console import commands
+from indus_nb.front.verbs import VERBS
+from indus_nb.tools.argument_schemas import schema_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Commands of RPC mode
@@ -35,21 +36,15 @@ left out. `--wire strict` has only those that the protocol's first documents nam
 """
 
 
-def declared() -> list[type[commands.Command]]:
-    found = (value for value in vars(commands).values() if isinstance(value, type))
-    return [value for value in found if issubclass(value, commands.Command) and "type" in value.model_fields]
-
-
 def reference() -> str:
     parts = [HEAD]
-    for command in declared():
-        names = " or ".join(f"`{name}`" for name in command.names())
-        parts.append(f"\n## {names}\n\n{inspect.getdoc(command)}\n")
-        schema = command.model_json_schema()
+    for verb in dict.fromkeys(VERBS.values()):
+        names = " or ".join(f"`{name}`" for name in verb.names)
+        parts.append(f"\n## {names}\n\n{inspect.getdoc(verb)}\n")
+        schema = schema_of(verb)
         fields = [
             f"| `{name}` | {kind(field)} | {'yes' if name in schema.get('required', ()) else 'no'} |"
             for name, field in schema["properties"].items()
-            if name not in ("id", "type")
         ]
         if fields:
             parts.append("\n".join(["\n| field | type | required |", "|---|---|---|", *fields, ""]))
@@ -57,7 +52,8 @@ def reference() -> str:
 
 
 def event_row(event: type[events.AgentStart]) -> str:
-    fields = ", ".join(f"`{name}`" for name in event.wire_names.values() if name != "type")
+    shown = (each.key for each in event.wire_fields.values() if not each.is_hidden)
+    fields = ", ".join(f"`{name}`" for name in shown if name != "type")
     when = " ".join((inspect.getdoc(event) or "").split("\n\n")[0].split()).replace("``", "`")
     return f"| `{event.type}` | {when} | {fields} |\n"
 
@@ -78,11 +74,3 @@ def test_the_reference_of_commands_is_up_to_date() -> None:
     if os.environ.get("INDUS_NB_WRITE_DOCS"):
         PAGE.write_text(reference(), encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == reference(), __doc__
-
-
-def test_every_command_is_served() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    source = Path(commands.__file__).with_name("rpc.py").read_text(encoding="utf-8")
-    for command in declared():
-        assert f"commands.{command.__name__}, self." in source
-        assert all(f"`{name}`" in page for name in command.names())

@@ -328,6 +328,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 gap = pd.DataFrame({"year": [2000, 2005, 2010] * 4, "pop": range(12), "life": [60 + n % 7 for n in range(12)],
     "land": list("aaabbbcccddd"), "where": list("xxxxxxyyyyyy")})
+px.line(x=[1], y=[1])  # the first figure loads half of plotly: each look would, in its copy (test_trials.py has that)
 """,
         """
 px.scatter(gap, x="year", y="life", color="land", size="pop", hover_name="land")

@@ -11,9 +11,10 @@ import asyncio
 import re
 from collections.abc import Iterable
 
+from indus_nb.base.events import TurnStart
 from indus_nb.core.storage import Entry
 from indus_nb.extend.api import Context, ExtensionApi, custom_entries
-from indus_nb.extend.events import SessionBeforeFork, ToolCallEvent, TurnBegins
+from indus_nb.extend.events import SessionBeforeFork, ToolCallEvent
 
 ENTRY = "git-checkpoint"
 AUTHOR = ("-c", "user.name=checkpoint", "-c", "user.email=checkpoint@localhost")
@@ -26,7 +27,7 @@ def setup(api: ExtensionApi) -> None:
     turn = asyncio.Lock()  # tools may be set to run side by side
 
     @api.on("turn_start")
-    def begin(_event: TurnBegins, _ctx: Context) -> None:
+    def begin(_event: TurnStart, _ctx: Context) -> None:
         nonlocal is_kept
         is_kept = False
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from indus_nb.base.events import TurnEnd
 from indus_nb.core.session.stats import SessionStats, session_stats
 from indus_nb.extend.api import CommandContext, Context, ExtensionApi
-from indus_nb.extend.events import ModelSelect, SessionCompact, SessionStart, SessionTree, TurnEnds
+from indus_nb.extend.events import ModelSelect, SessionCompact, SessionStart, SessionTree
 
 KEY = "usage"
 
@@ -23,7 +24,7 @@ def setup(api: ExtensionApi) -> None:
         show(ctx)
 
     @api.on("turn_end")
-    def add(event: TurnEnds, ctx: Context) -> None:
+    def add(event: TurnEnd, ctx: Context) -> None:
         usage = event.message.usage  # added up, for to count all entries after each turn takes ever longer
         stats.tokens.input += usage.input
         stats.tokens.output += usage.output

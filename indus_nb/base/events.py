@@ -46,7 +46,6 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
@@ -56,14 +55,15 @@ from indus_nb.base.messages import (
     ToolResultMessage,
 )
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
-from indus_nb.base.wire import JsonObject, WireEvent, WireModel
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 
 CompactionReason = Literal["manual", "threshold", "overflow"]
 SubagentStatus = Literal["pending", "running", "completed", "failed", "aborted"]
 JobState = Literal["running", "ended", "failed", "stopped"]
 
 
-class Event(WireEvent):
+class Event(FrozenModel):
     """Something that has happened; it never changes, so extensions, session file and subscribers see the same."""
 
 
@@ -92,17 +92,22 @@ class AgentSettled(Event):
 
 
 class TurnStart(Event):
-    """A turn begins."""
+    """A turn begins: the model is about to be asked."""
 
     type: Literal["turn_start"] = "turn_start"
+    turn_index: int = wire_field(default=0, hidden=True)
+    """Which turn of its run it is, counted from 0."""
+    timestamp: int = wire_field(default=0, hidden=True)
+    """When it began, in ms since 1970."""
 
 
 class TurnEnd(Event):
-    """A turn ends."""
+    """A turn ends: the answer and the results of its tool calls are there."""
 
     type: Literal["turn_end"] = "turn_end"
     message: AssistantMessage
     tool_results: list[ToolResultMessage]
+    turn_index: int = wire_field(default=0, hidden=True)
 
 
 class MessageStart(Event):
@@ -112,12 +117,12 @@ class MessageStart(Event):
     message: Message
 
 
-class MessageUpdate(Event, hidden=("growing",)):
+class MessageUpdate(Event):
     """The answer grew by ``assistant_message_event``; ``growing`` is the whole of it, ``message`` a copy of that."""
 
     type: Literal["message_update"] = "message_update"
     assistant_message_event: AssistantMessageEvent
-    growing: Any
+    growing: Any = wire_field(hidden=True)
 
     @property
     def message(self) -> AssistantMessage:
@@ -138,7 +143,7 @@ class ToolOutput(WireModel):
 
     content: list[TextContent | ImageContent]
     details: Any = None
-    terminate: bool = Field(default=False, exclude=True)
+    terminate: bool = wire_field(default=False, hidden=True)
     """Whether the model need not be asked again, if the other calls of its message set it too."""
 
 
@@ -296,13 +301,13 @@ class SubagentInfo(WireModel):
     """The same in a few words."""
     current_tool: str | None = None
     current_tool_args: str | None = None
-    recent_tools: list[JsonObject] = Field(default_factory=list[JsonObject])
-    recent_output: list[str] = Field(default_factory=list[str])
+    recent_tools: list[JsonObject] = wire_field(default_factory=list[JsonObject])
+    recent_output: list[str] = wire_field(default_factory=list[str])
     """The last lines of its newest answer, the last one first."""
     tool_count: int = 0
     requests: int = 0
     tokens: int = 0
-    cost: float = 0
+    cost: float = 0.0
     duration_ms: int = 0
 
 
@@ -411,11 +416,11 @@ class EntryAdded(Event):
     """As in the session file: ``message``, ``model_change``, ``label``, ``compaction``, ``custom``, …."""
 
 
-class BashExecutionUpdate(Event, renamed={"command_id": "id"}):
+class BashExecutionUpdate(Event):
     """More output of a command that the user runs; ``command_id`` is the caller's id for it."""
 
     type: Literal["bash_execution_update"] = "bash_execution_update"
-    command_id: str | int | None = None
+    command_id: str | int | None = wire_field(default=None, key="id")
     delta: str
 
 

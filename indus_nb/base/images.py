@@ -291,7 +291,7 @@ class Admission:
     def _one(self, image: ImageContent, name: str, stop: threading.Event) -> ImageContent:
         actual = image_type_of(image)
         if actual is not None:  # a tool or an extension may call a JPEG a PNG: it is one all the same
-            image = image.model_copy(update={"mime_type": actual})
+            image = image.replace(mime_type=actual)
         _check(image, name)
         if not _is_inline(image):
             return image
@@ -349,7 +349,7 @@ def _with_image(attachment: Attachment, image: ImageContent) -> Attachment:
     if image.data == attachment.content:
         return attachment
     size = len(image.data or "") * 3 // 4
-    return attachment.model_copy(update={"content": image.data, "mime_type": image.mime_type, "size": size})
+    return attachment.replace(content=image.data, mime_type=image.mime_type, size=size)
 
 
 async def fit_output(

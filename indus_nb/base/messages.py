@@ -6,15 +6,12 @@ import base64
 import re
 import time
 from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from functools import cache, partial
+from typing import Any, Literal, TypeAlias, cast
 
-from indus_nb.base import late_models, light_models
-from indus_nb.base.late_models import Field, PrivateAttr, field_validator, model_serializer, model_validator
-from indus_nb.base.wire import JsonObject, WireModel, from_json
-
-if TYPE_CHECKING:
-    from pydantic import SerializerFunctionWrapHandler, TypeAdapter, ValidatorFunctionWrapHandler
+from indus_nb.base.readers import InvalidFieldsError, reader
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 
 REFUSED = "The model refused to answer."
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
@@ -46,7 +43,7 @@ class ImageContent(WireModel):
 
     Both spellings of the protocol are read; the flat one is written:
 
-    >>> ImageContent.model_validate(
+    >>> ImageContent.from_wire(
     ...     {"type": "image", "source": {"type": "base64", "mediaType": "image/png", "data": "aGk="}}
     ... ).to_wire()
     {'type': 'image', 'data': 'aGk=', 'mimeType': 'image/png'}
@@ -57,24 +54,20 @@ class ImageContent(WireModel):
     mime_type: str | None = None
     source: UrlSource | None = None
 
-    @model_validator(mode="before")
     @classmethod
-    def _flatten(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        fields = cast("JsonObject", value)
-        source: object = fields.get("source")
+    def usual_shape(cls, given: JsonObject) -> JsonObject:
+        """Return the flat spelling."""
+        source: object = given.get("source")
         if isinstance(source, dict) and cast("JsonObject", source).get("type") == "base64":
             inner = cast("JsonObject", source)
-            rest = {key: item for key, item in fields.items() if key != "source"}
+            rest = {key: item for key, item in given.items() if key != "source"}
             return {**rest, "data": inner.get("data"), "mimeType": inner.get("mediaType") or inner.get("media_type")}
-        return fields
+        return given
 
-    @model_validator(mode="after")
-    def _complete(self) -> ImageContent:
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` if there is no image."""
         if self.source is None and not (self.data and self.mime_type):
             raise ValueError("an image needs data and mimeType, or a source with a url")
-        return self
 
 
 _MAX_NAME_CHARACTERS = 200
@@ -135,21 +128,21 @@ class ToolCall(WireModel):
     name: str
     arguments: dict[str, Any]
     thought_signature: str | None = None
-    malformed: str | None = Field(default=None, exclude=True)
+    malformed: str | None = wire_field(default=None, hidden=True)
 
 
-UserBlock: TypeAlias = Annotated[TextContent | ImageContent, Field(discriminator="type")]
-AssistantBlock: TypeAlias = Annotated[TextContent | ThinkingContent | ToolCall, Field(discriminator="type")]
+UserBlock: TypeAlias = TextContent | ImageContent
+AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 
 
 class Cost(WireModel):
     """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
 
-    input: float = 0
-    output: float = 0
-    cache_read: float = 0
-    cache_write: float = 0
-    total: float = 0
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
+    total: float = 0.0
     unknown: bool | None = None
 
     def scaled(self, share: float, more: float = 0.0) -> Cost:
@@ -173,13 +166,13 @@ class Usage(WireModel):
     cache_read: int = 0
     cache_write: int = 0
     total_tokens: int = 0
-    cost: Cost = Field(default_factory=Cost)
+    cost: Cost = wire_field(default_factory=Cost)
 
     def __add__(self, other: Usage) -> Usage:
         """Return the usage of two requests together."""
         cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
         return Usage(
-            **{name: getattr(self, name) + getattr(other, name) for name in Usage.model_fields if name != "cost"},
+            **{name: getattr(self, name) + getattr(other, name) for name in Usage.wire_fields if name != "cost"},
             cost=Cost(**cost, unknown=self.cost.unknown or other.cost.unknown),
         )
 
@@ -202,12 +195,11 @@ class Attachment(WireModel):
     content: str = ""
     extracted_text: str | None = None
     preview: str | None = None
-    _block: TextContent | ImageContent | None = PrivateAttr(default=None)
+    _block: TextContent | ImageContent | None = None
 
-    @model_serializer(mode="wrap")
-    def _with_absent(self, write: SerializerFunctionWrapHandler) -> JsonObject:
-        written: JsonObject = write(self)
-        return {**written, "extractedText": self.extracted_text, "preview": self.preview}
+    def frame(self) -> JsonObject:
+        """Return the JSON object; the text and the preview are in it also where they are absent."""
+        return {**super().frame(), "extractedText": self.extracted_text, "preview": self.preview}
 
     @property
     def title(self) -> str:
@@ -252,15 +244,15 @@ class UserMessage(WireModel):
     role: Literal["user"] = "user"
     content: str | list[UserBlock]
     attachments: list[Attachment] | None = None
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
-    @field_validator("attachments", mode="wrap")
     @classmethod
-    def _tolerate(cls, value: Any, check: ValidatorFunctionWrapHandler) -> list[Attachment] | None:
+    def usual_shape(cls, given: JsonObject) -> JsonObject:
+        """Return the message without attachments that are none: a file may hold anything there."""
         try:
-            return check(value)
-        except late_models.ValidationError:
-            return None  # a file may hold anything there; the message is still readable
+            return {**given, "attachments": _attachments(given["attachments"])} if "attachments" in given else given
+        except InvalidFieldsError:
+            return {**given, "attachments": None}
 
     @property
     def whole_content(self) -> str | list[UserBlock]:
@@ -286,11 +278,11 @@ class AssistantMessage(WireModel):
     api: str
     provider: str
     model: str
-    usage: Usage = Field(default_factory=Usage)
+    usage: Usage = wire_field(default_factory=Usage)
     stop_reason: StopReason = "stop"
     error_message: str | None = None
     response_id: str | None = None
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
     @property
     def refused(self) -> bool:
@@ -317,7 +309,7 @@ class ToolResultMessage(WireModel):
     content: list[UserBlock]
     details: Any = None
     is_error: bool = False
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
 
 class BashExecutionMessage(WireModel):
@@ -332,12 +324,12 @@ class BashExecutionMessage(WireModel):
     full_output_path: str | None = None
     full_output_problem: str | None = None
     exclude_from_context: bool | None = None
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
-    @model_serializer(mode="wrap")
-    def _with_path(self, write: SerializerFunctionWrapHandler) -> JsonObject:
-        written: JsonObject = write(self)
-        written.setdefault("fullOutputPath", None)  # as the protocol's documents print it
+    def frame(self) -> JsonObject:
+        """Return the JSON object; the path is in it also where it is absent, as the protocol's documents print it."""
+        written = super().frame()
+        written.setdefault("fullOutputPath", None)
         return written
 
 
@@ -349,7 +341,7 @@ class CustomMessage(WireModel):
     content: str | list[UserBlock]
     display: bool = True
     details: Any = None
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
 
 class BranchSummaryMessage(WireModel):
@@ -358,7 +350,7 @@ class BranchSummaryMessage(WireModel):
     role: Literal["branchSummary"] = "branchSummary"
     summary: str
     from_id: str
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
 
 class CompactionSummaryMessage(WireModel):
@@ -367,41 +359,28 @@ class CompactionSummaryMessage(WireModel):
     role: Literal["compactionSummary"] = "compactionSummary"
     summary: str
     tokens_before: int
-    timestamp: int = Field(default_factory=now_ms)
+    timestamp: int = wire_field(default_factory=now_ms)
 
 
-Message: TypeAlias = Annotated[
+Message: TypeAlias = (
     UserMessage
     | AssistantMessage
     | ToolResultMessage
     | BashExecutionMessage
     | CustomMessage
     | BranchSummaryMessage
-    | CompactionSummaryMessage,
-    Field(discriminator="role"),
-]
+    | CompactionSummaryMessage
+)
 ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 
-@cache
-def _message_adapter() -> TypeAdapter[Message]:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Message)
+_attachments = reader(list[Attachment] | None)
+_message = cache(partial(reader, Message))
 
 
 def parse_message(value: JsonObject) -> Message:
-    """Parse a message from a JSON object of a session file or a peer; raise ``pydantic.ValidationError``."""
-    if not late_models.is_loaded() and (made := light_models.taken(value, Message)) is not None:
-        return made
-    return _message_adapter().validate_python(value)
-
-
-def parse_message_json(value: bytes) -> Message:
-    """Parse a message from JSON known to be valid; raise ``pydantic.ValidationError``."""
-    if not late_models.is_loaded() and (made := light_models.taken(from_json(value), Message)) is not None:
-        return made
-    return _message_adapter().validate_json(value)
+    """Parse a message from a JSON object of a session file or a peer; raise ``InvalidFieldsError``."""
+    return _message()(value)
 
 
 def text_of(content: str | Sequence[TextContent | ImageContent]) -> str:
@@ -459,7 +438,7 @@ def _as_user(
         case UserMessage():
             if not message.attachments:
                 return message
-            return message.model_copy(update={"content": message.whole_content, "attachments": None})
+            return message.replace(content=message.whole_content, attachments=None)
         case BashExecutionMessage():
             if message.exclude_from_context:
                 return None

@@ -31,7 +31,8 @@ from indus_nb.base.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.base.wire import JsonObject, WireEvent, check_json_values, clean_text, from_json, random_hex
+from indus_nb.base.wire import JsonObject, check_json_values, clean_text, from_json, random_hex
+from indus_nb.base.wire_model import FrozenModel, wire_field
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
 """Most characters of one answer: text, thinking, tool calls, and what is signed of them."""
@@ -44,15 +45,15 @@ class AnswerTooLargeError(ValueError):
     """An answer is larger than any model gives; the text is a clause that says so."""
 
 
-class StreamEvent(WireEvent):
+class StreamEvent(FrozenModel):
     """A piece of an answer; it never changes."""
 
 
-class StreamStart(StreamEvent, hidden=("growing",)):
+class StreamStart(StreamEvent):
     """The answer begins; ``growing`` is the message that will grow."""
 
     type: Literal["start"] = "start"
-    growing: Any = None
+    growing: Any = wire_field(default=None, hidden=True)
 
 
 class TextStart(StreamEvent):

@@ -17,10 +17,11 @@ from indus_nb.base.messages import CustomMessage, ImageContent, TextContent, Thi
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.bus import EventBus
-from indus_nb.extend.context import CommandContext, Context, ExtensionHost, Guarded, StaleExtensionError
+from indus_nb.extend.context import CommandContext, Context, Guarded, StaleExtensionError
 from indus_nb.extend.events import unknown_event
 from indus_nb.extend.programs import ExecResult, run_program
 from indus_nb.extend.registered import BoundTool, Command, Completer, Extension, ExtensionTool, Flag
+from indus_nb.extend.runtime import Runtime
 from indus_nb.models import Model
 from indus_nb.models.apis.tool_schemas import check_tool
 from indus_nb.tools import Tool
@@ -57,14 +58,14 @@ Events = EventBus
 class ExtensionApi(Guarded):
     """API that ``setup(api)`` is given. While it runs only registering is possible."""
 
-    def __init__(self, host: ExtensionHost, extension: Extension) -> None:
-        super().__init__(host)
+    def __init__(self, runtime: Runtime, extension: Extension) -> None:
+        super().__init__(runtime)
         self._extension = extension
 
     @property
     def events(self) -> EventBus:
         """Return the bus that all extensions of the session share."""
-        return self._host.bus
+        return self._runtime.bus
 
     # Registering
 
@@ -90,11 +91,12 @@ class ExtensionApi(Guarded):
                 return function
 
             return decorate
+        runtime = self._runtime
         if (problem := unknown_event(event)) is not None:
-            self._host.report_soon(event, UsageError(problem), self._extension)
+            runtime.report_soon(event, UsageError(problem), self._extension)
+        runtime.heard.add(event)
         handlers = self._extension.handlers.setdefault(event, [])
         handlers.append(handler)
-        self._host.listening.add(event)
 
         def end() -> None:
             if handler in handlers:
@@ -115,9 +117,9 @@ class ExtensionApi(Guarded):
             UsageError: A function cannot be a tool: see ``function_tool``.
         """
         if isinstance(tool, ExtensionTool):
-            self._add_tool(BoundTool(tool, self._host.handler_context))
+            self._add_tool(BoundTool(tool, partial(Context, self._runtime)))
         elif inspect.isroutine(tool):
-            self._add_tool(function_tool(tool, inject={Context: self._host.handler_context}))
+            self._add_tool(function_tool(tool, inject={Context: partial(Context, self._runtime)}))
         else:
             self._add_tool(cast("Tool", tool))
 
@@ -136,23 +138,23 @@ class ExtensionApi(Guarded):
         """
         if function is None:
             return partial(self.tool, **options)
-        self._add_tool(function_tool(function, inject={Context: self._host.handler_context}, **options))
+        self._add_tool(function_tool(function, inject={Context: partial(Context, self._runtime)}, **options))
         return function
 
     def replace_tools(self, tools: Mapping[str, Tool]) -> None:
         """Offer these tools instead of all that this extension has registered, by name."""
         self._extension.tools = dict(tools)
-        self._host.tools_changed()
+        self._runtime.tools_changed()
 
     def _add_tool(self, tool: Tool) -> None:
         spec = tool.spec
         try:
             check_tool(spec)
         except UsageError as error:  # the extension's other tools are offered all the same
-            self._host.background(self._host.report(self._extension, "register_tool", error), "register_tool")
+            self._runtime.background(self._runtime.report(self._extension, "register_tool", error), "register_tool")
             return
         self._extension.tools[spec.name] = tool
-        self._host.tools_changed()
+        self._runtime.tools_changed()
 
     def register_command(
         self,
@@ -218,7 +220,7 @@ class ExtensionApi(Guarded):
     def get_flag(self, name: str) -> bool | str | None:
         """Return the value of a flag of this extension, else its default; ``None`` for an unknown flag."""
         flag = self._extension.flags.get(name)
-        return None if flag is None else self._host.flag_values.get(name, flag.default)
+        return None if flag is None else self._runtime.flag_values.get(name, flag.default)
 
     def register_message_renderer(self, custom_type: str, renderer: Callable[..., Any]) -> None:
         """Show custom messages of one type in a notebook in a way of their own.
@@ -249,17 +251,17 @@ class ExtensionApi(Guarded):
             name: The provider's name, a new or a known one.
             config: The keys of a provider in ``models.json``; see ``ModelRegistry.register``.
         """
-        self._host.register_provider(self._extension, name, config)
+        self._runtime.register_provider(self._extension, name, config)
 
     def unregister_provider(self, name: str) -> None:
         """Undo ``register_provider``."""
-        self._host.session.registry.unregister(name)
+        self._runtime.session.registry.unregister(name)
 
     # Acting
 
     @property
     def _acting(self) -> AgentSession:
-        if not self._host.ready:
+        if not self._runtime.ready:
             raise UsageError("The extension is still being set up: register now, act in the handler of session_start.")
         return self._session
 
@@ -298,7 +300,7 @@ class ExtensionApi(Guarded):
             )
         message = CustomMessage(custom_type=custom_type, content=content, display=display, details=details)
         work = self._acting.send_message(message, trigger_turn=trigger_turn, deliver_as=deliver_as)
-        self._host.background(work, "send_message", self._extension)
+        self._runtime.background(work, "send_message", self._extension)
 
     def send_user_message(
         self,
@@ -319,7 +321,7 @@ class ExtensionApi(Guarded):
             UsageError: ``setup`` is still running.
         """
         work = self._acting.prompt(content, images, streaming_behavior=deliver_as, source="extension")
-        self._host.background(work, "send_user_message", self._extension)
+        self._runtime.background(work, "send_user_message", self._extension)
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
         """Save data in the session file that no model sees.
@@ -338,7 +340,7 @@ class ExtensionApi(Guarded):
 
     def set_session_name(self, name: str) -> None:
         """Name the session; does not wait until that is saved."""
-        self._host.background(self._acting.set_name(name), "set_session_name", self._extension)
+        self._runtime.background(self._acting.set_name(name), "set_session_name", self._extension)
 
     def get_session_name(self) -> str | None:
         """Return the session's name, if it has one."""
@@ -391,7 +393,7 @@ class ExtensionApi(Guarded):
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
         """Set how much the model thinks; the nearest level that the model supports is chosen."""
-        self._host.background(self._acting.set_thinking_level(level), "set_thinking_level", self._extension)
+        self._runtime.background(self._acting.set_thinking_level(level), "set_thinking_level", self._extension)
 
     async def exec(
         self,

@@ -1,4 +1,4 @@
-"""Awaiting code of extensions with a time limit that stands still while the user is asked."""
+"""Running code of extensions: with a time limit that stands still while the user is asked, and so that none exits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any
+from typing import Any, cast
 
 from indus_nb.core.session.dialogs import clock
 
 _log = logging.getLogger("indus_nb")
+
+
+@contextlib.contextmanager
+def contained() -> Generator[None]:
+    """Make failures of an exit, and of a cancellation that is not the caller's own.
+
+    Raises:
+        RuntimeError: The code wanted to exit, or what it waited for was cancelled.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise RuntimeError(f"it wanted to exit ({error.code})") from error
+    except asyncio.CancelledError as error:
+        if cast("asyncio.Task[Any]", asyncio.current_task()).cancelling():
+            raise
+        raise RuntimeError("something that it waited for was cancelled") from error
 
 
 class _Clock:

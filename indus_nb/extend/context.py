@@ -7,14 +7,14 @@ What this module promises: an object that an extension keeps beyond its session,
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.wire import JsonObject
-from indus_nb.extend.registered import Extension
+from indus_nb.extend.runtime import Runtime
 from indus_nb.models import Model
 from indus_nb.tools import RESERVED_TOOLS, CallDescription, Tool, ToolError, describe_call
 from indus_nb.tools.description import by_arguments
@@ -27,140 +27,36 @@ if TYPE_CHECKING:
     from indus_nb.core.session.conversation import ContextUsage
     from indus_nb.core.session.dialogs import Ui
     from indus_nb.core.storage.store import SessionStore
-    from indus_nb.extend.bus import EventBus
 
 
 class StaleExtensionError(UsageError):
     """Raised for an object of an extension whose session was replaced or whose code was reloaded."""
 
 
-class ExtensionHost(Protocol):
-    """Interface of the host that runs the extensions of a session, for contexts and APIs."""
-
-    @property
-    def session(self) -> AgentSession:
-        """Return the session that the extensions belong to."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """Return a number that grows each time the extensions are loaded; objects of earlier generations are stale."""
-        ...
-
-    @property
-    def ready(self) -> bool:
-        """Return whether all extensions are set up, so that they may act."""
-        ...
-
-    @property
-    def bus(self) -> EventBus:
-        """Return the bus that all extensions of the session share."""
-        ...
-
-    @property
-    def listening(self) -> set[str]:
-        """Return the events that have a handler."""
-        ...
-
-    def origin(self, name: str, tool: Tool | None) -> str | None:
-        """Return the origin of a tool, if it is a user's extension that offers it.
-
-        Args:
-            name: The tool's name.
-            tool: The tool.
-
-        Returns:
-            The extension in words.
-        """
-        ...
-
-    @property
-    def flag_values(self) -> Mapping[str, bool | str]:
-        """Return the command-line values of extensions' flags."""
-        ...
-
-    @property
-    def system_prompt(self) -> str:
-        """Return the system prompt of the current run."""
-        ...
-
-    def handler_context(self) -> Context:
-        """Build the context that handlers and tools get."""
-        ...
-
-    def tools_changed(self) -> None:
-        """Offer the registered tools, from the next request on."""
-        ...
-
-    def register_provider(self, extension: Extension, name: str, config: Mapping[str, Any]) -> None:
-        """Let an extension add models, or change how they are reached.
-
-        Args:
-            extension: The extension that registers it.
-            name: The provider's name.
-            config: Its configuration, with the keys of a provider in ``models.json``.
-        """
-        ...
-
-    async def report(self, extension: Extension | None, event: str, error: BaseException) -> None:
-        """Publish a defect of an extension.
-
-        Args:
-            extension: The extension; ``None`` if it is unknown.
-            event: What was going on, such as the type of the event that was handled.
-            error: The exception.
-        """
-        ...
-
-    def report_soon(self, event: str, error: BaseException, extension: Extension | None = None) -> None:
-        """Publish a defect from code that cannot await.
-
-        Args:
-            event: What was going on, such as the type of the event that was handled.
-            error: The exception.
-            extension: The extension; ``None`` if it is unknown.
-        """
-        ...
-
-    def background(self, work: Coroutine[Any, Any, Any], event: str, extension: Extension | None = None) -> None:
-        """Run a coroutine in the background and report its failure.
-
-        Args:
-            work: The coroutine.
-            event: The name under which a failure is reported.
-            extension: The extension that started it, if one did.
-        """
-        ...
-
-    async def reload(self) -> None:
-        """Load all extensions and resources again."""
-        ...
-
-
 class Guarded:
     """Object that may be used only while the extension that it was given to is in force."""
 
-    def __init__(self, host: ExtensionHost) -> None:
-        self.__host = host
-        self.__generation = host.generation
+    def __init__(self, runtime: Runtime) -> None:
+        self.__runtime = runtime
+        self.__generation = runtime.generation
 
     @property
     def in_force(self) -> bool:
         """Return whether it may still be used."""
-        return self.__generation == self.__host.generation
+        return self.__generation == self.__runtime.generation
 
     @property
-    def _host(self) -> ExtensionHost:
-        if self.__generation != self.__host.generation:
+    def _runtime(self) -> Runtime:
+        if self.__generation != self.__runtime.generation:
             raise StaleExtensionError(
                 "The session was replaced or reloaded since, so this object is stale. "
                 "Use the context that the handler is given."
             )
-        return self.__host
+        return self.__runtime
 
     @property
     def _session(self) -> AgentSession:
-        return self._host.session
+        return self._runtime.session
 
 
 class Context(Guarded):
@@ -229,7 +125,7 @@ class Context(Guarded):
         """
         tools = self._session.all_tools
         described = describe_call(tool_name, arguments, tools)
-        origin = self._host.origin(tool_name, tools.get(tool_name)) if tool_name in RESERVED_TOOLS else None
+        origin = self._runtime.origin(tool_name, tools.get(tool_name)) if tool_name in RESERVED_TOOLS else None
         if origin is None or described.rejection is not None:
             return described
         # Under the name of one of our own tools it is asked about as what it is, whatever it says of itself.
@@ -283,7 +179,7 @@ class Context(Guarded):
 
     def abort(self) -> None:
         """Abort the current run; does not wait until it has ended."""
-        self._host.background(self._session.abort(), "abort")
+        self._runtime.background(self._session.abort(), "abort")
 
     def has_pending_messages(self) -> bool:
         """Return whether a message waits in a queue."""
@@ -326,11 +222,11 @@ class Context(Guarded):
             if inspect.isawaitable(answer):
                 await answer
 
-        self._host.background(work(), "compact")
+        self._runtime.background(work(), "compact")
 
     def get_system_prompt(self) -> str:
         """Return the system prompt of the current run."""
-        return self._host.system_prompt
+        return self._runtime.run_start.system_prompt
 
 
 class CommandContext(Context):
@@ -397,4 +293,4 @@ class CommandContext(Context):
 
     async def reload(self) -> None:
         """Load all extensions and resources again; the last thing that a command does."""
-        await self._host.reload()
+        await self._session.hooks.reload()

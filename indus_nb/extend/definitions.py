@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, overload
 
 from indus_nb.base.errors import UsageError
-from indus_nb.extend.api import CommandContext, Completer, Context, ExtensionApi, StaleExtensionError
+from indus_nb.extend.api import Completer, Context, ExtensionApi, StaleExtensionError
 from indus_nb.extend.events import unknown_event
 from indus_nb.tools.function import function_tool, parameter_types
 from indus_nb.tools.tool import ToolContext
@@ -18,11 +17,7 @@ from indus_nb.tools.tool import ToolContext
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
-@dataclass(slots=True)
-class _Handler:
-    event: str
-    function: Callable[..., Any]
-    ends: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+_Registration = Callable[[ExtensionApi], object]
 
 
 class Definitions:
@@ -41,9 +36,8 @@ class Definitions:
 
     def __init__(self) -> None:
         self._tools: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {}
-        self._commands: dict[str, tuple[Callable[[str, CommandContext], Any], str | None, Completer | None]] = {}
-        self._handlers: dict[str, _Handler] = {}
-        self._renderers: dict[str, Callable[..., Any]] = {}
+        self._registrations: dict[tuple[str, str], _Registration] = {}
+        self._ends: dict[str, list[Callable[[], None]]] = {}
         self._apis: list[ExtensionApi] = []
         self.front_end: Callable[[], Any] | None = None
         """Factory of the progress display of many rows, if this program has set it."""
@@ -67,14 +61,8 @@ class Definitions:
     def __call__(self, api: ExtensionApi) -> None:
         """Register everything with a session: an extension's ``setup``."""
         self._apis = [*(known for known in self._apis if known.in_force), api]
-        for function, options in self._tools.values():
-            api.tool(function, **options)
-        for name, (function, description, complete) in self._commands.items():
-            api.register_command(name, function, description, complete)
-        for custom_type, renderer in self._renderers.items():
-            api.register_message_renderer(custom_type, renderer)
-        for handler in self._handlers.values():
-            handler.ends.append(api.on(handler.event, handler.function))
+        for register in self._registrations.values():
+            register(api)
 
     @overload
     def tool(self, function: FunctionT, /) -> FunctionT: ...
@@ -97,7 +85,7 @@ class Definitions:
             return partial(self.tool, **options)
         tool = function_tool(function, inject={Context: lambda: None}, **options)
         self._tools[tool.spec.name] = function, options
-        self._register(lambda api: api.tool(function, **options))
+        self._register("tool", tool.spec.name, lambda api: api.tool(function, **options))
         return function
 
     def command(
@@ -116,8 +104,7 @@ class Definitions:
 
         def decorate(function: FunctionT) -> FunctionT:
             chosen = name or function.__name__.replace("_", "-")
-            self._commands[chosen] = function, description, complete
-            self._register(lambda api: api.register_command(chosen, function, description, complete))
+            self._register("command", chosen, lambda api: api.register_command(chosen, function, description, complete))
             return function
 
         return decorate
@@ -128,12 +115,12 @@ class Definitions:
             raise UsageError(problem)
 
         def decorate(function: FunctionT) -> FunctionT:
-            key = f"{event}: {function.__module__}.{function.__qualname__}"
-            if (earlier := self._handlers.get(key)) is not None:
-                for end in earlier.ends:
-                    end()
-            handler = self._handlers[key] = _Handler(event, function)
-            self._register(lambda api: handler.ends.append(api.on(event, function)))
+            name = f"{event}: {function.__module__}.{function.__qualname__}"
+            for end in self._ends.pop(name, ()):
+                end()
+            ends: list[Callable[[], None]] = []
+            self._ends[name] = ends
+            self._register("handler", name, lambda api: ends.append(api.on(event, function)))
             return function
 
         return decorate
@@ -142,26 +129,26 @@ class Definitions:
         """Draw messages of that type in a notebook as what ``function(message)`` returns, a MIME bundle."""
 
         def decorate(function: FunctionT) -> FunctionT:
-            self._renderers[custom_type] = function
-            self._register(lambda api: api.register_message_renderer(custom_type, function))
+            self._register("renderer", custom_type, lambda api: api.register_message_renderer(custom_type, function))
             return function
 
         return decorate
 
     def forget(self, names: Sequence[str] | None = None) -> None:
         """Remove tools and commands of these names, or everything; open sessions keep their tools and commands."""
-        for found in (self._tools, self._commands):
-            for name in list(found) if names is None else names:
-                found.pop(name, None)
         if names is None:
-            for handler in self._handlers.values():
-                for end in handler.ends:
-                    end()
-            self._handlers.clear()
-            self._renderers.clear()
+            for end in (end for ends in self._ends.values() for end in ends):
+                end()
+            for kept in (self._tools, self._registrations, self._ends):
+                kept.clear()
+        for name in names or ():
+            self._tools.pop(name, None)
+            for kind in ("tool", "command"):
+                self._registrations.pop((kind, name), None)
 
-    def _register(self, register: Callable[[ExtensionApi], object]) -> None:
-        """Register with the open sessions; those that have ended are dropped."""
+    def _register(self, kind: str, name: str, register: _Registration) -> None:
+        """Register with all sessions from now on, and with the open ones; those that have ended are dropped."""
+        self._registrations[kind, name] = register
         current: list[ExtensionApi] = []
         for api in self._apis:
             with contextlib.suppress(StaleExtensionError):

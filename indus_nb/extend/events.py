@@ -1,8 +1,8 @@
 """Events for extensions, and the answers that their handlers may return.
 
-A handler gets the event and a context, and returns nothing, an answer of the class that stands with the event in
-``ANSWERS``, or a dictionary of the same fields. What happens during a run are the session's own events
-(``indus_nb.base.events``); the classes here are those that only extensions see.
+A handler gets the event and a context, and returns nothing, an answer of the class that stands with the event, or a
+dictionary of the same fields. Most events are the session's own (``indus_nb.base.events``); the classes here are those
+that no session publishes: what extensions are asked, and what only they are notified of. ``EVENTS`` has all of them.
 
 The order within one prompt: ``input``, ``before_agent_start``, ``agent_start``, then for each turn ``turn_start``,
 ``context``, ``before_provider_request``, ``after_provider_response``, the answer's ``message_*``, for each tool call
@@ -12,24 +12,25 @@ The order within one prompt: ``input``, ``before_agent_start``, ``agent_start``,
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args
 
-from pydantic import ConfigDict, Field
-
-from indus_nb.base.messages import (
-    AssistantMessage,
-    ImageContent,
-    Message,
-    TextContent,
-    ThinkingLevel,
-    ToolResultMessage,
+from indus_nb.base.events import (
+    BashExecutionUpdate,
+    ExtensionError,
+    ModelChanged,
+    SessionEvent,
+    ThinkingLevelChanged,
 )
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.messages import CustomMessage, ImageContent, Message, TextContent, ThinkingLevel
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import AbortSignal
-from indus_nb.core.session.compaction import Preparation
+from indus_nb.core.session.compaction import CompactionResult, Preparation
 from indus_nb.core.session.hooks import BranchChange, InputSource, ShutdownReason, StartReason
 from indus_nb.core.storage.entries import Entry
 from indus_nb.models import Model
@@ -37,291 +38,7 @@ from indus_nb.tools import Shell
 from indus_nb.tools.description import Target
 from indus_nb.tools.tool import CallGate
 
-# Events
-
-
-@dataclass(slots=True)
-class ResourcesDiscover:
-    """Extensions may name more places for skills and prompt templates."""
-
-    type: ClassVar[str] = "resources_discover"
-    cwd: Path
-    reason: Literal["startup", "reload"]
-
-
-@dataclass(slots=True)
-class SessionStart:
-    """A session has started: it was opened, or it replaced another."""
-
-    type: ClassVar[str] = "session_start"
-    reason: StartReason
-    previous_session_file: Path | None = None
-
-
-@dataclass(slots=True)
-class SessionBeforeSwitch:
-    """Another session is about to replace this one."""
-
-    type: ClassVar[str] = "session_before_switch"
-    reason: Literal["new", "resume"]
-    target_session_file: Path | None = None
-
-
-@dataclass(slots=True)
-class SessionBeforeFork:
-    """A new session is about to begin before, or at, an entry of this one."""
-
-    type: ClassVar[str] = "session_before_fork"
-    entry_id: str
-    position: Literal["before", "at"]
-
-
-@dataclass(slots=True)
-class SessionBeforeBranch:
-    """The same as `session_before_fork`, by its other name; asked after it."""
-
-    type: ClassVar[str] = "session_before_branch"
-    entry_id: str
-
-
-@dataclass(slots=True)
-class SessionSwitch:
-    """Another session has replaced the one before; published after `session_start`."""
-
-    type: ClassVar[str] = "session_switch"
-    reason: Literal["new", "resume"]
-    previous_session_file: Path | None = None
-
-
-@dataclass(slots=True)
-class SessionBranch:
-    """A forked session has replaced the one before; published after `session_start`."""
-
-    type: ClassVar[str] = "session_branch"
-    previous_session_file: Path | None = None
-
-
-@dataclass(slots=True)
-class SessionBeforeCompact:
-    """The older part of the conversation is about to become a summary."""
-
-    type: ClassVar[str] = "session_before_compact"
-    preparation: Preparation
-    branch_entries: Sequence[Entry]
-    custom_instructions: str | None
-    signal: AbortSignal
-
-
-@dataclass(slots=True)
-class SessionCompact:
-    """A compaction was saved."""
-
-    type: ClassVar[str] = "session_compact"
-    compaction_entry: Entry
-    from_extension: bool
-
-
-@dataclass(slots=True)
-class SessionBeforeTree:
-    """The session is about to continue from another branch."""
-
-    type: ClassVar[str] = "session_before_tree"
-    preparation: BranchChange
-    signal: AbortSignal
-
-
-@dataclass(slots=True)
-class SessionTree:
-    """The session continues from another branch."""
-
-    type: ClassVar[str] = "session_tree"
-    new_leaf_id: str | None
-    old_leaf_id: str | None
-    summary_entry: Entry | None = None
-    from_extension: bool = False
-
-
-@dataclass(slots=True)
-class SessionShutdown:
-    """The session ends, or another one replaces it."""
-
-    type: ClassVar[str] = "session_shutdown"
-    reason: ShutdownReason
-    target_session_file: Path | None = None
-
-
-@dataclass(slots=True)
-class UserInput:
-    """The user sent a prompt that is no extension's command."""
-
-    type: ClassVar[str] = "input"
-    text: str
-    images: Sequence[ImageContent]
-    source: InputSource
-
-
-@dataclass(slots=True)
-class BeforeAgentStart:
-    """A prompt was accepted; ``system_prompt`` is what it has become so far."""
-
-    type: ClassVar[str] = "before_agent_start"
-    prompt: str
-    images: Sequence[ImageContent]
-    system_prompt: str
-
-
-@dataclass(slots=True)
-class TurnBegins:
-    """The model is about to be asked for the ``turn_index``-th time in this run, counted from 0."""
-
-    type: ClassVar[str] = "turn_start"
-    turn_index: int
-    timestamp: int
-
-
-@dataclass(slots=True)
-class TurnEnds:
-    """The answer and the results of its tool calls are there."""
-
-    type: ClassVar[str] = "turn_end"
-    turn_index: int
-    message: AssistantMessage
-    tool_results: Sequence[ToolResultMessage]
-
-
-@dataclass(slots=True)
-class ModelContext:
-    """The model is about to be asked; ``messages`` is a copy."""
-
-    type: ClassVar[str] = "context"
-    messages: list[Message]
-
-
-@dataclass(slots=True)
-class BeforeProviderRequest:
-    """The body of a request is ready."""
-
-    type: ClassVar[str] = "before_provider_request"
-    payload: Any
-
-
-@dataclass(slots=True)
-class AfterProviderResponse:
-    """The head of a response has come."""
-
-    type: ClassVar[str] = "after_provider_response"
-    status: int
-    headers: Mapping[str, str]
-
-
-@dataclass(slots=True)
-class MessageFinal:
-    """A message is final unless a handler answers with another of the same role."""
-
-    type: ClassVar[str] = "message_end"
-    message: Message
-
-
-@dataclass(slots=True)
-class ToolCallEvent:
-    """A tool is about to run; ``input`` may be changed in place.
-
-    A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other. One
-    that leaves it to the tool to find out what the call does sets ``gate``, which then decides. ``caller`` is the name
-    of another program that makes the call, empty where it is the model.
-    """
-
-    type: ClassVar[str] = "tool_call"
-    tool_call_id: str
-    tool_name: str
-    input: JsonObject
-    target: Target | None = None
-    caller: str = ""
-    gate: CallGate | None = None
-
-
-@dataclass(slots=True)
-class ToolBegin:
-    """A tool call was allowed, and the tool runs next; ``target`` is the file that was asked about, if one was."""
-
-    type: ClassVar[str] = "tool_begin"
-    tool_call_id: str
-    tool_name: str
-    input: JsonObject
-    target: Target | None = None
-
-
-@dataclass(slots=True)
-class ToolResultEvent:
-    """A tool has run."""
-
-    type: ClassVar[str] = "tool_result"
-    tool_call_id: str
-    tool_name: str
-    input: JsonObject
-    content: Sequence[TextContent | ImageContent]
-    details: Any
-    is_error: bool
-
-
-@dataclass(slots=True)
-class ModelSelect:
-    """Another model was chosen."""
-
-    type: ClassVar[str] = "model_select"
-    model: Model
-    previous_model: Model | None
-    source: Literal["set", "cycle", "restore"]
-
-
-@dataclass(slots=True)
-class ThinkingLevelSelect:
-    """Another thinking level was chosen."""
-
-    type: ClassVar[str] = "thinking_level_select"
-    level: ThinkingLevel
-    previous_level: ThinkingLevel
-
-
-@dataclass(slots=True)
-class UserBash:
-    """The user runs a shell command."""
-
-    type: ClassVar[str] = "user_bash"
-    command: str
-    exclude_from_context: bool
-    cwd: Path
-
-
-ExtensionEvent = (
-    ResourcesDiscover
-    | SessionStart
-    | SessionBeforeSwitch
-    | SessionBeforeFork
-    | SessionBeforeBranch
-    | SessionSwitch
-    | SessionBranch
-    | SessionBeforeCompact
-    | SessionCompact
-    | SessionBeforeTree
-    | SessionTree
-    | SessionShutdown
-    | UserInput
-    | BeforeAgentStart
-    | TurnBegins
-    | TurnEnds
-    | ModelContext
-    | BeforeProviderRequest
-    | AfterProviderResponse
-    | MessageFinal
-    | ToolCallEvent
-    | ToolBegin
-    | ToolResultEvent
-    | ModelSelect
-    | ThinkingLevelSelect
-    | UserBash
-)
-
+AnswerT_co = TypeVar("AnswerT_co", bound="Answer", covariant=True)
 
 # Answers
 
@@ -329,29 +46,57 @@ ExtensionEvent = (
 class Completion(WireModel):
     """What may stand behind a command; ``label`` is shown in the place of ``value``."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     value: str
     label: str | None = None
     description: str | None = None
 
 
-class Answer(WireModel):
+class Answer(WireModel, unknown="refused"):
     """The base of what handlers answer; a field that an answer does not have is a mistake."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    changes: ClassVar[tuple[str, ...]] = ()
+    """Fields that replace those of the event, also for the handlers after this one."""
+    final: ClassVar[tuple[str, ...]] = ()
+    """Fields with which no further handler is called."""
+
+    @classmethod
+    def of(cls, returned: object) -> Self:
+        """Return what a handler returned as an answer; raises ``TypeError`` with what is wrong about it."""
+        try:
+            return cls.from_wire(returned).checked()
+        except InvalidFieldsError as error:
+            wrong = error.problems[0]
+            at = f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
+            raise TypeError(at if wrong.path else f"{returned!r} is no answer") from error
+
+    @property
+    def ends(self) -> bool:
+        """Return whether no further handler is called."""
+        return any(getattr(self, name) for name in self.final)
+
+    def change(self, event: Any) -> None:
+        """Replace the fields of the event that this answer has values for.
+
+        Raises:
+            TypeError: A value cannot stand in the place of the event's.
+        """
+        for name in self.changes:
+            if (value := getattr(self, name)) is not None:
+                setattr(event, name, value)
 
 
 class ResourcesAnswer(Answer):
     """More places to look; the lists of all handlers count together."""
 
-    skill_paths: list[str] = Field(default_factory=list[str])
-    prompt_paths: list[str] = Field(default_factory=list[str])
-    theme_paths: list[str] = Field(default_factory=list[str])
+    skill_paths: list[str] = wire_field(default_factory=list[str])
+    prompt_paths: list[str] = wire_field(default_factory=list[str])
+    theme_paths: list[str] = wire_field(default_factory=list[str])
 
 
 class CancelAnswer(Answer):
     """With ``cancel`` it does not happen, and no further handler is called."""
+
+    final = ("cancel",)
 
     cancel: bool = False
 
@@ -366,14 +111,13 @@ class SummaryAnswer(Answer):
     """A summary written by an extension."""
 
     summary: str
-    details: JsonObject = Field(default_factory=dict[str, Any])
+    details: JsonObject = wire_field(default_factory=dict[str, Any])
 
 
-class CompactionAnswer(SummaryAnswer):
+class CompactionAnswer(CompactionResult, unknown="refused"):
     """A compaction written by an extension."""
 
-    first_kept_entry_id: str
-    tokens_before: int
+    details: Any = wire_field(default_factory=dict[str, Any])
 
 
 class CompactAnswer(CancelAnswer):
@@ -394,18 +138,25 @@ class TreeAnswer(CancelAnswer):
 class InputAnswer(Answer):
     """``transform`` replaces the prompt, for the handlers after this one too; ``handled`` ends it."""
 
+    changes = ("text", "images")
+
     action: Literal["continue", "transform", "handled"]
     text: str | None = None
     images: list[ImageContent] | None = None
 
+    @property
+    def ends(self) -> bool:
+        """Return whether the prompt is handled."""
+        return self.action == "handled"
 
-class MessageAnswer(Answer):
+    def change(self, event: Any) -> None:
+        """Replace the prompt, if that is what was answered."""
+        if self.action == "transform":
+            super().change(event)
+
+
+class MessageAnswer(CustomMessage, unknown="refused"):
     """A message of an extension."""
-
-    custom_type: str
-    content: str | list[TextContent | ImageContent]
-    display: bool = True
-    details: Any = None
 
 
 class BeforeAgentStartAnswer(Answer):
@@ -413,6 +164,8 @@ class BeforeAgentStartAnswer(Answer):
 
     With ``before_prompt`` the message stands before the user's message, and not behind it.
     """
+
+    changes = ("system_prompt",)
 
     before_prompt: bool = False
     message: MessageAnswer | None = None
@@ -422,17 +175,44 @@ class BeforeAgentStartAnswer(Answer):
 class ContextAnswer(Answer):
     """The messages that the model is sent with this request."""
 
+    changes = ("messages",)
+
     messages: list[Message] | None = None
+
+
+class RequestAnswer(Answer):
+    """The body to send; a handler returns it as it is."""
+
+    changes = ("payload",)
+
+    payload: Any
+
+    @classmethod
+    def of(cls, returned: object) -> Self:
+        """Return anything as an answer."""
+        return cls(payload=returned)
 
 
 class MessageEndAnswer(Answer):
     """The message in the place of the one that ended, of the same role."""
 
+    changes = ("message",)
+
     message: Message | None = None
+
+    def change(self, event: Any) -> None:
+        """Replace the message; raises ``TypeError`` for one of another role."""
+        role = event.message.role
+        if self.message is not None and self.message.role != role:
+            raise TypeError(f"a {self.message.role} message cannot replace a {role} message")
+        super().change(event)
 
 
 class ToolCallAnswer(Answer):
     """With ``block`` the tool does not run and the model reads ``reason``; ``input`` replaces the arguments."""
+
+    changes = ("input",)
+    final = ("block",)
 
     block: bool = False
     reason: str | None = None
@@ -442,9 +222,17 @@ class ToolCallAnswer(Answer):
 class ToolResultAnswer(Answer):
     """Replaces parts of an outcome."""
 
+    changes = ("content", "details", "is_error")
+
     content: list[TextContent | ImageContent] | None = None
     details: Any = None
     is_error: bool | None = None
+
+    def change(self, event: Any) -> None:
+        """Replace the parts that were given; details may become ``None``."""
+        super().change(event)
+        if "details" in vars(self):
+            event.details = self.details
 
 
 class BashResultAnswer(Answer):
@@ -459,79 +247,297 @@ class BashResultAnswer(Answer):
 class UserBashAnswer(Answer):
     """Who runs the user's command (``operations``), or what came of it; the first answer counts."""
 
+    final = ("operations", "result")
+
     operations: Shell | None = None
     result: BashResultAnswer | None = None
 
 
-ANSWERS: Mapping[str, type[Answer]] = {
-    "resources_discover": ResourcesAnswer,
-    "session_before_switch": CancelAnswer,
-    "session_before_fork": ForkAnswer,
-    "session_before_branch": ForkAnswer,
-    "session_before_compact": CompactAnswer,
-    "session_before_tree": TreeAnswer,
-    "input": InputAnswer,
-    "before_agent_start": BeforeAgentStartAnswer,
-    "context": ContextAnswer,
-    "message_end": MessageEndAnswer,
-    "tool_call": ToolCallAnswer,
-    "tool_result": ToolResultAnswer,
-    "user_bash": UserBashAnswer,
-}
-"""Answer types of the events that take one. ``before_provider_request`` accepts any value: it is the body to send."""
+# Events
 
-EVENT_NAMES: frozenset[str] = frozenset(
-    {
-        *ANSWERS,
-        "session_start",
-        "tool_begin",
-        "session_switch",
-        "session_branch",
-        "session_compact",
-        "session_tree",
-        "session_shutdown",
-        "before_provider_request",
-        "after_provider_response",
-        "model_select",
-        "thinking_level_select",
-        "agent_start",
-        "agent_end",
-        "agent_settled",
-        "turn_start",
-        "turn_end",
-        "message_start",
-        "message_update",
-        "tool_execution_start",
-        "tool_execution_update",
-        "tool_execution_end",
-        "session_info_changed",
-        "session_save_failed",
-        "session_replaced",
-        "branch_moved",
-        "entry_added",
-        "auto_retry_start",
-        "auto_retry_end",
-        "compaction_start",
-        "compaction_end",
-        "queue_update",
-        "job_update",
-        "todo_reminder",
-        "todo_auto_clear",
-        "subagent_lifecycle",
-        "subagent_progress",
-        "subagent_event",
-        "ttsr_triggered",
-    }
-)
-"""Names of events that a handler can be registered for."""
+
+EVENTS: dict[str, type] = {}
+"""Classes of the events that a handler can be registered for, by name; each class is in it from its definition on."""
+
+
+class OwnEvent:
+    """An event that no session publishes."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "type" in vars(cls):
+            EVENTS[cls.type] = cls
+
+
+class Asking(Protocol[AnswerT_co]):
+    """An event that handlers may answer."""
+
+    @property
+    def answer(self) -> builtins.type[AnswerT_co]:
+        """Return the class of the answers."""
+        ...
+
+    @property
+    def type(self) -> str:
+        """Return the name that handlers are registered under."""
+        ...
+
+
+@dataclass(slots=True)
+class ResourcesDiscover(OwnEvent):
+    """Extensions may name more places for skills and prompt templates."""
+
+    type = "resources_discover"
+    answer = ResourcesAnswer
+    cwd: Path
+    reason: Literal["startup", "reload"]
+
+
+@dataclass(slots=True)
+class SessionStart(OwnEvent):
+    """A session has started: it was opened, or it replaced another."""
+
+    type = "session_start"
+    reason: StartReason
+    previous_session_file: Path | None = None
+
+
+class SessionSwitch(SessionStart):
+    """Another session has replaced the one before; published after ``session_start``."""
+
+    type = "session_switch"
+
+
+class SessionBranch(SessionStart):
+    """A forked session has replaced the one before; published after ``session_start``."""
+
+    type = "session_branch"
+
+
+@dataclass(slots=True)
+class SessionShutdown(OwnEvent):
+    """The session ends, or another one replaces it."""
+
+    type = "session_shutdown"
+    reason: ShutdownReason
+    target_session_file: Path | None = None
+
+
+@dataclass(slots=True)
+class SessionBeforeSwitch(OwnEvent):
+    """Another session is about to replace this one."""
+
+    type = "session_before_switch"
+    answer = CancelAnswer
+    reason: Literal["new", "resume"]
+    target_session_file: Path | None = None
+
+
+@dataclass(slots=True)
+class SessionBeforeFork(OwnEvent):
+    """A new session is about to begin before, or at, an entry of this one."""
+
+    type = "session_before_fork"
+    answer = ForkAnswer
+    entry_id: str
+    position: Literal["before", "at"]
+
+
+class SessionBeforeBranch(SessionBeforeFork):
+    """The same as ``session_before_fork``, by its other name; asked after it."""
+
+    type = "session_before_branch"
+
+
+@dataclass(slots=True)
+class SessionBeforeTree(OwnEvent):
+    """The session is about to continue from another branch."""
+
+    type = "session_before_tree"
+    answer = TreeAnswer
+    preparation: BranchChange
+    signal: AbortSignal
+
+
+@dataclass(slots=True)
+class SessionTree(OwnEvent):
+    """The session continues from another branch."""
+
+    type = "session_tree"
+    new_leaf_id: str | None
+    old_leaf_id: str | None
+    summary_entry: Entry | None = None
+    from_extension: bool = False
+
+
+@dataclass(slots=True)
+class SessionBeforeCompact(OwnEvent):
+    """The older part of the conversation is about to become a summary."""
+
+    type = "session_before_compact"
+    answer = CompactAnswer
+    preparation: Preparation
+    branch_entries: Sequence[Entry]
+    custom_instructions: str | None
+    signal: AbortSignal
+
+
+@dataclass(slots=True)
+class SessionCompact(OwnEvent):
+    """A compaction was saved."""
+
+    type = "session_compact"
+    compaction_entry: Entry
+    from_extension: bool
+
+
+@dataclass(slots=True)
+class UserInput(OwnEvent):
+    """The user sent a prompt that is no extension's command."""
+
+    type = "input"
+    answer = InputAnswer
+    text: str
+    images: Sequence[ImageContent]
+    source: InputSource
+
+
+@dataclass(slots=True)
+class BeforeAgentStart(OwnEvent):
+    """A prompt was accepted; ``system_prompt`` is what it has become so far."""
+
+    type = "before_agent_start"
+    answer = BeforeAgentStartAnswer
+    prompt: str
+    images: Sequence[ImageContent]
+    system_prompt: str
+
+
+@dataclass(slots=True)
+class ModelContext(OwnEvent):
+    """The model is about to be asked; ``messages`` is a copy."""
+
+    type = "context"
+    answer = ContextAnswer
+    messages: list[Message]
+
+
+@dataclass(slots=True)
+class BeforeProviderRequest(OwnEvent):
+    """The body of a request is ready."""
+
+    type = "before_provider_request"
+    answer = RequestAnswer
+    payload: Any
+
+
+@dataclass(slots=True)
+class AfterProviderResponse(OwnEvent):
+    """The head of a response has come."""
+
+    type = "after_provider_response"
+    status: int
+    headers: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class MessageFinal(OwnEvent):
+    """A message is final unless a handler answers with another of the same role."""
+
+    type = "message_end"
+    answer = MessageEndAnswer
+    message: Message
+
+
+@dataclass(slots=True)
+class _OfCall(OwnEvent):
+    tool_call_id: str
+    tool_name: str
+    input: JsonObject
+
+
+@dataclass(slots=True)
+class ToolCallEvent(_OfCall):
+    """A tool is about to run; ``input`` may be changed in place.
+
+    A handler that asks about a file sets ``target`` to what was asked about, and the tool opens that and no other. One
+    that leaves it to the tool to find out what the call does sets ``gate``, which then decides. ``caller`` is the name
+    of another program that makes the call, empty where it is the model.
+    """
+
+    type = "tool_call"
+    answer = ToolCallAnswer
+    target: Target | None = None
+    caller: str = ""
+    gate: CallGate | None = None
+
+
+@dataclass(slots=True)
+class ToolBegin(_OfCall):
+    """A tool call was allowed, and the tool runs next; ``target`` is the file that was asked about, if one was."""
+
+    type = "tool_begin"
+    target: Target | None = None
+
+
+@dataclass(slots=True)
+class ToolResultEvent(_OfCall):
+    """A tool has run."""
+
+    type = "tool_result"
+    answer = ToolResultAnswer
+    content: Sequence[TextContent | ImageContent]
+    details: Any
+    is_error: bool
+
+
+@dataclass(slots=True)
+class ModelSelect(OwnEvent):
+    """Another model was chosen."""
+
+    type = "model_select"
+    model: Model
+    previous_model: Model | None
+    source: Literal["set", "cycle", "restore"]
+
+
+@dataclass(slots=True)
+class ThinkingLevelSelect(OwnEvent):
+    """Another thinking level was chosen."""
+
+    type = "thinking_level_select"
+    level: ThinkingLevel
+    previous_level: ThinkingLevel
+
+
+@dataclass(slots=True)
+class UserBash(OwnEvent):
+    """The user runs a shell command."""
+
+    type = "user_bash"
+    answer = UserBashAnswer
+    command: str
+    exclude_from_context: bool
+    cwd: Path
+
+
+_WITHHELD = (ModelChanged, ThinkingLevelChanged, ExtensionError, BashExecutionUpdate)
+"""Events of sessions that no handler gets: the first two are ``*_select`` here, and of a defect would come another."""
+
+for _kind in get_args(SessionEvent):
+    if _kind not in _WITHHELD:
+        EVENTS.setdefault(_kind.type, _kind)
 
 
 def unknown_event(name: str) -> str | None:
     """Return the problem of an event name; ``None`` if there is such an event."""
-    if name in EVENT_NAMES:
+    if name in EVENTS:
         return None
     from difflib import get_close_matches
 
-    close = get_close_matches(name, EVENT_NAMES, n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"Events: {', '.join(sorted(EVENT_NAMES))}."
+    close = get_close_matches(name, EVENTS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Events: {', '.join(sorted(EVENTS))}."
     return f"There is no event named {name!r}, so its handler is never called. {hint}"

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire_model import WireModel
 
 ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
@@ -97,6 +98,8 @@ def _fields(element: object) -> Mapping[object, object] | None:
     kind = type(element)
     if is_dataclass(kind):
         return {field.name: getattr(element, field.name) for field in fields(kind)}
+    if issubclass(kind, WireModel):
+        return {name: getattr(element, name) for name in kind.wire_fields}
     name = "_asdict" if issubclass(kind, tuple) else "model_dump" if hasattr(kind, "model_fields") else None
     as_dict = None if name is None else _method(element, name)
     return None if as_dict is None else cast("Mapping[object, object]", as_dict())

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from indus_nb.base.errors import ModelNotFoundError, UsageError
-from indus_nb.base.late_models import ConfigDict, Field
 from indus_nb.base.messages import Cost, ThinkingLevel, Usage
-from indus_nb.base.wire import JsonObject, WireModel, from_json, to_snake
+from indus_nb.base.wire import JsonObject, from_json, to_snake
+from indus_nb.base.wire_model import FrozenModel, wire_field
 
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
@@ -19,18 +19,16 @@ _HOUR_SHARE = 2
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
-class Prices(WireModel):
+class Prices(FrozenModel):
     """US dollars for a million tokens.
 
     ``cache_write`` is the price of a cache entry that lives for five minutes.
     """
 
-    model_config = ConfigDict(frozen=True)
-
-    input: float = 0
-    output: float = 0
-    cache_read: float = 0
-    cache_write: float = 0
+    input: float = 0.0
+    output: float = 0.0
+    cache_read: float = 0.0
+    cache_write: float = 0.0
 
 
 class LongPromptPrices(Prices):
@@ -45,9 +43,9 @@ class ModelCost(Prices):
     A price of 0 is that of a model which is free; where prices are not ``known`` they are 0 too, and say nothing.
     """
 
-    long_prompt: LongPromptPrices | None = Field(default=None, exclude=True)
-    known: bool = Field(default=True, exclude=True)
-    of_batch: bool = Field(default=False, exclude=True)
+    long_prompt: LongPromptPrices | None = wire_field(default=None, hidden=True)
+    known: bool = wire_field(default=True, hidden=True)
+    of_batch: bool = wire_field(default=False, hidden=True)
     """Whether these are the prices of requests that are sent in batches."""
 
     def usage(
@@ -91,11 +89,9 @@ class ModelCost(Prices):
             cache_read=cache_read,
             cache_write=cache_write,
             total_tokens=input + output + cache_read + cache_write,
-            cost=paid.model_copy(
-                update={
-                    "total": paid.input + paid.output + paid.cache_read + paid.cache_write,
-                    "unknown": None if self.known else True,
-                }
+            cost=paid.replace(
+                total=paid.input + paid.output + paid.cache_read + paid.cache_write,
+                unknown=None if self.known else True,
             ),
         )
 
@@ -105,7 +101,7 @@ def unknown_cost() -> ModelCost:
     return ModelCost(known=False)
 
 
-class Model(WireModel):
+class Model(FrozenModel):
     """A model and what must be known to use it.
 
     ``reasoning`` is whether it can think; ``thinking_style`` how a request sets how much: by a budget of tokens or by
@@ -116,25 +112,23 @@ class Model(WireModel):
     provider is reached does not appear on the wire, and neither do ``headers``, which may hold keys.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     id: str
     name: str
     api: str
     provider: str
     base_url: str
     reasoning: bool = False
-    thinking_style: ThinkingStyle = Field(default="none", exclude=True)
-    thinking_off: Literal["disabled", "between_tools", "adaptive"] = Field(default="disabled", exclude=True)
-    top_effort: Literal["high", "xhigh", "max"] = Field(default="high", exclude=True)
-    bound_thinking: bool = Field(default=False, exclude=True)
+    thinking_style: ThinkingStyle = wire_field(default="none", hidden=True)
+    thinking_off: Literal["disabled", "between_tools", "adaptive"] = wire_field(default="disabled", hidden=True)
+    top_effort: Literal["high", "xhigh", "max"] = wire_field(default="high", hidden=True)
+    bound_thinking: bool = wire_field(default=False, hidden=True)
     thinking_level_map: dict[ThinkingLevel, str | None] | None = None
-    input: list[Literal["text", "image"]] = Field(default_factory=lambda: ["text"])
+    input: list[Literal["text", "image"]] = wire_field(default_factory=lambda: ["text"])
     context_window: int = 128_000
     max_tokens: int = 16_384
-    cost: ModelCost = Field(default_factory=unknown_cost)
-    headers: dict[str, str] = Field(default_factory=dict[str, str], exclude=True, repr=False)
-    compat: JsonObject | None = Field(default=None, exclude=True)
+    cost: ModelCost = wire_field(default_factory=unknown_cost)
+    headers: dict[str, str] = wire_field(default_factory=dict[str, str], hidden=True, repr=False)
+    compat: JsonObject | None = wire_field(default=None, hidden=True)
 
     @property
     def thinking_levels(self) -> tuple[ThinkingLevel, ...]:
@@ -177,24 +171,23 @@ def builtin_models() -> tuple[Model, ...]:
 
 
 def _trusted(fields: JsonObject) -> Model:
-    """Build a model of our own list without checks, for which pydantic would build four validators."""
+    """Build a model of our own list, without checks."""
     cost: JsonObject | None = fields.get("cost")
     prices = {_attribute(key): _price(key, value) for key, value in (cost or {}).items()}
     known: JsonObject = {_attribute(key): value for key, value in fields.items()}
-    known["cost"] = ModelCost.model_construct(**prices, known=cost is not None)
-    return Model.model_construct(**known)
+    known["cost"] = ModelCost(**prices, known=cost is not None)
+    return Model(**known)
 
 
 def _price(key: str, value: Any) -> Any:
     if key == "longPrompt":
         prices = {_attribute(each): _price(each, price) for each, price in value.items()}
-        return LongPromptPrices.model_construct(**prices)
+        return LongPromptPrices(**prices)
     return value if key == "overTokens" else float(value)
 
 
 @cache
 def _attribute(key: str) -> str:
-    # Older versions of pydantic construct by these names alone, without a word about others.
     return to_snake(key)
 
 
@@ -316,7 +309,7 @@ def _with_id(part: str, asked: str, candidates: Sequence[Model]) -> Model | None
             return model
     for model in candidates:
         if model.id == _undated(part):
-            return model.model_copy(update={"id": asked})  # a snapshot newer than this list
+            return model.replace(id=asked)  # a snapshot newer than this list
         if _undated(model.id) == part:
             return model
     return None

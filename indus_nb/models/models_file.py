@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
-from indus_nb.base import late_models
 from indus_nb.base.files import read_file
-from indus_nb.base.late_models import ConfigDict, Field
-from indus_nb.base.wire import JsonObject, WireModel, first_problem, names_of, to_camel
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, to_camel
+from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 from indus_nb.models.ambient import finds_credentials
 from indus_nb.models.apis.adapters import ADAPTERS
 from indus_nb.models.catalog import Model, ModelCost, builtin_models, unknown_cost
@@ -26,10 +26,10 @@ from indus_nb.models.json_file import read_object
 _Kind = TypeVar("_Kind", bound=WireModel)
 
 _OWN = {"id", "name", "api", "provider", "baseUrl", "headers", "compat"}  # of a model; the rest are facts about it
-_FIELDS = {key: to_camel(name) for name in names_of(Model) if name != "provider" for key in (name, to_camel(name))}
+_FIELDS = {key: to_camel(name) for name in Model.wire_fields if name != "provider" for key in (name, to_camel(name))}
 
 
-class ProviderConfig(WireModel):
+class ProviderConfig(FrozenModel, unknown="ignored"):
     """Configuration of a provider: how it is reached and what models it has.
 
     It is an entry of ``models.json``, or what an extension registers.
@@ -39,18 +39,16 @@ class ProviderConfig(WireModel):
     ``stream`` reaches the models in place of a known API: a ``Provider``, or its method ``stream`` alone.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     name: str | None = None
     base_url: str | None = None
     api: str | None = None
-    api_key: str | None = Field(default=None, repr=False)
-    headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    api_key: str | None = wire_field(default=None, repr=False)
+    headers: dict[str, str] = wire_field(default_factory=dict[str, str], repr=False)
     auth_header: bool = False
     compat: JsonObject | None = None
-    models: list[JsonObject] | None = Field(default=None, repr=False)
-    model_overrides: dict[str, JsonObject] = Field(default_factory=dict[str, JsonObject], repr=False)
-    stream: Any = Field(default=None, exclude=True)
+    models: list[JsonObject] | None = wire_field(default=None, repr=False)
+    model_overrides: dict[str, JsonObject] = wire_field(default_factory=dict[str, JsonObject], repr=False)
+    stream: Any = wire_field(default=None, hidden=True)
 
 
 class WrongFieldError(ValueError):
@@ -99,7 +97,7 @@ def read_models_file(path: Path | None, has_key: Callable[[str], bool]) -> Model
 
 def _add_entry(read: ModelsFile, name: str, entry: object, path: Path | None, has_key: Callable[[str], bool]) -> None:
     where = f"providers.{name}"
-    config = validated(ProviderConfig, entry, where).model_copy(update={"stream": None})
+    config = validated(ProviderConfig, entry, where).replace(stream=None)
     known = {model.id for model in read.models if model.provider == name}
     changes = (config.base_url, config.headers, config.compat, config.model_overrides, config.api_key)
     if not config.models and not any(changes):
@@ -142,11 +140,11 @@ def validated(kind: type[_Kind], value: object, where: str = "") -> _Kind:
         WrongFieldError: For the first field that is wrong; it shows no value, which may be secret.
     """
     try:
-        return kind.model_validate(value)
-    except late_models.ValidationError as error:
-        wrong = first_problem(error, where=where)
+        return kind.from_wire(value)
+    except InvalidFieldsError as error:
+        wrong = error.within(where)[0]
         reason = f"is wrong: {wrong.reason}"
-        raise WrongFieldError(wrong.path or "config", reason) from None  # pydantic's own text shows the input
+        raise WrongFieldError(wrong.path or "config", reason) from None
 
 
 def apply_config(
@@ -235,7 +233,7 @@ def _facts(known: object, where: str) -> JsonObject:
 
 
 def _written(model: Model) -> JsonObject:
-    fields = {to_camel(name): getattr(model, name) for name in names_of(Model)}
+    fields = {to_camel(name): getattr(model, name) for name in Model.wire_fields}
     cost = {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt} if model.cost.known else None
     return {**fields, "cost": cost}
 

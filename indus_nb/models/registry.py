@@ -417,7 +417,7 @@ class _WithHeaders:
     def _with(self, headers: dict[str, str], model: Model, options: StreamOptions) -> Model:
         if self.bearer and options.api_key:
             headers["Authorization"] = f"Bearer {options.api_key}"
-        return model.model_copy(update={"headers": headers})
+        return model.replace(headers=headers)
 
     def preload(self) -> None:
         self.provider.preload()

@@ -1,4 +1,4 @@
-"""Tool calls as cards, for notebooks and exported pages.
+"""Tool calls as cards, for notebooks, exported pages and questions.
 
 A card that is finished folds to a line with its outcome, and several that follow each other fold into one line.
 """
@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Literal, TypeAlias, cast
+from typing import Literal, NamedTuple, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.messages import ToolCall
 from indus_nb.base.wire import JsonObject
-from indus_nb.render import markdown, markup
+from indus_nb.core.session.questions import Question
+from indus_nb.render import markup
+from indus_nb.render.nodes import Box, CardHead, CodeBlock, DiffBlock, Fold, Node, Passage, Remarks, Sentence, TaskBlock
 from indus_nb.tools.description import CallDescription, describe_call, title_of
-from indus_nb.tools.todo import TodoList
+from indus_nb.tools.todo import TodoList, list_of_result
 
-MimeBundle: TypeAlias = dict[str, str]
 CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
 
 _OUTPUT_TAIL = 4_000
@@ -81,6 +82,34 @@ class Call:
     folded: bool = False
     whole: bool = False
 
+    def report(
+        self,
+        details: object,
+        *,
+        remedy: str = "",
+        went_on: Callable[[str], str] = "It went on as {}.".format,
+    ) -> str | None:
+        """Take over what the details of a result say for people.
+
+        Args:
+            remedy: How to undo the changes, put behind them.
+            went_on: Says that the call became the job with this handle.
+
+        Returns:
+            Output in the place of what the model reads, if the call became a job.
+        """
+        told = told_by(details)
+        self.diff, self.outcome = _text(told, "diff") or None, _text(told, "outcomeInWords")
+        self.interrupted, self.ran = _text(told, "interrupted"), ran_in(details)
+        self.checklist = list_of_result(self.name, details)
+        self.changed = _changed(told, remedy)
+        job = told_by(told.get("job"))
+        handle, lines = job.get("id"), job.get("lastLines")
+        if not (isinstance(handle, str) and isinstance(lines, str)):
+            return None
+        self.changed = "\n".join(filter(None, (went_on(handle), self.changed)))
+        return lines
+
     def steps(self) -> Steps:
         """Return its counts for a row of calls."""
         return Steps(1, int(self.state == "failed"), int(self.state == "not run"), self.seconds or 0)
@@ -126,89 +155,71 @@ class Steps:
         return " · ".join(parts)
 
 
-def call(shown: Call) -> MimeBundle:
+class _Asked(NamedTuple):
+    """What a call is about, below its first line: code that runs, arguments, and text that is written."""
+
+    code: str = ""
+    arguments: str = ""
+    written: str = ""
+
+
+def card(shown: Call) -> Node:
     """Draw the card of a tool call.
 
     It has the name, the arguments, and the output or the end of that so far; a folded one has its outcome.
     """
-    icon, icon_style = _ICONS[shown.state]
+    icon, tone = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
-    code = shown.cut((described.code or "").strip("\n"))
-    arguments = _details(shown, described)
-    written = shown.cut(described.text.rstrip("\n"))
-    if _may_be_asked_about(shown, described):
-        code = arguments = written = ""  # a dialog below shows them
-    if shown.diff is not None:
-        written = ""
+    asked = _asked(shown, described)
     output = _output(shown)
-    below = f"{shown.outcome}\n{shown.changed}"
-    changed = [row for row in markup.cut(markup.plain(below)).split("\n") if row]
-    aside = _aside(shown)
-    name = " ".join(markup.cut(shown.name, characters=100).split())
-    lines = sum(text.count("\n") for text in (code, arguments, output, written))
+    lines = sum(text.count("\n") for text in (*asked, output))
     is_change = shown.diff is not None or shown.checklist is not None
     opened = not shown.folded and (shown.state != "done" or is_change or lines < _OPEN_LINES)
+    head = CardHead(
+        icon,
+        tone,
+        " ".join(markup.cut(shown.name, characters=100).split()),
+        described.summary,
+        hint="" if opened else title_of(asked.code or _longer_text(described)),
+        result="" if opened else _result(shown),
+        aside=_aside(shown),
+    )
+    return Box("card", "call", Fold(head, [*_parts(shown, asked, output, _language(described))], opened))
 
-    main = described.summary
-    head = [markup.element("span", icon, icon_style), " ", markup.element("b", markup.escape(name))]
-    if line := main or ("" if opened else title_of(code or _longer_text(described))):
-        head += [" ", markup.element("code", markup.escape(line), "command")]
-    if not opened and (result := _result(shown)):
-        head.append(markup.element("span", f" · {markup.escape(result)}", "result"))
-    if aside:
-        head.insert(0, markup.element("span", markup.escape(aside), "aside"))
-    body = markup.element("div", markup.highlighted(code, "python", "output"), kind="code") if code else ""
-    body += markup.preformatted(arguments, "arguments") if arguments else ""
-    body += markup.highlighted(written, _language(described), "output") if written else ""
+
+def _parts(shown: Call, asked: _Asked, output: str, language: str) -> Iterator[Node]:
+    """Yield what a card has below its first line."""
+    if asked.code:
+        yield Box(None, "code", CodeBlock(asked.code, language="python"))
+    if asked.arguments:
+        yield CodeBlock(asked.arguments, "arguments")
+    if asked.written:
+        yield CodeBlock(asked.written, language=language)
     if shown.diff is not None:
-        body += markup.coloured_diff(shown.cut(shown.diff), _language(described))
+        yield DiffBlock(shown.cut(shown.diff), language)
     elif output:
-        body += markup.preformatted(output, "failed-output" if shown.state == "failed" else "output")
-    body += markup.element("div", "<br>".join(map(markup.escape, changed)), "changed") if changed else ""
-    summary = markup.element("summary", "".join(head), "head")
-    card = unfolding(summary, body, opened=opened) if body else markup.element("div", "".join(head), "head")
-
-    shown_output = shown.cut(shown.diff) if shown.diff is not None else output
-    title = f"{icon} **{markdown.literal(name)}**" + (f" {markdown.code_span(main)}" if main else "")
-    parts = [title + (f" · {aside}" if aside else "")]
-    parts += [markdown.fenced(code, "python")] if code else []
-    parts += [markdown.fenced(arguments)] if arguments else []
-    parts += [markdown.fenced(written, _language(described))] if written else []
-    if shown.checklist is not None:
-        parts.append(_task_list(shown.checklist))
-    elif shown_output:
-        parts.append(markdown.fenced(shown_output, "text" if shown.diff is None else "diff"))
-    parts += [f"*{markdown.literal(row)}*" for row in changed]
-    rows = [
-        f"{icon} {markup.plain(name)}" + (f"  {markup.plain(main)}" if main else "") + (f"  ({aside})" if aside else "")
-    ]
-    rows += [indented(markup.plain(text)) for text in (code, arguments, written, shown_output, *changed) if text]
-    return {
-        "text/html": markup.page(markup.element("div", card, "card", "call")),
-        "text/markdown": "\n\n".join(parts),
-        "text/plain": "\n".join(rows),
-    }
+        style = "failed-output" if shown.state == "failed" else "output"
+        yield CodeBlock(output, style) if shown.checklist is None else TaskBlock(shown.checklist)
+    below = markup.cut(markup.plain(f"{shown.outcome}\n{shown.changed}"))
+    if changed := [row for row in below.split("\n") if row]:
+        yield Remarks(changed)
 
 
-def steps(amount: Steps, bundles: Iterable[MimeBundle]) -> MimeBundle:
-    """Fold calls that follow each other into one line.
-
-    Returns:
-        HTML, in which they are folded away, Markdown and plain text.
-    """
-    kept = list(bundles)
-    summary = markup.element("summary", markup.escape(amount.title()), "head")
-    html = unfolding(summary, "".join(bundle["text/html"] for bundle in kept), opened=False)
-    return {
-        "text/html": markup.page(markup.element("div", html, "steps", "steps")),
-        "text/markdown": "\n\n".join([f"*{amount.title()}*", *(bundle["text/markdown"] for bundle in kept)]),
-        "text/plain": "\n".join([amount.title(), *(bundle["text/plain"] for bundle in kept)]),
-    }
+def steps(amount: Steps, cards: Sequence[Node]) -> Node:
+    """Fold calls that follow each other into one line."""
+    return Box("steps", "steps", Fold(Sentence(amount.title()), cards))
 
 
-def answer_html(text: str) -> str:
-    """Draw a piece of an answer, where nothing but HTML is needed."""
-    return markup.page(markup.element("div", markup.markdown_html(text), "answer", "answer"))
+def answer(text: str) -> Node:
+    """Draw a piece of an answer, which is Markdown."""
+    return Box("answer", "answer", Passage(text))
+
+
+def asked_about(question: Question) -> Node | None:
+    """Draw what a question is about as the finished card will show it; ``None`` if it is in the heading."""
+    if question.diff:
+        return DiffBlock(question.diff, question.language)
+    return CodeBlock(question.body.strip("\n"), "code", question.language) if question.body.strip() else None
 
 
 def is_remark(text: str) -> bool:
@@ -227,65 +238,28 @@ def told_by(details: object) -> JsonObject:
     return cast("JsonObject", details) if isinstance(details, dict) else {}
 
 
-def diff_of(details: object) -> str | None:
-    """Return the diff that a call reports for a file, if any."""
-    diff = told_by(details).get("diff")
-    return diff if isinstance(diff, str) else None
-
-
-def outcome_of(details: object) -> str:
-    """Describe the outcome of a call for people, in the place of what the model reads; empty if unknown."""
-    outcome = told_by(details).get("outcomeInWords")
-    return outcome if isinstance(outcome, str) else ""
-
-
-def interrupted(details: object) -> str:
-    """Describe in a word or two what ended a call before its time; empty if nothing did."""
-    ended_by = told_by(details).get("interrupted")
-    return ended_by if isinstance(ended_by, str) else ""
-
-
 def ran_in(details: object) -> str:
     """Describe for people where a call without effects ran; empty if it could have some."""
-    ran = told_by(details).get("ran")
-    return _WHERE.get(ran, "") if isinstance(ran, str) else ""
+    return _WHERE.get(_text(told_by(details), "ran"), "")
 
 
-def changed(details: object, *, remedy: str = "") -> str:
-    """Describe the changes that a call reports, which the model does not see.
+def _changed(told: JsonObject, remedy: str) -> str:
+    """Return lines about the changes that a call reports, which the model does not see.
 
     A difference, where there is one, says it better.
-
-    Returns:
-        Lines for the user.
     """
-    line, problem, unseen = map(told_by(details).get, ("changed", "notUndoable", "notInPreview"))
-    shows_difference = diff_of(details) is not None and not outcome_of(details)
-    lines = [f"\N{WARNING SIGN} {unseen}"] if isinstance(unseen, str) and unseen else []
-    lines += [f"Changed: {line}{remedy}"] if isinstance(line, str) and line and not shows_difference else []
-    lines += [f"This call cannot be undone ({problem})"] if isinstance(problem, str) and problem else []
+    line, problem, unseen = (_text(told, key) for key in ("changed", "notUndoable", "notInPreview"))
+    shows_difference = isinstance(told.get("diff"), str) and not _text(told, "outcomeInWords")
+    lines = [f"\N{WARNING SIGN} {unseen}"] if unseen else []
+    lines += [f"Changed: {line}{remedy}"] if line and not shows_difference else []
+    lines += [f"This call cannot be undone ({problem})"] if problem else []
     return "\n".join(lines)
 
 
-def goes_on(details: object) -> tuple[str, str] | None:
-    """Return the last lines of a call that goes on as a job, and its handle, if its result has them."""
-    job = told_by(told_by(details).get("job"))
-    lines, handle = job.get("lastLines"), job.get("id")
-    return (lines, handle) if isinstance(lines, str) and isinstance(handle, str) else None
-
-
-def unfolding(summary: str, body: str, *, opened: bool) -> str:
-    """Return HTML that the user can fold.
-
-    Args:
-        body: HTML that is shown when it is unfolded.
-    """
-    return f"<details{' open' if opened else ''}>{summary}{body}</details>"
-
-
-def indented(text: str) -> str:
-    """Return the text with two spaces before each of its lines."""
-    return "\n".join(f"  {row}".rstrip() for row in text.split("\n"))
+def _text(told: JsonObject, key: str) -> str:
+    """Return a text among the details of a result; empty for none, and for anything else."""
+    text = told.get(key)
+    return text if isinstance(text, str) else ""
 
 
 def duration(seconds: float) -> str:
@@ -295,16 +269,26 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-def _details(shown: Call, described: CallDescription) -> str:
+def _asked(shown: Call, described: CallDescription) -> _Asked:
+    """Return what nothing else shows of what a call is about."""
+    is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
+    if described.announces_start and is_open:
+        return _Asked()  # the user may still be asked about it, by a dialog that shows it
+    code = shown.cut((described.code or "").strip("\n"))
+    written = shown.cut(described.text.rstrip("\n"))
+    if shown.diff is not None:
+        return _Asked(code)  # which shows better what was done
+    return _Asked(code, "" if shown.checklist is not None else _arguments(shown, described), written)
+
+
+def _arguments(shown: Call, described: CallDescription) -> str:
     """Return the arguments that nothing else shows, one below the other."""
-    if shown.checklist is not None or shown.diff is not None:
-        return ""  # which shows better what was done
     rows: list[str] = []
     for key, value in described.details.items():
         if not isinstance(value, str):
             rows.append(f"{key}: {json.dumps(value, ensure_ascii=False, default=str)}")
         elif "\n" in value:
-            rows += [f"{key}:", indented(value.rstrip("\n"))]
+            rows += [f"{key}:", *(f"  {row}".rstrip() for row in value.rstrip("\n").split("\n"))]
         else:
             rows.append(f"{key}: {value}")
     return shown.cut("\n".join(rows), lines=60, characters=6_000)
@@ -313,25 +297,6 @@ def _details(shown: Call, described: CallDescription) -> str:
 def _language(described: CallDescription) -> str:
     """Return the language of the text that a call writes, by the name of its file."""
     return PurePath(described.summary).suffix.lstrip(".") or "python"
-
-
-def _may_be_asked_about(shown: Call, described: CallDescription) -> bool:
-    """Return whether the user may still be asked about the call."""
-    is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
-    return described.announces_start and is_open
-
-
-def _task_list(todos: TodoList) -> str:
-    """Return the list as Markdown: viewers draw boxes for brackets."""
-    rows: list[str] = []
-    for phase in todos.phases:
-        rows += [f"{markdown.literal(phase.name)}", ""]
-        for task in phase.tasks:
-            text = markdown.literal(task.content)
-            mark = {"abandoned": "~~", "in_progress": "**"}.get(task.status, "")
-            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{text}{mark}")
-        rows.append("")
-    return "\n".join(rows).rstrip()
 
 
 def _output(shown: Call) -> str:
@@ -355,8 +320,8 @@ def _result(shown: Call) -> str:
     """Describe the result of a finished call in a few words."""
     if shown.outcome:
         return textcut.one_line(markup.plain(shown.outcome), _MAX_RESULT_CHARACTERS)
+    rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
     if shown.state == "failed":
-        rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
         last = [*rows[-2:-1], markup.plain(shown.interrupted)] if shown.interrupted else rows[-1:]
         return " · ".join(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last)
     if shown.state != "done":
@@ -364,19 +329,20 @@ def _result(shown: Call) -> str:
     if shown.checklist is not None:
         return shown.checklist.summary
     if shown.diff is not None:
-        rows = shown.diff.split("\n")
-        return " ".join(
-            f"{name}{sum(row.startswith(sign) for row in rows)}" for sign, name in (("+", "+"), ("-", "\u2212"))
-        )
+        signs = [row[:1] for row in shown.diff.split("\n")]
+        return f"+{signs.count('+')} \N{MINUS SIGN}{signs.count('-')}"
+    return textcut.one_line(" · ".join(_what_is_there(shown, rows)), _MAX_RESULT_CHARACTERS)
+
+
+def _what_is_there(shown: Call, rows: Sequence[str]) -> Iterator[str]:
+    """Yield what a call has printed, shown and changed, each in a few words."""
     titles = {*(f"↓ {title}" for title in shown.shows), *(["(no output)"] if shown.changed else [])}
-    rows = [row for row in markup.plain(shown.output).split("\n") if row.strip() and row.strip() not in titles]
-    parts = [rows[0] if len(rows) == 1 else f"{len(rows):,} lines"] if rows else []
-    if len(shown.shows) > _MAX_SHOWN_TITLES:
-        parts.append(f"{len(shown.shows)} outputs")
-    else:
-        parts += shown.shows
-    parts += [_REMEDY.sub("", shown.changed)] if shown.changed else []
-    return textcut.one_line(" · ".join(parts), _MAX_RESULT_CHARACTERS)
+    printed = [row for row in rows if row.strip() not in titles]
+    if printed:
+        yield printed[0] if len(printed) == 1 else f"{len(printed):,} lines"
+    yield from [f"{len(shown.shows)} outputs"] if len(shown.shows) > _MAX_SHOWN_TITLES else shown.shows
+    if shown.changed:
+        yield _REMEDY.sub("", shown.changed)
 
 
 def _aside(shown: Call) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from indus_nb.base import textcut
 from indus_nb.base.messages import CustomMessage, Message, text_of
 from indus_nb.core.session.compaction import estimated_text_tokens
-from indus_nb.render import cards, markdown, markup
+from indus_nb.render import cards, markup
+from indus_nb.render.nodes import Box, CodeBlock, Fold, Node, Sentence
 
 CONTEXT_TYPE = "cells"
 """The ``custom_type`` of the messages."""
@@ -19,20 +21,15 @@ def is_context(message: Message | None) -> TypeGuard[CustomMessage]:
     return isinstance(message, CustomMessage) and message.custom_type == CONTEXT_TYPE
 
 
-def context(message: CustomMessage) -> cards.MimeBundle:
+def context(message: CustomMessage) -> Node:
     """Draw a message that carries cells and variables to the model.
 
     Viewers that cannot fold show the line alone: what it stands for is in the notebook already.
     """
     text = text_of(message.content)
     title = _title(message, estimated_text_tokens(len(text)))
-    shown = markup.preformatted(markup.cut(text, lines=_MAX_LINES, characters=_MAX_CHARACTERS), "told")
-    details = cards.unfolding(markup.element("summary", markup.escape(title), "head"), shown, opened=False)
-    return {
-        "text/html": markup.page(markup.element("div", details, "quiet", "context")),
-        "text/markdown": f"*{markdown.literal(title)}*",
-        "text/plain": title,
-    }
+    shown = CodeBlock(markup.cut(text, lines=_MAX_LINES, characters=_MAX_CHARACTERS), "told")
+    return Box("quiet", "context", Fold(Sentence(title), [shown], elsewhere="left out"))
 
 
 def _title(message: CustomMessage, tokens: int) -> str:
@@ -43,6 +40,4 @@ def _title(message: CustomMessage, tokens: int) -> str:
 
 def _counted(count: object, what: str) -> str:
     """Return a count from a session file in words; empty for none."""
-    if not isinstance(count, int) or count < 1:
-        return ""
-    return f"{count:,} {what}{'s' if count > 1 else ''}"
+    return textcut.counted(count, what) if isinstance(count, int) and count > 0 else ""

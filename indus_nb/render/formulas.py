@@ -96,13 +96,7 @@ def _pieces(element: Element) -> Iterator[str]:
         or (element.tag in ("mi", "mo") and _NOT_UNDERSTOOD.match(text))
     ):
         raise _NotUnderstoodError
-    attributes = ((name, str(value)) for name, value in element.attrib.items())
-    allowed = ATTRIBUTES.get(element.tag, set[str]())
-    kept = {name: value for name, value in attributes if name in allowed - {"style"} and _VALUE.fullmatch(value)}
-    if (side := _SIDES.get(str(element.get("columnalign")))) and element.tag == "mtd":
-        kept["style"] = side
-    written = "".join(f' {name}="{value}"' for name, value in kept.items())
-    yield f"<{element.tag}{written}>"
+    yield f"<{element.tag}{_attributes(element)}>"
     yield html.escape(text)
     for before, table, behind in zip(element, element[1:], element[2:], strict=False):
         if table.tag == "mtable" and before.tag == behind.tag == "mo":  # as high as the matrix between them
@@ -111,3 +105,12 @@ def _pieces(element: Element) -> Iterator[str]:
     for child in element:
         yield from _pieces(child)
     yield f"</{element.tag}>"
+
+
+def _attributes(element: Element) -> str:
+    attributes = ((name, str(value)) for name, value in element.attrib.items())
+    allowed = ATTRIBUTES.get(element.tag, set[str]())
+    kept = {name: value for name, value in attributes if name in allowed - {"style"} and _VALUE.fullmatch(value)}
+    if (side := _SIDES.get(str(element.get("columnalign")))) and element.tag == "mtd":
+        kept["style"] = side
+    return "".join(f' {name}="{value}"' for name, value in kept.items())

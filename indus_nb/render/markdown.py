@@ -43,6 +43,14 @@ _IN_FORMULAS = (
     (re.compile(r"<(?=[A-Za-z/!?])|[!^](?=\[)|\](?=[(\[:])|\\\\(?=[(\[])|/(?=/)"), r"\g<0> "),
     (re.compile(r"(?<=\w)[.@](?=\w)|(?<=www)\."), r" \g<0> "),
 )
+_INLINE = {
+    "softbreak": "\n",
+    "hardbreak": "  \n",
+    **dict.fromkeys(("em_open", "em_close"), "*"),
+    **dict.fromkeys(("strong_open", "strong_close"), "**"),
+    **dict.fromkeys(("s_open", "s_close"), "~~"),
+}
+"""How tokens that hold no text are written."""
 _MAX_INDENTATION = 40
 _LIST_MARKS = frozenset("-+*")
 
@@ -76,11 +84,13 @@ def literal_lines(text: str) -> list[str]:
     return [f"{row}  " if row and number < len(rows) - 1 else row for number, row in enumerate(rows)]
 
 
-def fenced(text: str, info: str = "text") -> str:
+def fenced(text: str, language: str = "text") -> str:
     """Return a text as a Markdown block of code that it cannot break out of.
 
     Args:
         text: The text, which may be hostile.
+        language: Its language, left out if it is not known: names of files and models' fences may hold anything, and of
+            some languages viewers make pictures.
 
     Returns:
         Markdown, which has to stand at the margin between empty lines.
@@ -88,6 +98,7 @@ def fenced(text: str, info: str = "text") -> str:
     text = plain(text)
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
+    info = language if language == "text" or known_language(language) else ""
     return f"{fence}{info}\n{text}\n{fence}"
 
 
@@ -179,7 +190,7 @@ class _Writer:
             self._write_one(tokens, at)
             at += 1
 
-    def _write_one(self, tokens: Sequence[Token], at: int) -> None:  # noqa: C901, PLR0912 - one case for each kind
+    def _write_one(self, tokens: Sequence[Token], at: int) -> None:  # noqa: C901 - one case for each kind
         token = tokens[at]
         match token.type:
             case "blockquote_open":
@@ -189,25 +200,21 @@ class _Writer:
                 self._lists.append(_List(number, token.markup, _is_tight(tokens, at)))
             case "list_item_open":
                 self._item()
-            case "blockquote_close" | "list_item_close":
-                if token.type == "list_item_close" and not self._around[-1].begun:
+            case "list_item_close":
+                if not self._around[-1].begun:
                     self._block([""])  # there is nothing in it
                 self._around.pop()
-                self._gap = self._gap or token.type == "blockquote_close"
+            case "blockquote_close":
+                self._around.pop()
+                self._gap = True
             case "bullet_list_close" | "ordered_list_close":
                 self._lists.pop()
                 self._gap = True
             case "inline":
-                before = tokens[at - 1]
-                rows = _Line(token.children or []).text.split("\n")
-                if before.type == "heading_open":
-                    self._block([" ".join(["#" * int(before.tag[1:]), *rows]).rstrip()])
-                else:
-                    self._block([_beginning(row.lstrip(" \t")) for row in rows])
+                self._block(_paragraph(token, tokens[at - 1]))
             case "fence" | "code_block":
-                words = token.info.split(maxsplit=1)
-                info = words[0] if words and known_language(words[0]) else ""
-                self._at_margin(fenced(token.content.removesuffix("\n"), info))
+                language = next(iter(token.info.split(maxsplit=1)), "")
+                self._at_margin(fenced(token.content.removesuffix("\n"), language))
             case "math_block" | "math_block_label":
                 label = f" ({token.info})" if token.info else ""
                 self._block([_formula(token.content, "$$") + literal(label)])
@@ -279,15 +286,22 @@ class _Line:
         self.text = "".join(self._pieces)
 
     def _write(self, token: Token) -> None:
+        piece = self._piece(token)
+        if piece is None:
+            self._prose.append(token.content)
+            return
+        self._end_prose()
+        if self._pieces and piece[:1] in ("$", "`") and self._pieces[-1].endswith(piece[0]):
+            piece = f" {piece}"  # or the two would be one sign
+        self._pieces.append(piece)
+
+    def _piece(self, token: Token) -> str | None:
+        """Return what is more than prose; ``None`` for prose."""
         match token.type:
-            case "softbreak":
-                piece = " " if self._targets else "\n"
-            case "hardbreak":
-                piece = " " if self._targets else "  \n"
+            case "softbreak" | "hardbreak" if self._targets:
+                piece = " "
             case "code_inline":
                 piece = code_span(token.content)
-            case "em_open" | "em_close" | "strong_open" | "strong_close" | "s_open" | "s_close":
-                piece = {"em": "*", "strong": "**", "s": "~~"}[token.type.partition("_")[0]]
             case "link_open":
                 self._targets.append(_address(str(token.attrs.get("href", ""))))
                 piece = "["
@@ -299,18 +313,22 @@ class _Line:
                 piece = named if self._targets else f"[{named}]({_address(source)})"
             case "math_inline" | "math_inline_double":
                 piece = _formula(token.content, "$" if token.type == "math_inline" else "$$")
-            case _:
-                self._prose.append(token.content)
-                return
-        self._end_prose()
-        if self._pieces and piece[:1] in ("$", "`") and self._pieces[-1].endswith(piece[0]):
-            piece = f" {piece}"  # or the two would be one sign
-        self._pieces.append(piece)
+            case kind:
+                piece = _INLINE.get(kind)
+        return piece
 
     def _end_prose(self) -> None:
         if self._prose:
             self._pieces.append(literal("".join(self._prose)))
             self._prose.clear()
+
+
+def _paragraph(token: Token, before: Token) -> list[str]:
+    """Return the lines of a paragraph, or the one of a heading."""
+    rows = _Line(token.children or []).text.split("\n")
+    if before.type == "heading_open":
+        return [" ".join(["#" * int(before.tag[1:]), *rows]).rstrip()]
+    return [_beginning(row.lstrip(" \t")) for row in rows]
 
 
 def _address(url: str) -> str:

@@ -103,8 +103,9 @@ _DELIMITERS = re.compile(r"[\s>|:0-9.)*+-]+")
 # the process meanwhile. These were tried with such text, of that many characters.
 _COLOURED = {
     10_000: (
-        "bash cmake css diff docker go graphql haskell html http java javascript json julia kotlin latex less lua "
-        "nginx perl php powershell protobuf pycon python pytb rb rust scss splus sql swift toml ts tsx jsx xml yaml zig"
+        "bash cmake css diff docker go graphql haskell html http java javascript js json jsx julia kotlin latex less "
+        "lua nginx perl php powershell protobuf py pycon python pytb rb rs rust scss sh splus sql swift toml ts tsx "
+        "xml yaml zig"
     ),
     2_000: "c console cpp csharp ini ipython matlab objective-c octave",
 }
@@ -183,15 +184,16 @@ def is_base64(text: str) -> bool:
     return len(text) % 4 == 0 and _BASE64.fullmatch(text) is not None
 
 
-def picture(kind: str, data: str) -> str:
+def picture(kind: str, data: str, alternative: str = "image of a tool") -> str:
     """Return an image within the page; empty if it is of no known kind, or its data is no base64.
 
     Args:
         data: The image in base64.
+        alternative: Shown by viewers without images; it is not escaped.
     """
     if not (_PICTURE.fullmatch(kind) and is_base64(data)):
         return ""
-    return f'<img class="indus-picture" alt="image of a tool" src="data:{kind};base64,{data}">'
+    return f'<img class="indus-picture" alt="{alternative}" src="data:{kind};base64,{data}">'
 
 
 def element(tag: str, inner: str, style: str | None = None, kind: str | None = None) -> str:
@@ -214,16 +216,6 @@ def escape(text: str) -> str:
     return html.escape(plain(text)).replace("$", "<span>$</span>")
 
 
-def preformatted(text: str, style: str) -> str:
-    """Return a text as a block of code, escaped.
-
-    Args:
-        text: The text, which may be hostile.
-        style: One of ``STYLES``.
-    """
-    return element("pre", html.escape(plain(text)), style)
-
-
 def highlighted(code: str, info: str, style: str = "code") -> str:
     """Return a block of code, coloured if its language is known and colouring does not take long.
 
@@ -232,6 +224,7 @@ def highlighted(code: str, info: str, style: str = "code") -> str:
         info: The info string of a fence; its first word is the language.
         style: One of ``STYLES``.
     """
+    code = plain(code)
     marked = _marked(code, info)
     text = html.escape(code) if marked is None else "".join(f"{start}{text}{end}" for (start, end), text in marked)
     return element("pre", text, style)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import re
 from collections import deque
@@ -14,7 +13,6 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import SessionFileError, UsageError
 from indus_nb.base.files import write_export
 from indus_nb.base.messages import (
-    IMAGE_TYPES,
     AssistantMessage,
     Attachment,
     BashExecutionMessage,
@@ -39,8 +37,9 @@ from indus_nb.core.storage.text import user_text
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
 from indus_nb.render.context import context, is_context
+from indus_nb.render.nodes import Box, CodeBlock, Fold, Node, Passage, Sentence
+from indus_nb.render.writers import as_html
 from indus_nb.tools.description import by_arguments
-from indus_nb.tools.todo import list_of_result
 
 _MAX_TITLE_CHARACTERS = 100
 _MAX_SECONDS = 1e9
@@ -224,13 +223,14 @@ def _single(entry: _Entry) -> str:
             return entry.article("user", "User", _content(content) + "".join(map(_attachment, attachments or ())))
         case BashExecutionMessage():
             return entry.article("tool", "Shell", _shell(entry.message))
-        case CustomMessage() as message:
-            drawn = context(message)["text/html"] if is_context(message) else None
-            return drawn or entry.article("user", message.custom_type, _content(message.content))
-        case BranchSummaryMessage(summary=summary):
-            return entry.article("summary", "Summary of a branch", cards.answer_html(summary))
-        case CompactionSummaryMessage(summary=summary):
-            return entry.article("summary", "Summary of what came before", cards.answer_html(summary))
+        case CustomMessage() as message if is_context(message):
+            return as_html(context(message))
+        case CustomMessage(custom_type=who, content=content):
+            return entry.article("user", who, _content(content))
+        case BranchSummaryMessage(summary=summary) | CompactionSummaryMessage(summary=summary):
+            of_branch = isinstance(entry.message, BranchSummaryMessage)
+            title = "Summary of a branch" if of_branch else "Summary of what came before"
+            return entry.article("summary", title, as_html(cards.answer(summary)))
         case _:
             return f"<p>{entry.label}</p>"
 
@@ -260,9 +260,9 @@ class _Body:
         for result in results:
             self._results.setdefault(result.tool_call_id, deque()).append(result)
         self._pieces: list[str] = []
-        self._row: list[cards.MimeBundle] = []
-        """Bundles from the first card to the last one, with the remarks between them."""
-        self._remarks: list[cards.MimeBundle] = []
+        self._row: list[Node] = []
+        """The first card to the last one, with the remarks between them."""
+        self._remarks: list[Node] = []
         """Remarks since the last card."""
         self._amount = Steps()
 
@@ -279,10 +279,12 @@ class _Body:
         for block in message.content:
             match block:
                 case TextContent():
-                    self._add_text(cards.answer_html(block.text), is_remark=cards.is_remark(block.text))
+                    self._add_text(cards.answer(block.text), is_remark=cards.is_remark(block.text))
+                case ThinkingContent() if block.thinking:
+                    inner = Box("thinking", None, Passage(block.thinking))
+                    self._add_text(_folded("Thinking", inner), is_remark=True)
                 case ThinkingContent():
-                    inner = markup.element("div", markup.markdown_html(block.thinking), "thinking")
-                    self._add_text(_folded("Thinking", inner) if block.thinking else "", is_remark=True)
+                    pass
                 case ToolCall():
                     results = self._results.get(block.id)
                     self._add_call(block, results.popleft() if results else None)
@@ -295,15 +297,15 @@ class _Body:
         if results and results[0] is result:
             self._add_call(ToolCall(id=result.tool_call_id, name=result.tool_name, arguments={}), results.popleft())
 
-    def _add_text(self, shown: str, *, is_remark: bool) -> None:
+    def _add_text(self, shown: Node, *, is_remark: bool) -> None:
         if is_remark and self._row:
-            self._remarks.append({"text/html": shown, "text/markdown": "", "text/plain": ""})
+            self._remarks.append(shown)
         else:
-            self.add(shown)
+            self.add(as_html(shown))
 
     def _add_call(self, call: ToolCall, result: ToolResultMessage | None) -> None:
         shown = _call(call, result)
-        self._row += [*self._remarks, cards.call(shown)]
+        self._row += [*self._remarks, cards.card(shown)]
         self._remarks = []
         self._amount += shown.steps()
         for block in result.content if result else ():
@@ -312,7 +314,7 @@ class _Body:
 
     def _end_row(self) -> None:
         row = [cards.steps(self._amount, self._row)] if self._amount.count > 1 else self._row
-        self._pieces += [bundle["text/html"] for bundle in (*row, *self._remarks)]
+        self._pieces += map(as_html, (*row, *self._remarks))
         self._row, self._remarks, self._amount = [], [], Steps()
 
 
@@ -323,12 +325,8 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
     if result is None:
         return shown
     shown.state = "failed" if result.is_error else "done"
-    shown.output, shown.changed = text_of(result.content), cards.changed(result.details)
-    if (job := cards.goes_on(result.details)) is not None:
-        shown.output, shown.changed = job[0], "\n".join(filter(None, (f"It went on as {job[1]}.", shown.changed)))
-    shown.diff, shown.outcome = cards.diff_of(result.details), cards.outcome_of(result.details)
-    shown.interrupted, shown.ran = cards.interrupted(result.details), cards.ran_in(result.details)
-    shown.checklist = list_of_result(result.tool_name, result.details)
+    job = shown.report(result.details)
+    shown.output = text_of(result.content) if job is None else job
     details = cards.told_by(result.details)
     code, seconds = details.get("code"), details.get("executionSeconds")
     if isinstance(code, str):  # what ran in a kernel, which the tool knows and its arguments do not say
@@ -344,14 +342,13 @@ def _shell(message: BashExecutionMessage) -> str:
     state = "failed" if message.exit_code or message.cancelled else "done"
     ended = "cancelled" if message.cancelled else f"exit code {message.exit_code}"
     call = Call("!", {"command": message.command}, state=state, output=message.output, changed=ended, whole=True)
-    return cards.call(call)["text/html"]
+    return as_html(cards.card(call))
 
 
 def _content(content: str | list[TextContent | ImageContent]) -> str:
-    if isinstance(content, str):
-        return cards.answer_html(content)
+    blocks = [TextContent(text=content)] if isinstance(content, str) else content
     return "".join(
-        cards.answer_html(block.text) if isinstance(block, TextContent) else _image(block) for block in content
+        as_html(cards.answer(block.text)) if isinstance(block, TextContent) else _image(block) for block in blocks
     )
 
 
@@ -362,24 +359,18 @@ def _attachment(attachment: Attachment) -> str:
         return f"<p>{_escaped(attachment.title)}</p>"
     if isinstance(block, ImageContent):
         return f"<p>{_escaped(attachment.title)}</p>{_image(block)}"
-    return _folded(attachment.title, markup.preformatted(block.text.partition("\n")[2], "output"))
+    return as_html(_folded(attachment.title, CodeBlock(block.text.partition("\n")[2])))
 
 
 def _image(image: ImageContent) -> str:
     if image.source is not None:
         return f"<p>[image: {_escaped(image.source.url)}]</p>"
-    try:
-        data = base64.b64decode(image.data or "", validate=True)
-    except ValueError:
-        data = b""
-    if not data or image.mime_type not in IMAGE_TYPES:
-        return "<p>[an image that cannot be shown]</p>"
-    return f'<p><img alt="" src="data:{image.mime_type};base64,{base64.b64encode(data).decode()}"></p>'
+    shown = markup.picture(str(image.mime_type), image.data or "", "")
+    return f"<p>{shown or '[an image that cannot be shown]'}</p>"
 
 
-def _folded(title: str, body: str) -> str:
-    summary = markup.element("summary", markup.escape(_one_line(title)), "head")
-    return markup.page(markup.element("div", cards.unfolding(summary, body, opened=False), "card", "call"))
+def _folded(title: str, inner: Node) -> Node:
+    return Box("card", "call", Fold(Sentence(_one_line(title)), [inner]))
 
 
 def _paid(usage: Usage) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from indus_nb.base import textcut
+from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry, as_text
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.core.storage.text import entry_text, stored_message, subagent_of
-from indus_nb.render.markup import plain
 
 _MAX_TEXT_CHARACTERS = 120
 
@@ -24,8 +26,31 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
         ends there) and ``here`` (whether it is the current place).
     """
     shown = {entry.id for entry in store.entries if _role(entry) or entry.id in store.labels}
+    children = _children(store, shown)
+    branch = [entry.id for entry in store.branch()]
+    here = next((entry_id for entry_id in reversed(branch) if entry_id in shown), None)
+    found = [each for each in _in_order(children, {*branch}) if each[0].id in shown]
+    rows = [
+        _row(
+            _role(entry) or entry.type,
+            cut(entry_text(entry)),
+            entry.id,
+            depth=depth,
+            leaf=entry.id not in children,
+            here=entry.id == here,
+            label=store.labels[entry.id][0][:_MAX_TEXT_CHARACTERS] if entry.id in store.labels else None,
+        )
+        for entry, depth in found[-limit:]
+    ]
+    missing = len(found) - len(rows)
+    text = f"{missing:,} earlier {'entry is' if missing == 1 else 'entries are'} not listed."
+    return [_row("note", text), *rows] if missing else rows
+
+
+def _children(store: SessionStore, shown: set[str]) -> dict[str | None, list[Entry]]:
+    """Return the children of each entry, only those that are shown or lead to one that is."""
     parents = {entry.id: entry.parent_id for entry in store.entries}
-    leading: set[str] = set()  # those that are shown, and those that lead to them
+    leading: set[str] = set()
     for entry_id in shown:
         place: str | None = entry_id
         while place is not None and place not in leading:
@@ -35,37 +60,33 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
     for entry in store.entries:
         if entry.id in leading:
             children.setdefault(entry.parent_id, []).append(entry)
-    branch = [entry.id for entry in store.branch()]
-    active = set(branch)
-    here = next((entry_id for entry_id in reversed(branch) if entry_id in shown), None)
+    return children
 
-    found: list[tuple[Entry, int]] = []
+
+def _in_order(children: Mapping[str | None, list[Entry]], active: set[str]) -> Iterator[tuple[Entry, int]]:
+    """Yield entries and their depths, parents before children, those that are active last."""
     waiting: list[tuple[Entry | None, int]] = [(None, 0)]
     while waiting:
         entry, depth = waiting.pop()
-        if entry is not None and entry.id in shown:
-            found.append((entry, depth))
+        if entry is not None:
+            yield entry, depth
         following = children.get(None if entry is None else entry.id, [])
         inner = depth + (len(following) > 1)
-        waiting.extend((each, inner) for each in following if each.id in active)
-        waiting.extend((each, inner) for each in reversed(following) if each.id not in active)
-    rows = [
-        {
-            "id": entry.id,
-            "depth": depth,
-            "role": _role(entry) or entry.type,
-            "text": cut(entry_text(entry)),
-            "leaf": entry.id not in children,
-            "here": entry.id == here,
-            "label": store.labels[entry.id][0][:_MAX_TEXT_CHARACTERS] if entry.id in store.labels else None,
-        }
-        for entry, depth in found[-limit:]
-    ]
-    if missing := len(found) - len(rows):
-        text = f"{missing:,} earlier {'entry is' if missing == 1 else 'entries are'} not listed."
-        note = {"id": None, "depth": 0, "role": "note", "text": text, "leaf": False, "here": False, "label": None}
-        return [note, *rows]
-    return rows
+        ordered = sorted(following, key=lambda each: each.id in active)
+        waiting.extend((each, inner) for each in reversed(ordered))
+
+
+def _row(
+    role: str,
+    text: str,
+    entry_id: str | None = None,
+    *,
+    depth: int = 0,
+    leaf: bool = False,
+    here: bool = False,
+    label: str | None = None,
+) -> JsonObject:
+    return {"id": entry_id, "depth": depth, "role": role, "text": text, "leaf": leaf, "here": here, "label": label}
 
 
 def cut(text: str) -> str:

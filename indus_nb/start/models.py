@@ -53,9 +53,7 @@ def choose_model(
                 raise
             model_id = own_id(name, provider, registry.models) if provider else rest
             problems.append(f"{error} It is asked for all the same, with the limits of a usual model.")
-            return registry.default(known).model_copy(
-                update={"id": model_id, "name": model_id, "cost": unknown_cost()}
-            ), level
+            return registry.default(known).replace(id=model_id, name=model_id, cost=unknown_cost()), level
     if stored is not None and provider is None:
         try:
             return registry.with_id(stored[1], stored[0]), None

@@ -11,7 +11,7 @@ from functools import partial
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import Field
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, Approval, CallDescription
 from indus_nb.tools.tool import AGENTS, Arguments, FunctionTool, ToolContext
@@ -24,8 +24,8 @@ MAX_TITLE_CHARACTERS = 80
 class AgentTask(Arguments):
     """The task of one sub-agent."""
 
-    title: str = Field(description="The task in a few words, for the user")
-    prompt: str = Field(
+    title: str = wire_field(description="The task in a few words, for the user")
+    prompt: str = wire_field(
         min_length=1, description="All that the agent needs to know: it sees nothing of this conversation"
     )
 
@@ -33,8 +33,8 @@ class AgentTask(Arguments):
 class AgentsArguments(Arguments):
     """What the model gives."""
 
-    tasks: list[AgentTask] = Field(min_length=1, description="One for each agent")
-    tools: list[str] = Field(
+    tasks: list[AgentTask] = wire_field(min_items=1, description="One for each agent")
+    tools: list[str] = wire_field(
         default_factory=list[str], description="Tools that all of them need besides those that only read files"
     )
 

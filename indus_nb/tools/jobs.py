@@ -22,9 +22,9 @@ from typing import Literal, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.events import JobInfo, JobState, ToolOutput
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import ImageContent, TextContent, text_of
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.description import CallDescription, title_of
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
@@ -319,11 +319,11 @@ def _goes_on(job: Job) -> ToolOutput:
 class JobArguments(Arguments):
     """What the model gives."""
 
-    action: Literal["list", "look", "wait", "stop"] = Field(
+    action: Literal["list", "look", "wait", "stop"] = wire_field(
         description="list: all jobs; look: the last lines of one; wait: until it ends; stop: end it"
     )
-    id: str | None = Field(default=None, description="Such as job-1; not needed while only one runs")
-    seconds: float = Field(
+    id: str | None = wire_field(default=None, description="Such as job-1; not needed while only one runs")
+    seconds: float = wire_field(
         default=_WAIT_SECONDS, gt=0, le=_MAX_WAIT_SECONDS, description="For wait: after how long to look all the same"
     )
 

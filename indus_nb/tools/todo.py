@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from indus_nb.base import late_models
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import Field
-from indus_nb.base.wire import WireModel
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
 from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
@@ -54,7 +52,7 @@ class Phase(WireModel):
 class TodoList(WireModel):
     """All phases in their order. At most one task is in progress."""
 
-    phases: list[Phase] = Field(default_factory=list[Phase])
+    phases: list[Phase] = wire_field(default_factory=list[Phase])
 
     @property
     def tasks(self) -> Iterator[Task]:
@@ -91,21 +89,21 @@ class TodoList(WireModel):
 class PhasePlan(Arguments):
     """A phase to begin with."""
 
-    name: str = Field(description="What the phase is called")
-    tasks: list[str] = Field(description="Its tasks in order, each a few words")
+    name: str = wire_field(description="What the phase is called")
+    tasks: list[str] = wire_field(description="Its tasks in order, each a few words")
 
 
 class TodoArguments(Arguments):
     """What the model gives."""
 
-    op: Operation = Field(
+    op: Operation = wire_field(
         description="init: replace the list by phases; append: add tasks to phase; start, done, drop (given up), "
         "remove: change task, or every task of phase, or the whole list; view: show it"
     )
-    phases: list[PhasePlan] | None = Field(default=None, description="For init")
-    phase: str | None = Field(default=None, description="A phase's name")
-    task: str | None = Field(default=None, description="A task, in the words of the list")
-    tasks: list[str] | None = Field(default=None, description="For append")
+    phases: list[PhasePlan] | None = wire_field(default=None, description="For init")
+    phase: str | None = wire_field(default=None, description="A phase's name")
+    task: str | None = wire_field(default=None, description="A task, in the words of the list")
+    tasks: list[str] | None = wire_field(default=None, description="For append")
 
 
 def read_list(details: object) -> TodoList | None:
@@ -113,8 +111,8 @@ def read_list(details: object) -> TodoList | None:
     if not isinstance(details, dict) or "phases" not in details:
         return None
     try:
-        return TodoList.model_validate(details)
-    except late_models.ValidationError:
+        return TodoList.from_wire(details)
+    except ValueError:
         return None
 
 
@@ -142,7 +140,7 @@ def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
     Raises:
         ToolError: It names something that is not there, or the list would become too long.
     """
-    phases = [Phase(name=phase.name, tasks=[task.model_copy() for task in phase.tasks]) for phase in todos.phases]
+    phases = [Phase(name=phase.name, tasks=[task.replace() for task in phase.tasks]) for phase in todos.phases]
     match arguments.op:
         case "init":
             if arguments.phases is None:

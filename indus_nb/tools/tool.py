@@ -6,15 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast
 
-from indus_nb.base import late_models
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import ConfigDict, LateModel
 from indus_nb.base.messages import TextContent
-from indus_nb.base.wire import JsonObject, clean_text, field_problems, from_json, to_camel
+from indus_nb.base.readers import InvalidFieldsError, field_problems
+from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire_model import WireModel
 from indus_nb.models import ToolSpec
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription, Target, approval_by_arguments, by_arguments
@@ -197,18 +197,26 @@ JOB = "job"
 """Name of the tool that controls jobs, which is offered with the tools that start some."""
 
 
-class Arguments(LateModel):
+class Arguments(WireModel, unknown="ignored"):
     """The base of a built-in tool's arguments."""
 
-    model_config = ConfigDict(extra="ignore", defer_build=True, alias_generator=to_camel, validate_by_name=True)
+    def by_name(self) -> JsonObject:
+        """Return the values by the names of the fields, also of arguments within them."""
+        return {name: _by_name(getattr(self, name)) for name in self.wire_fields}
 
 
-ArgumentsT = TypeVar("ArgumentsT", bound="BaseModel")
+def _by_name(value: Any) -> Any:
+    if isinstance(value, Arguments):
+        return value.by_name()
+    return [*map(_by_name, cast("list[Any]", value))] if isinstance(value, list) else value
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound="Arguments | BaseModel")
 
 
 @dataclass(frozen=True)
 class FunctionTool(Generic[ArgumentsT]):
-    """Tool from a pydantic model for its arguments and an async function.
+    """Tool from a class for its arguments, ours or a pydantic model, and an async function.
 
     ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
     ``secret_arguments`` are those in which placeholders of secrets are filled in before it runs, ``secrets_in_code``
@@ -239,13 +247,21 @@ class FunctionTool(Generic[ArgumentsT]):
     def check(self, arguments: JsonObject) -> ArgumentsT:
         """Return the validated arguments; raises ``ToolError`` that names each wrong field."""
         try:
-            return self.arguments.model_validate(arguments)
-        except late_models.ValidationError as error:
-            problems = "\n".join(
-                f"- {problem.path or 'arguments'}: {problem.reason}" for problem in field_problems(error)
-            )
+            return self._read(arguments)
+        except InvalidFieldsError as error:
+            problems = "\n".join(f"- {problem.path or 'arguments'}: {problem.reason}" for problem in error.problems)
             message = f"Nothing was done. Invalid arguments for {self.name}:\n{problems}"
             raise ToolError(message) from error
+
+    def _read(self, arguments: JsonObject) -> ArgumentsT:
+        if issubclass(self.arguments, Arguments):
+            return self.arguments.from_wire(arguments)
+        from pydantic import ValidationError
+
+        try:
+            return self.arguments.model_validate(arguments)
+        except ValidationError as error:
+            raise InvalidFieldsError(field_problems(error)) from error
 
     def describe_call(self, arguments: JsonObject) -> CallDescription:
         """Describe a call as ``describe`` does, else by its arguments; the question has the tool's warning."""
@@ -254,7 +270,7 @@ class FunctionTool(Generic[ArgumentsT]):
             checked = self.check(arguments)
         except ToolError as error:
             return replace(default, rejection=error)
-        understood = checked.model_dump() if isinstance(checked, Arguments) else arguments
+        understood = checked.by_name() if isinstance(checked, Arguments) else arguments
         default = replace(default, approval=partial(approval_by_arguments, self.name, understood))
         described = default if self.describe is None else self.describe(default, checked)
 
@@ -281,22 +297,21 @@ class FunctionTool(Generic[ArgumentsT]):
 
 
 @lru_cache(maxsize=256)
-def _schema(arguments: type[BaseModel]) -> JsonObject:
-    # Pydantic takes milliseconds for each, so those of the built-in tools are in a file.
-    kept = _kept_schemas().get(arguments.__name__) if arguments.__module__.startswith("indus_nb.tools.") else None
-    return made_schema(arguments) if kept is None else kept
+def _schema(arguments: type[Arguments | BaseModel]) -> JsonObject:
+    if issubclass(arguments, Arguments):
+        from indus_nb.tools.argument_schemas import schema_of
 
-
-@cache
-def _kept_schemas() -> dict[str, JsonObject]:
-    return from_json(Path(__file__).with_name("schemas.json").read_bytes())
-
-
-def made_schema(arguments: type[BaseModel]) -> JsonObject:
-    """Build the schema of a tool's arguments from their class."""
+        return schema_of(arguments)
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)
     schema.pop("description", None)
     for field in schema.get("properties", {}).values():
         field.pop("title", None)
     return schema
+
+
+def preload_schemas() -> None:
+    """Load pydantic, and what it imports itself when it makes its first validator."""
+    from pydantic import TypeAdapter
+
+    TypeAdapter(int)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from indus_nb.base import textcut
 from indus_nb.base.textcut import byte_size
-from indus_nb.base.wire import JsonObject, WireModel, random_hex
+from indus_nb.base.wire import JsonObject, random_hex
+from indus_nb.base.wire_model import WireModel
 
 if TYPE_CHECKING:
     from indus_nb.tools.overwriting import FoldedLines

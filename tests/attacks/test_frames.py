@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from rpc_process import RpcProcess
 
 from indus_nb.base.errors import CommandFailedError
 from indus_nb.base.images import image_type_of
 from indus_nb.base.messages import Attachment, ImageContent, check_image
-from indus_nb.front.console import commands
+from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.front.console.client import RpcClient
 from indus_nb.front.notebook.view import blocks
+from indus_nb.front.verbs import VERBS
+from indus_nb.front.verbs.session_verbs import GetMessages
 from indus_nb.render import markup
 
 PATHS = {
@@ -78,20 +79,15 @@ def test_an_impossible_path_is_refused_and_the_reason_told(agent: RpcProcess, co
     ],
 )
 def test_a_name_or_id_without_end_is_refused(command: str, field: str) -> None:
-    kind = next(kind for kind in all_commands() if command in kind.names())
+    kind = VERBS[command]
     others = {key: "x" for key in ("name", "entryId", "modelId", "provider", "targetId") if key != field}
     for length, fits in ((1_000, True), (1_001, False), (50_000_000, False)):
-        frame = {"type": command, **others, field: "n" * length}
+        frame = {**others, field: "n" * length}
         if fits:
-            kind.model_validate(frame)
+            kind.from_wire(frame)
         else:
-            with pytest.raises(ValidationError, match="at most 1000 characters"):
-                kind.model_validate(frame)
-
-
-def all_commands() -> list[type[commands.Command]]:
-    kinds = [kind for kind in vars(commands).values() if isinstance(kind, type) and issubclass(kind, commands.Command)]
-    return [kind for kind in kinds if "type" in kind.model_fields]
+            with pytest.raises(InvalidFieldsError, match="at most 1000 characters"):
+                kind.from_wire(frame)
 
 
 BAD = [
@@ -156,7 +152,7 @@ async def test_no_bad_frame_ends_a_client(tmp_path: Path) -> None:
         # The arguments of the mode follow the program's own.
         assert await asyncio.wait_for(client.get_state(), 120) == {"fine": True}
         with pytest.raises(CommandFailedError, match="the response cannot be read"):
-            await asyncio.wait_for(client.ask(commands.GetMessages()), 120)
+            await asyncio.wait_for(client.ask(GetMessages()), 120)
         assert await asyncio.wait_for(client.prompt_and_wait("hi"), 120) == "well"
         assert await asyncio.wait_for(client.get_state(), 120) == {"fine": True}
 

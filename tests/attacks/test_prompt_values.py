@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from indus_nb.kernel.run.describe import describe, for_prompt
+from indus_nb.kernel.values.describe import describe, for_prompt
 from indus_nb.kernel.values.interpolation import interpolate
 
 ran: list[str] = []

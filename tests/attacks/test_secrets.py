@@ -26,7 +26,8 @@ from indus_nb.core.resources.settings import load_settings
 from indus_nb.core.session.dialogs import Select
 from indus_nb.core.session.session import AgentSession
 from indus_nb.extend.api import ExtensionApi
-from indus_nb.kernel.run.describe import describe, listing
+from indus_nb.kernel.values.describe import describe
+from indus_nb.kernel.values.overview import listing
 from indus_nb.render.session_page import export_html
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.redaction import hide

@@ -14,10 +14,10 @@ import pexpect
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Recorded, Reply, ToolUse
-from pydantic.alias_generators import to_camel
 from rpc_process import PROGRAM, RpcProcess, environment, indusagi
 
 import indus_nb
+from indus_nb.base.wire import to_camel
 from indus_nb.core.resources.inputs import project_inputs
 from indus_nb.core.resources.settings import Settings, load_settings
 from indus_nb.core.resources.trust import Trust
@@ -886,7 +886,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
     own.mkdir()
     (own / "settings.json").write_text(json.dumps(values))
     judged_elsewhere = {"sandbox", "secrets", "shellEnvironment"}  # by the tests of what they set
-    assert {*values, *judged_elsewhere} == {*map(to_camel, Settings.model_fields)}
+    assert {*values, *judged_elsewhere} == {*map(to_camel, Settings.wire_fields)}
     usual = Settings().to_wire()
     counted = load_settings(tmp_path, tmp_path / "agent", trusted=trusted).settings.to_wire()
     changed = {key for key, value in counted.items() if usual.get(key) != value}

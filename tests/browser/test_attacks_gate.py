@@ -17,7 +17,7 @@ from indus_nb.front.notebook.page.widget import AgentWidget
 loop = asyncio.new_event_loop()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 heard, live = [], None
-def hear(request): heard.append(request.model_dump(mode="json", by_alias=True))
+def hear(request): heard.append({each.key: getattr(request, name) for name, each in request.wire_fields.items()})
 def ask(method, **more): live.signal({"type": "extension_ui_request", "method": method, **more})"""
 SHOW = """\
 live = AgentWidget("cell", hear, loop.call_soon_threadsafe)

@@ -25,7 +25,8 @@ threading.Thread(target=loop.run_forever, daemon=True).start()
 kind, heard, live = "cell", [], None
 def hear(request):
     images = [image.to_wire() for image in getattr(request, "images", ())]
-    heard.append({**request.model_dump(mode="json", by_alias=True), "images": images})
+    fields = {each.key: getattr(request, name) for name, each in request.wire_fields.items()}
+    heard.append({"kind": getattr(request, "names", [None])[0], **fields, "images": images})
 def ask(method, **more): live.signal({"type": "extension_ui_request", "method": method, **more})
 def said(text): return blocks.answer(text)["text/html"]"""
 SHOW = """\
@@ -655,9 +656,9 @@ def test_what_waits_can_be_taken_back(panel: Stage) -> None:
 
 def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     panel.root.get_by_label("Model").select_option("GPT")
-    panel.hears(kind="set_model", provider="openai", id="gpt")
+    panel.hears(kind="set_model", provider="openai", modelId="gpt")
     panel.root.get_by_label("Thinking").select_option("high")
-    panel.hears(kind="set_thinking", level="high")
+    panel.hears(kind="set_thinking_level", level="high")
     name = panel.root.get_by_label("Name of the session")
     expect(name).to_have_value("Mend the mean")
     name.fill("Thrown away")
@@ -665,9 +666,9 @@ def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     expect(name).to_have_value("Mend the mean")
     name.fill("Better")
     name.press("Enter")
-    panel.hears(kind="rename", name="Better")
-    assert [message["name"] for message in panel.heard() if message["kind"] == "rename"] == ["Better"]
-    for *buttons, kind in (("New", "new"), ("Menu", "Compact", "compact")):
+    panel.hears(kind="set_session_name", name="Better")
+    assert [message["name"] for message in panel.heard() if message["kind"] == "set_session_name"] == ["Better"]
+    for *buttons, kind in (("New", "new_session"), ("Menu", "Compact", "compact")):
         for button in buttons:
             panel.root.get_by_role("button", name=button).click()
         panel.hears(kind=kind)
@@ -682,7 +683,7 @@ def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     expect(panel.root.locator(".ia-entry:visible")).to_have_count(1)
     panel.page.keyboard.press("ArrowDown")
     panel.page.keyboard.press("Enter")
-    panel.hears(kind="switch", path="/1")
+    panel.hears(kind="switch_session", sessionPath="/1")
     expect(panel.root.locator(".ia-entry")).to_have_count(0)
 
 
@@ -705,14 +706,14 @@ def test_the_tree_leads_back_and_forks(panel: Stage) -> None:
         panel.set(tree=rows)
         here = panel.root.locator(".ia-entry[aria-current=true]")
         expect(here).to_be_in_viewport()
-        if not any(message["kind"] == "navigate" for message in panel.heard()):
+        if not any(message["kind"] == "navigate_tree" for message in panel.heard()):
             panel.notebook.screenshot("widget-tree")
             here.focus()
             panel.page.keyboard.press("ArrowUp")
             panel.page.keyboard.press("Enter")
-            panel.hears(kind="navigate", entry="29")
+            panel.hears(kind="navigate_tree", targetId="29")
     panel.root.get_by_role("button", name="Fork: said 31").click()
-    panel.hears(kind="fork", entry="31")
+    panel.hears(kind="fork", entryId="31")
     panel.root.get_by_role("button", name="Tree").click()
     panel.page.keyboard.press("Escape")
     expect(panel.root.locator(".ia-overlay")).to_be_hidden()

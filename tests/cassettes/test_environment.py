@@ -61,13 +61,13 @@ def test_while_a_cassette_is_replayed_no_model_needs_a_key_or_headers(tmp_path, 
     monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
     assert registry.key_for(HAIKU) is None
     assert HAIKU in registry.available()
-    assert isinstance(registry.provider_of(HAIKU.model_copy(update={"headers": {"X": "!false"}})), ReplayProvider)
+    assert isinstance(registry.provider_of(HAIKU.replace(headers={"X": "!false"})), ReplayProvider)
 
 
 def test_a_model_of_an_unknown_api_is_refused_although_a_cassette_is_replayed(tmp_path, cassette, monkeypatch):
     monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
     with pytest.raises(UsageError, match="Unknown API: nope"):
-        model_registry(tmp_path).provider_of(HAIKU.model_copy(update={"api": "nope"}))
+        model_registry(tmp_path).provider_of(HAIKU.replace(api="nope"))
 
 
 def test_a_registry_without_the_variable_uses_providers_as_they_are(tmp_path):

@@ -15,9 +15,11 @@ from rpc_process import environment
 
 from indus_nb import HostTool, RpcClient
 from indus_nb.base.errors import ClientClosedError, CommandFailedError, RunFailedError
-from indus_nb.front.console import commands
 from indus_nb.front.console.client import Report
-from indus_nb.front.console.host_tools import HostToolDefinition
+from indus_nb.front.verbs.host_tools import HostToolDefinition
+from indus_nb.front.verbs.session_verbs import GetMessages
+from indus_nb.front.verbs.setting_verbs import SetModel
+from indus_nb.front.verbs.tree_verbs import Fork, GetEntries, GetForkMessages, GetTree
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ async def test_an_answer_is_waited_for_and_returned(claude: RpcClient, messages_
         kinds = [event["type"] async for event in client.events("second")]
         assert (kinds[0], kinds[-1]) == ("agent_start", "agent_settled")
         assert (await client.get_state())["messageCount"] == 4
-        entries = await client.ask(commands.GetForkMessages())
-        forked = await client.ask(commands.Fork(entry_id=entries["messages"][1]["entryId"]))
+        entries = await client.ask(GetForkMessages())
+        forked = await client.ask(Fork(entry_id=entries["messages"][1]["entryId"]))
         assert forked["text"] == "second"
 
 
@@ -45,7 +47,7 @@ async def test_failures_are_raised(claude: RpcClient, messages_api: MessagesApi)
         with pytest.raises(RunFailedError, match="no such thing"):
             await client.prompt_and_wait("first")
         with pytest.raises(CommandFailedError, match="Model not found: x/y") as caught:
-            await client.ask(commands.SetModel(provider="x", model_id="y"))
+            await client.ask(SetModel(provider="x", model_id="y"))
         assert caught.value.command == "set_model"
 
 
@@ -131,7 +133,7 @@ async def test_a_lent_tool_is_called_reports_and_answers(claude: RpcClient, mess
             ("ValueError: nothing to shout", True),
         ]
         with pytest.raises(CommandFailedError, match="a tool named bash of its own"):
-            await client.set_host_tools([HostTool(shout().model_copy(update={"name": "bash"}), run)])
+            await client.set_host_tools([HostTool(shout().replace(name="bash"), run)])
 
 
 async def test_an_abort_cancels_a_lent_tool(claude: RpcClient, messages_api: MessagesApi) -> None:
@@ -226,8 +228,8 @@ async def test_the_tree_of_a_long_conversation_is_given_as_it_is(tmp_path: Path)
     path = chain(tmp_path, 5000)
     arguments = ("--provider", "offline", "--session", str(path))
     async with RpcClient(*arguments, cwd=tmp_path, env=environment(tmp_path)) as client:
-        data = await client.ask(commands.GetTree())
-        flat = await client.ask(commands.GetTree(flat=True))
+        data = await client.ask(GetTree())
+        flat = await client.ask(GetTree(flat=True))
         assert (await client.get_state())["messageCount"] == 4999
     assert data["leafId"] == flat["leafId"]
     [node] = data["tree"]
@@ -262,7 +264,7 @@ for line in sys.stdin:
 
 async def test_a_response_that_cannot_be_read_fails_its_call_alone() -> None:
     async with RpcClient(program=[sys.executable, "-c", ANSWERS]) as client:
-        asked = [client.ask(command) for command in (commands.GetMessages(), commands.GetEntries())]
+        asked = [client.ask(command) for command in (GetMessages(), GetEntries())]
         deep, long, state = await asyncio.gather(*asked, client.get_state(), return_exceptions=True)
         assert state == {"fine": True}
         assert isinstance(deep, CommandFailedError)

@@ -5,28 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rpc_process import RpcProcess
 
-from indus_nb.front.console import commands
+from indus_nb.front.verbs import VERBS
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda values: st.lists(values, max_size=3) | st.dictionaries(st.text(), values, max_size=3),
     max_leaves=8,
 )
-CLASSES = [value for value in vars(commands).values() if isinstance(value, type)]
-COMMANDS = [value for value in CLASSES if issubclass(value, commands.Command) and "type" in value.model_fields]
-FIELDS = [
-    (command.names()[0], field.alias or name)
-    for command in COMMANDS
-    for name, field in command.model_fields.items()
-    if name not in ("id", "type")
-]
+FIELDS = [(name, field.key) for name, verb in VERBS.items() for field in verb.wire_fields.values()]
 WRONG: list[Any] = [None, True, 17, 1.5, "text", [], {}, [{}], [1]]
 
 
@@ -42,14 +35,12 @@ def state(process: RpcProcess) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_a_field_of_the_wrong_type_is_named_and_changes_nothing(process: RpcProcess, name: str, field: str) -> None:
-    (model,) = (command for command in COMMANDS if name in get_args(command.model_fields["type"].annotation))
+    model = VERBS[name]
     before = state(process)
-    required = {
-        field_.alias: "x" for key, field_ in model.model_fields.items() if field_.is_required() and key != "type"
-    }
+    required = {field_.key: "x" for field_ in model.wire_fields.values() if field_.is_required}
     for value in WRONG:
         try:
-            model.model_validate({**required, field: value, "type": name})
+            model.from_wire({**required, field: value})
         except ValueError:
             answer = process.ask(name, **{**required, field: value})
             assert answer["success"] is False

@@ -100,7 +100,7 @@ def test_a_frame_is_what_the_event_says_with_the_message_as_it_was_then() -> Non
         for delta in deltas:
             check(growing.append(opened.content_index, delta))
         check(growing.close(opened.content_index))
-    growing.usage = growing.usage.model_copy(update={"output": 5})
+    growing.usage = growing.usage.replace(output=5)
     done = growing.finish("toolUse")
     frame = json.loads(encoder.encode(update(growing, done)))
     assert frame["message"] == frame["assistantMessageEvent"]["message"] == json.loads(dump(done.message))

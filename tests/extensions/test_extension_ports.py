@@ -201,7 +201,7 @@ async def test_what_is_said_to_go_on_stands_until_the_run_ends(opened, messages_
 @pytest.mark.parametrize("content", ["", " \n", [], [{"type": "text", "text": " "}]])
 @pytest.mark.parametrize("trigger_turn", [True, False])
 async def test_a_blank_message_is_refused_and_no_request_is_made(opened, messages_api, content, trigger_turn) -> None:
-    blocks = content if isinstance(content, str) else [TextContent.model_validate(block) for block in content]
+    blocks = content if isinstance(content, str) else [TextContent.from_wire(block) for block in content]
     apis: list[ExtensionApi] = []
     session = await opened(apis.append)
     with pytest.raises(UsageError, match=r"'note' is blank and was not sent"):

@@ -70,10 +70,34 @@ async def test_the_events_of_a_prompt_come_in_their_order_with_their_fields(open
     assert first("before_provider_request").payload["model"] == "claude-haiku-4-5"
     assert first("after_provider_response").status == 200
     assert [event.turn_index for event in seen if event.type == "turn_start"] == [0, 1]
-    assert [event.turn_index for event in seen if event.type == "turn_end"] == [0, 1]
+    ends = [event for event in seen if event.type == "turn_end"]
+    assert [(event.turn_index, len(event.tool_results)) for event in ends] == [(0, 1), (1, 0)]
     assert (first("tool_call").tool_name, first("tool_call").input) == ("bash", {"command": "echo hi"})
     assert (first("tool_result").content[0].text, first("tool_result").is_error) == ("hi\n", False)
     assert isinstance(first("context").messages[0], UserMessage)
+
+
+async def test_a_handler_gets_the_very_event_of_the_session_and_turns_are_counted_in_each_run(
+    opened, messages_api
+) -> None:
+    messages_api.add(Reply("One."), Reply("Two."))
+    seen: list[Any] = []
+    names = ("turn_start", "turn_end", "agent_end")
+
+    def setup(api: ExtensionApi) -> None:
+        for name in names:
+            api.on(name, lambda event, ctx: seen.append(event))
+
+    session = await opened(setup)
+    events = watched(session)
+    for text in ("first", "second"):
+        await session.prompt(text)
+    published = [event for event in events if event.type in names]
+    assert [*map(id, seen)] == [*map(id, published)]
+    starts = [event for event in published if event.type == "turn_start"]
+    assert [event.turn_index for event in starts] == [0, 0]
+    assert 0 < starts[0].timestamp <= starts[1].timestamp
+    assert [event.to_wire() for event in starts] == [{"type": "turn_start"}] * 2
 
 
 async def test_inputs_are_transformed_one_after_the_other_until_one_is_handled(opened, messages_api) -> None:
@@ -165,6 +189,27 @@ async def test_a_tool_call_can_be_blocked_or_changed_and_its_result_patched(open
     assert [result.is_error for result in results] == [False, True, True]
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_the_arguments_that_the_last_handler_sees_are_those_of_the_call(opened, messages_api, in_place) -> None:
+    messages_api.add(Reply(ToolUse("bash", {"command": "echo one"})), Reply("Done."))
+    seen: list[Any] = []
+
+    def setup(api: ExtensionApi) -> None:
+        @api.on("tool_call")
+        def replace(event: Any, ctx: Context) -> Any:
+            if not in_place:
+                return {"input": {"command": "echo two"}}
+            event.input = {"command": "echo two"}
+            return None
+
+        api.on("tool_call", lambda event, ctx: seen.append(event.input))
+
+    session = await opened(setup)
+    await session.prompt("go")
+    (result,) = (m for m in session.messages if isinstance(m, ToolResultMessage))
+    assert (seen, text_of(result.content)) == ([{"command": "echo two"}], "two\n")
+
+
 @pytest.mark.parametrize("answer", ["yes", {"blok": True}, {"block": "perhaps"}, RuntimeError("broken")])
 async def test_a_gate_that_fails_or_answers_nonsense_lets_nothing_through(opened, messages_api, answer) -> None:
     messages_api.add(Reply(ToolUse("bash", {"command": "touch made"})), Reply("Done."))
@@ -192,7 +237,7 @@ async def test_a_final_message_can_be_replaced_by_one_of_its_role_only(opened, m
         @api.on("message_end")
         def censor(event: Any, ctx: Context) -> Any:
             if isinstance(event.message, AssistantMessage):
-                return {"message": event.message.model_copy(update={"content": [TextContent(text="My key is ****.")]})}
+                return {"message": event.message.replace(content=[TextContent(text="My key is ****.")])}
             return {"message": {"role": "assistant", "content": [], "api": "", "provider": "", "model": ""}}
 
     session = await opened(setup)
@@ -310,6 +355,8 @@ async def test_a_new_session_begins_with_extensions_anew_and_the_old_objects_are
     assert len(apis) == 2
     with pytest.raises(StaleExtensionError):
         apis[0].append_entry("note", 1)
+    with pytest.raises(StaleExtensionError):
+        apis[0].on("agent_end", print)
     with pytest.raises(StaleExtensionError):
         contexts[0].is_idle()
     assert await session.switch_session(first)

@@ -25,7 +25,7 @@ PLAN = {"op": "init", "phases": [{"name": "Build", "tasks": ["Read", "Write"]}, 
 def after(*operations: dict[str, Any]) -> TodoList:
     todos = TodoList()
     for operation in operations:
-        todos = changed(todos, TodoArguments.model_validate(operation))
+        todos = changed(todos, TodoArguments.from_wire(operation))
     return todos
 
 
@@ -56,7 +56,7 @@ def test_the_next_task_is_in_progress_when_one_is_done():
 )
 def test_operations_change_a_task_a_phase_or_all(operation: dict[str, Any], expected: list[str]):
     before = after(PLAN)
-    assert list(statuses(changed(before, TodoArguments.model_validate(operation))).values()) == expected
+    assert list(statuses(changed(before, TodoArguments.from_wire(operation))).values()) == expected
     assert before == after(PLAN), "a list is a value"
 
 
@@ -79,7 +79,7 @@ def test_what_was_done_stays_done_when_the_rest_is_given_up():
 )
 def test_a_wrong_operation_says_what_is_wrong(operation: dict[str, Any], problem: str):
     with pytest.raises(ToolError, match=problem):
-        changed(after(PLAN), TodoArguments.model_validate(operation))
+        changed(after(PLAN), TodoArguments.from_wire(operation))
 
 
 def test_a_card_shows_the_list_as_boxes():
@@ -117,7 +117,7 @@ def session(messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def last_list(session: AgentSession) -> dict[str, str]:
     results = [message for message in session.messages if isinstance(message, ToolResultMessage)]
-    return statuses(TodoList.model_validate(results[-1].details))
+    return statuses(TodoList.from_wire(results[-1].details))
 
 
 async def test_a_model_that_stops_with_open_tasks_is_reminded_a_few_times(session, messages_api: MessagesApi):

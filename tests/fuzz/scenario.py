@@ -184,7 +184,7 @@ class _Maker:
         return f"${kind} {self._source.randint(0, 40)}"
 
 
-def _answer(source: random.Random) -> Json:
+def _answer(source: random.Random) -> Json:  # noqa: PLR0911 - one for each kind of answer
     """What the model's API does with one request: see ``server.reply_to``."""
     kind = source.choices(
         ("text", "slow", "tools", "thinking", "huge", "error", "overflow", "cut", "sse", "silence"),

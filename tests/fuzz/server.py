@@ -69,7 +69,7 @@ class _PatientHandler(Handler):
             super().do_POST()
 
 
-def reply_to(plan: dict[str, Any], number: int) -> Answer:
+def reply_to(plan: dict[str, Any], number: int) -> Answer:  # noqa: PLR0911 - one for each kind of answer
     """The answer that ``plan`` describes to request ``number``, which makes its text unlike all others."""
     text = f"answer {number}. {'word ' * plan.get('words', 1)}"
     match plan["kind"]:

@@ -190,7 +190,7 @@ class Reader:
             return self.words(repr(value))
         return f"{{{self._names(held, place)}}}" if held else ""
 
-    def _built_in(self, value: Any, place: str) -> str:
+    def _built_in(self, value: Any, place: str) -> str:  # noqa: PLR0911 - one for each kind of value
         match value:
             case dict():
                 factory = self.words(str(getattr(value, "default_factory", "")))
@@ -213,7 +213,7 @@ class Reader:
             case _:
                 return self._called(value, place)
 
-    def _called(self, value: Any, place: str) -> str:
+    def _called(self, value: Any, place: str) -> str:  # noqa: PLR0911 - one for each kind of value
         match value:
             case types.FunctionType():
                 cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
@@ -317,7 +317,7 @@ class Reader:
         kinds = [type(getattr(each, "y", None)).__name__ for each in getattr(value, "data", ())]
         return self.words(f"{kinds} {json.dumps(json.loads(value.to_json()), sort_keys=True)}")
 
-    def _numpy(self, value: Any, kind: type, place: str) -> str | None:
+    def _numpy(self, value: Any, kind: type, place: str) -> str | None:  # noqa: PLR0911 - one for each kind of value
         import numpy as np
 
         match value:

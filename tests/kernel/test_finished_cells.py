@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
+import queue
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_page import FakePage
 from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import Page, Wire
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 CELLS = 30
@@ -54,19 +56,26 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
         yield kernel
 
 
-def ask(kernel: Kernel, api: MessagesApi, number: int) -> Cell:
+@pytest.fixture(scope="module")
+def wire(kernel: Kernel) -> Iterator[Wire]:
+    wire = Wire(kernel)
+    while not wire.ended:  # what a kernel says before somebody listens is lost
+        kernel.run("pass")
+        with contextlib.suppress(queue.Empty):
+            wire.take(0.1)
+    yield wire
+    wire.close()
+
+
+def ask(kernel: Kernel, api: MessagesApi, wire: Wire, number: int) -> Cell:
     """Run a cell whose answer has a tool call and a hundred deltas, before a page that shows its widget."""
     command = {"command": f"seq {number} {number + 40}"}
     api.add(Reply(ANSWER, ToolUse("bash", command), chunk=12), Reply(ANSWER, chunk=12))
     cell = kernel.begin(f"%%agent\nquestion {number}", asks=True)
     cell.wait_for(lambda cell: bool(widgets_of(cell)))
-    client, comm_id = kernel._client, widgets_of(cell)[0]
-
-    def send(content: dict[str, Any]) -> None:
-        data = {"method": "custom", "content": content}
-        client.shell_channel.send(client.session.msg("comm_msg", {"comm_id": comm_id, "data": data}))
-
-    FakePage(send).tell("ready")
+    page = Page(wire, widgets_of(cell)[0], passing=True)
+    page.wait_for(lambda: cell.message_id in wire.ended)  # it answers what it is asked
+    wire.pages.remove(page)
     assert cell.finish().status == "ok", cell.error
     return cell
 
@@ -88,12 +97,12 @@ def counted(kernel: Kernel) -> dict[str, Any]:
 
 
 def test_finished_cells_leave_static_output_of_limited_size_and_nothing_in_the_kernel(
-    kernel: Kernel, api: MessagesApi
+    kernel: Kernel, api: MessagesApi, wire: Wire
 ) -> None:
-    ask(kernel, api, 0)
+    ask(kernel, api, wire, 0)
     before = counted(kernel)
     for number in range(1, CELLS):
-        cell = ask(kernel, api, number)
+        cell = ask(kernel, api, wire, number)
         left = [bundles[-1] for bundles in cell.displays.values()]
         assert not any(WIDGET in bundle for bundle in left)
         assert any(f"seq {number} " in bundle["text/plain"] for bundle in left)

@@ -214,9 +214,9 @@ def test_model_and_thinking_can_be_chosen(page: Page, api: MessagesApi) -> None:
     assert ("anthropic", "claude-haiku-4-5") in listed
     assert ("offline", "offline") in listed or any(provider == "offline" for provider, _ in listed)
     assert not any(provider == "openai" for provider, _ in listed)
-    page.tell("set_model", provider="anthropic", id="claude-haiku-4-5")
+    page.tell("set_model", provider="anthropic", modelId="claude-haiku-4-5")
     page.wait_for(lambda: page.state["current_model"] == {"provider": "anthropic", "id": "claude-haiku-4-5"})
-    page.tell("set_thinking", level="high")
+    page.tell("set_thinking_level", level="high")
     page.wait_for(lambda: page.state["level"] == "high")
     assert "high" in page.state["levels"]
     api.add("Yes.")
@@ -224,7 +224,7 @@ def test_model_and_thinking_can_be_chosen(page: Page, api: MessagesApi) -> None:
     page.wait_until_idle("Yes.")
     assert api.requests[-1].body["model"] == "claude-haiku-4-5"
     assert api.requests[-1].body["thinking"]["type"] == "enabled"
-    page.tell("set_model", provider="anthropic", id="claude-of-tomorrow")
+    page.tell("set_model", provider="anthropic", modelId="claude-of-tomorrow")
     page.wait_for(lambda: any("claude-of-tomorrow" in toast for toast in page.toasts))
 
 
@@ -245,7 +245,7 @@ def test_one_can_go_back_to_another_branch_and_is_warned_of_the_variables(page: 
     assert list(before) == ["first", "First answer.", "second", "Second answer."]
     assert {row["depth"] for row in before.values()} == {0}
     assert [text for text, row in before.items() if row["here"]] == ["Second answer."]
-    page.tell("navigate", entry=before["second"]["id"])
+    page.tell("navigate_tree", targetId=before["second"]["id"])
     page.wait_for(lambda: "Second answer." not in page.text)
     assert "First answer." in page.text
     assert "variables" in page.state["warning"]
@@ -264,7 +264,7 @@ def test_one_can_go_back_to_another_branch_and_is_warned_of_the_variables(page: 
         ("Other answer.", 1),
     ]
     assert [text for text, row in after.items() if row["leaf"]] == ["Second answer.", "Other answer."]
-    page.tell("navigate", entry=after["Second answer."]["id"])
+    page.tell("navigate_tree", targetId=after["Second answer."]["id"])
     page.wait_for(lambda: "Second answer." in page.text and "Other answer." not in page.text)
 
 
@@ -276,12 +276,12 @@ def test_a_fork_goes_on_in_a_session_of_its_own(page: Page, api: MessagesApi) ->
     page.wait_until_idle("Second answer.")
     origin = page.state["session"]["id"]
     tree = rows(page)
-    page.tell("fork", entry=tree["second"]["id"])
+    page.tell("fork", entryId=tree["second"]["id"])
     page.wait_for(lambda: page.state["session"]["id"] != origin and page.state["composer"]["text"] == "second")
     page.wait_for(lambda: "Second answer." not in page.text)
     assert "First answer." in page.text
     assert "variables" in page.state["warning"]
-    page.tell("fork", entry=rows(page)["First answer."]["id"])
+    page.tell("fork", entryId=rows(page)["First answer."]["id"])
     page.wait_for(lambda: "variables" in (page.state["warning"] or ""))
     api.add("Third answer.")
     page.prompt("third")
@@ -293,9 +293,9 @@ def test_sessions_of_the_folder_are_listed_and_can_be_gone_to(page: Page, api: M
     api.add("Noted.", "No idea.")
     page.prompt("my number is 7")
     page.wait_until_idle("Noted.")
-    page.tell("rename", name="  colours ")
+    page.tell("set_session_name", name="  colours ")
     page.wait_for(lambda: page.state["session"]["name"] == "colours")
-    page.tell("new")
+    page.tell("new_session")
     page.wait_for(lambda: "Noted." not in page.text and page.state["session"]["name"] is None)
     assert page.state["warning"] is None
     page.prompt("which number?")
@@ -306,7 +306,7 @@ def test_sessions_of_the_folder_are_listed_and_can_be_gone_to(page: Page, api: M
     assert listed["which number?"]["current"] is True
     assert listed["colours"]["current"] is False
     assert listed["colours"]["messages"] == 2
-    page.tell("switch", path=listed["colours"]["path"])
+    page.tell("switch_session", sessionPath=listed["colours"]["path"])
     page.wait_for(lambda: page.state["session"]["name"] == "colours" and "Noted." in page.text)
     assert "No idea." not in page.text
     api.add("Seven.")
@@ -319,7 +319,7 @@ def test_only_a_listed_session_is_opened(page: Page, tmp_path: Path) -> None:
     header = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-01-01T00:00:00Z", "cwd": str(tmp_path)}
     (tmp_path / "x.jsonl").write_text(json.dumps(header) + "\n")
     before = page.state["session"]
-    page.tell("switch", path=str(tmp_path / "x.jsonl"))
+    page.tell("switch_session", sessionPath=str(tmp_path / "x.jsonl"))
     page.wait_for(lambda: any("not in the list" in toast for toast in page.toasts))
     assert page.state["session"] == before
 
@@ -339,15 +339,15 @@ def test_two_panels_on_one_session_stay_in_step(kernel: Kernel, wire: Wire, page
         each.wait_until_idle("Good.")
         assert "Half whole." in each.text
         assert each.text.count("Good.") == 1
-    other.tell("set_model", provider="anthropic", id="claude-haiku-4-5")
+    other.tell("set_model", provider="anthropic", modelId="claude-haiku-4-5")
     wire.wait_for(lambda: page.state["current_model"]["id"] == "claude-haiku-4-5")
-    other.tell("rename", name="both")
+    other.tell("set_session_name", name="both")
     wire.wait_for(lambda: page.state["session"]["name"] == "both")
     tree = rows(other)
-    other.tell("navigate", entry=tree["Half whole."]["id"])
+    other.tell("navigate_tree", targetId=tree["Half whole."]["id"])
     wire.wait_for(lambda: "Good." not in other.text and "Good." not in page.text)
     assert "variables" in page.state["warning"]
-    other.tell("new")
+    other.tell("new_session")
     wire.wait_for(lambda: "Half" not in page.text and page.state["session"]["name"] is None)
     assert not page.toasts
 
@@ -442,12 +442,12 @@ def test_images_go_with_a_prompt(page: Page, api: MessagesApi) -> None:
         {"kind": "prompt", "text": "x" * 1_000_001},
         {"kind": "unqueue", "queue": "steering", "index": -1, "text": "x"},
         {"kind": "unqueue", "queue": "steering", "index": True, "text": "x"},
-        {"kind": "set_thinking", "level": "to the moon"},
-        {"kind": "rename", "name": "x" * 501},
-        {"kind": "rename", "name": "  "},
-        {"kind": "navigate", "entry": "nowhere"},
-        {"kind": "fork", "entry": "nowhere"},
-        {"kind": "switch", "path": "/etc/passwd"},
+        {"kind": "set_thinking_level", "level": "to the moon"},
+        {"kind": "set_session_name", "name": "x" * 1_001},
+        {"kind": "set_session_name", "name": "  "},
+        {"kind": "navigate_tree", "targetId": "nowhere"},
+        {"kind": "fork", "entryId": "nowhere"},
+        {"kind": "switch_session", "sessionPath": "/etc/passwd"},
         {"kind": "unqueue", "queue": "steering", "index": 3, "text": "x"},
         {"kind": "export"},
         {"kind": "prompt", "text": "  "},

@@ -49,7 +49,7 @@ def page(opened: tuple[Wire, Page], api: MessagesApi) -> Page:
     page = opened[1]
     api.requests.clear()
     page.toasts.clear()
-    page.tell("new")
+    page.tell("new_session")
     page.wait_for(lambda: not page.state.get("busy"))
     page.settle()
     return page
@@ -246,7 +246,7 @@ def test_the_head_knows_the_context_the_approval_mode_and_the_prices(page: Page,
     page.wait_until_idle("Hello.")
     page.wait_for(lambda: page.state["context"]["tokens"] > 0)
     assert page.state["context"]["window"] >= 200_000
-    page.tell("new")
+    page.tell("new_session")
     page.wait_for(lambda: page.state["cost"] == "")
 
 

@@ -516,6 +516,11 @@ def test_keys_of_the_environment_are_not_in_the_copy(kernel: Kernel, api: Messag
 
 SEARCH = """
 import ctypes, re
+def before(word, block):
+    at = block.find(word)
+    while at > 0:
+        yield block[at - 1]
+        at = block.find(word, at + 1)
 def search():
     wanted = [word[::-1].encode() for word in ("drow55aP2retnuh", "5nbv13kXjorP9qz")]
     for line in open("/proc/self/maps"):
@@ -523,7 +528,7 @@ def search():
         if span and "[v" not in line:
             start, end = (int(each, 16) for each in span.groups())
             block = ctypes.string_at(start, end - start)
-            yield from (word for word in wanted if re.search(b"[:-]" + word, block))
+            yield from (word for word in wanted if any(byte in b":-" for byte in before(word, block)))
 print("found", {*search()})
 """
 

@@ -36,7 +36,7 @@ class NotebookPage(Page):
         if value is not None:
             self.tell("reply", id=message["id"], value=value)
 
-    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:
+    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:  # noqa: PLR0911 - one for each message
         match message["what"]:
             case "cells":
                 listed = [{"id": name, "type": "code", "source": text} for name, text in self.cells.items()]

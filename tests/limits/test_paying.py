@@ -25,7 +25,7 @@ def ask(budget: Budget, *, limiter: Limiter | None = None, known: bool = True) -
         registry = model_registry(agent_directory())
         model = registry.find("claude-haiku-4-5")
         if not known:
-            model = model.model_copy(update={"cost": unknown_cost()})
+            model = model.replace(cost=unknown_cost())
         gated = Gate(limiter or Limiter(1)).provider_for(registry.provider_of(model))
         provider = Payer(budget).provider_for(gated)
         options = replace(StreamOptions(), api_key="sk-test")

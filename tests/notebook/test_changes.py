@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from indus_nb.base.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolOutput
 from indus_nb.base.messages import TextContent
-from indus_nb.front.notebook.view.changes import changed
 from indus_nb.front.notebook.view.parts import Card, Line
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.cards import Call
@@ -15,9 +14,14 @@ GOES_ON = {"job": {"id": "job-3", "tool": "bash", "state": "running", "seconds":
 
 def test_an_edit_is_told_by_its_difference_alone_but_not_that_it_cannot_be_undone() -> None:
     details = {"changed": "a.py edited", "diff": "-1 x\n+1 y"}
-    assert changed(details) == ""
-    assert changed({**details, "notUndoable": "files: OSError"}) == "This call cannot be undone (files: OSError)"
-    assert changed({"changed": "a.py edited"}) == "Changed: a.py edited (%agent undo)"
+    for reported, words in (
+        (details, ""),
+        ({**details, "notUndoable": "files: OSError"}, "This call cannot be undone (files: OSError)"),
+        ({"changed": "a.py edited"}, "Changed: a.py edited (%agent undo)"),
+    ):
+        card = Card("b1", call=Call("edit", {}, state="done"))
+        card.show_result([], reported, stored=False)
+        assert card.call.changed == words
 
 
 def test_what_a_call_changed_stands_apart_from_what_it_printed() -> None:

@@ -161,7 +161,7 @@ def test_a_message_that_is_rejected_is_told_of_and_changes_nothing(kind: Any, co
 def test_a_cell_understands_no_requests_of_a_panel() -> None:
     heard: list[Any] = []
     live, page = live_and_page(heard, "cell")
-    say(live, kind="new")
+    say(live, kind="new_session")
     say(live, kind="stop")
     assert [request.kind for request in heard] == ["stop"]
     assert len(page.toasts) == 1

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_or
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
 
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session import dialogs
 from indus_nb.front.notebook.page import protocol, states
 
@@ -42,6 +42,15 @@ JavaScript are in `static/protocol.d.ts` next to them.
 Types are those of TypeScript. Fields with a `?` may be left out.
 """
 
+VERBS_HEAD = """
+## Verbs
+
+What a panel's page may ask of the session, as programs do in RPC mode ([commands.md](commands.md)). There is no
+response: what came of it shows in the state. After `abort` what was queued is in the composer again, `fork` also goes
+on behind an entry that is no message of the user, and `switch_session` takes a path of the state `sessions` only, which
+`list_sessions` asks for.
+"""
+
 FIRST_LINE = "// Generated from page/protocol.py and page/states.py by tests/notebook/test_page_protocol.py.\n"
 
 
@@ -49,7 +58,8 @@ def members(union: Any) -> list[Any]:
     return [member for choice in get_args(union) for member in (members(choice) if get_args(choice) else [choice])]
 
 
-INBOUND = members(protocol.FromPage)
+VERBS = list(protocol.PAGE_VERBS.values())
+INBOUND = [*members(protocol.FromPage), *VERBS]
 IN_CELLS = members(protocol.FromCellPage)
 OUTBOUND = members(protocol.ToPage)
 OPERATIONS = members(protocol.Operation)
@@ -64,6 +74,8 @@ RESULTS = [
     protocol.CannotDo,
 ]
 MODULES = {protocol.__name__, states.__name__}
+NOT_SENT = {"Asked", "RejectedError"}
+"""What is no message of a page, nor a part of one."""
 CLASSES = {
     node.name: node
     for module in (dialogs, states, protocol)
@@ -78,23 +90,25 @@ CLASSES = {
 def fields_of(declared: type) -> dict[str, Any]:
     """Annotations as they stand, by the names on the wire."""
     hints = get_type_hints(declared, include_extras=True)
-    if issubclass(declared, BaseModel):
-        return {field.alias or name: hints[name] for name, field in declared.model_fields.items()}
+    if issubclass(declared, WireModel):
+        return {field.key: hints[name] for name, field in declared.wire_fields.items()}
     return hints
 
 
 def is_required(declared: Any, name: str) -> bool:
     if is_typeddict(declared):
         return name in declared.__required_keys__ and get_origin(fields_of(declared)[name]) is not NotRequired
-    if issubclass(declared, BaseModel):
-        by_wire_name = {field.alias or name: field for name, field in declared.model_fields.items()}
-        field = by_wire_name[name]
-        return field.is_required() or (get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1)
+    if issubclass(declared, WireModel):
+        field = next(field for field in declared.wire_fields.values() if field.key == name)
+        hint = fields_of(declared)[name]
+        return field.is_required or (get_origin(hint) is Literal and len(get_args(hint)) == 1)
     return True
 
 
 def said_of(declared: type) -> dict[str, str]:
     """The docstrings below the fields of a class and its bases, by the names on the wire."""
+    if declared in VERBS:
+        return {}
     found: dict[str, str] = {}
     node = CLASSES[declared.__name__]
     for base in node.bases:
@@ -112,11 +126,11 @@ def said_of(declared: type) -> dict[str, str]:
 
 
 def to_wire(declared: type, name: str) -> str:
-    fields = declared.model_fields if issubclass(declared, BaseModel) else {}
-    return fields[name].alias or name if name in fields else name
+    fields = declared.wire_fields if issubclass(declared, WireModel) else {}
+    return fields[name].key if name in fields else name
 
 
-def typescript(hint: Any) -> str:
+def typescript(hint: Any) -> str:  # noqa: PLR0911 - one for each kind of type
     """A type as TypeScript writes it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated and isinstance(arguments[1], str):
@@ -164,7 +178,9 @@ def reference() -> str:
     parts = [
         HEAD,
         "\n## From a page\n",
-        *(section(each, f"`{kind(each)}`", note=where(each)) for each in INBOUND),
+        *(section(each, f"`{kind(each)}`", note=where(each)) for each in members(protocol.FromPage)),
+        VERBS_HEAD,
+        *(section(each, f"`{kind(each)}`") for each in VERBS),
         "\n## To a page\n",
         *(section(each, f"`{name_of(each)}`") for each in OUTBOUND),
         "\n## Results\n\nWhat the `value` of a `reply` holds.\n",
@@ -205,6 +221,8 @@ def markdown(docstring: str) -> str:
 
 
 def kind(declared: Any, field: str = "kind") -> str:
+    if declared in VERBS:
+        return declared.names[0]
     return get_args(get_type_hints(declared)[field])[0]
 
 
@@ -249,6 +267,7 @@ def declaration(declared: Any) -> str:
     base = states.CellState if declared is states.PanelState else protocol.PageMessage if declared in INBOUND else None
     extends = f" extends {base.__name__}" if base else ""
     lines = [f"/** {text} */", f"export interface {declared.__name__}{extends} {{"]
+    lines += [f'  kind: "{kind(declared)}";'] if declared in VERBS else []
     inherited = fields_of(base) if base else {}
     for name, hint in fields_of(declared).items():
         if name in inherited:
@@ -276,7 +295,7 @@ def test_every_class_of_the_protocol_is_declared_for_pages() -> None:
     )
     shared = {"KernelRequest", "RunState"}  # bases of others
     classes = {name for name, value in vars(protocol).items() if getattr(value, "__module__", "") in MODULES}
-    assert {name for name in classes if inspect.isclass(getattr(protocol, name))} - shared <= declared
+    assert {name for name in classes if inspect.isclass(getattr(protocol, name))} - shared - NOT_SENT <= declared
 
 
 # What is let in
@@ -289,7 +308,7 @@ def wire_values() -> st.SearchStrategy[Any]:
 
 def messages() -> Iterator[tuple[Any, dict[str, Any]]]:
     """A valid message of each kind."""
-    values = {"str": "x", "int": 0, "Literal": None}
+    values = {str(bool): False}
     for model in INBOUND:
         message: dict[str, Any] = {"kind": kind(model), "page": "one"}
         for name, hint in fields_of(model).items():
@@ -313,13 +332,19 @@ VALID = list(messages())
 
 @pytest.mark.parametrize(("model", "message"), VALID, ids=lambda value: getattr(value, "__name__", ""))
 def test_every_kind_of_message_is_understood_by_the_widgets_that_it_is_for(model: Any, message: dict[str, Any]) -> None:
-    assert type(protocol.parse(message, "panel")) is model
-    assert type(protocol.parse({**message, "unheard": "of"}, "panel")) is model
+    assert understood(message) is model
+    assert understood({**message, "unheard": "of"}) is model
     if model in IN_CELLS:
         assert type(protocol.parse(message, "cell")) is model
     else:
-        with pytest.raises(ValidationError):
+        with pytest.raises(protocol.RejectedError):
             protocol.parse(message, "cell")
+
+
+def understood(message: dict[str, Any]) -> type:
+    parsed = protocol.parse(message, "panel")
+    assert parsed.page == "one"
+    return type(parsed.verb if isinstance(parsed, protocol.Asked) else parsed)
 
 
 @given(st.sampled_from(VALID), st.data())
@@ -329,15 +354,15 @@ def test_a_field_of_another_type_is_a_value_error_and_nothing_else(
     name = data.draw(st.sampled_from(sorted(valid[1])))
     try:
         protocol.parse({**valid[1], name: data.draw(wire_values())}, "panel")
-    except ValidationError as error:
-        problem = protocol.problem(error)
+    except protocol.RejectedError as error:
+        problem = str(error)
         assert "\n" not in problem
         assert problem.endswith(".")
 
 
 @given(wire_values())
 def test_what_is_no_message_is_rejected(content: Any) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(protocol.RejectedError):
         protocol.parse(content, "panel")
 
 
@@ -345,11 +370,11 @@ def test_what_is_no_message_is_rejected(content: Any) -> None:
     ("message", "where"),
     [
         ({"kind": "prompt", "text": "x" * (protocol.MAX_TEXT_CHARACTERS + 1)}, "prompt.text"),
-        ({"kind": "rename", "name": "x" * (protocol.MAX_NAME_CHARACTERS + 1)}, "rename.name"),
-        ({"kind": "switch", "path": "x" * (protocol.MAX_PATH_CHARACTERS + 1)}, "switch.path"),
+        ({"kind": "set_session_name", "name": "x" * 1_001}, "set_session_name.name"),
+        ({"kind": "switch_session", "sessionPath": "x" * 5_000}, "switch_session.sessionPath"),
         ({"kind": "ready", "page": "x" * (protocol.MAX_PAGE_NAME_CHARACTERS + 1)}, "ready.page"),
         ({"kind": "unqueue", "queue": "steering", "index": True, "text": "x"}, "unqueue.index"),
-        ({"kind": "set_thinking", "level": "to the moon"}, "set_thinking.level"),
+        ({"kind": "set_thinking_level", "level": "to the moon"}, "set_thinking_level.level"),
         ({"kind": "image", "data": "AAAA" * 1_700_000, "mimeType": "image/png"}, "5 MB"),
         ({"kind": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"}, "mimeType must be one of"),
         ({"kind": "eval", "code": "secret"}, "there is no such message"),
@@ -358,9 +383,9 @@ def test_what_is_no_message_is_rejected(content: Any) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_a_rejection_says_where_the_problem_is_and_repeats_nothing(message: Any, where: str) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(protocol.RejectedError) as caught:
         protocol.parse(message, "panel")
-    problem = protocol.problem(caught.value)
+    problem = str(caught.value)
     assert len(problem) < 300
     if where != "secret":
         assert where in problem

@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from work import grows_with, peak_bytes
 
-from indus_nb.kernel.run.describe import describe, for_prompt, listing, summary
+from indus_nb.kernel.values.describe import describe, for_prompt
+from indus_nb.kernel.values.overview import listing, summary
 
 mpl.use("agg")
 

@@ -215,7 +215,7 @@ def test_calls_that_never_ran_say_so() -> None:
     result = ToolResultMessage(tool_call_id="c1", tool_name="bash", content=[TextContent(text="Not run: aborted.")])
     run.feed(MessageEnd(message=result))
     run.close()
-    assert run.sheet.texts()[0].startswith("2 steps · 2 not run\n\u2013 bash  (not run)")
+    assert run.sheet.texts()[0].startswith("2 steps · 2 not run\n  \u2013 bash  (not run)")
     assert run.sheet.texts()[1].endswith("stopped")
 
 
@@ -379,7 +379,7 @@ def test_images_of_tools_are_shown_below_their_card_and_those_that_browsers_do_n
     run = Run()
     run.call("c1", "read", '{"path": "a.png"}')
     images = [{"type": "image", "data": "aGk=", "mimeType": kind} for kind in ("image/png", "image/tiff")]
-    output = ToolOutput.model_validate({"content": images})
+    output = ToolOutput.from_wire({"content": images})
     run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="read", result=output, is_error=False))
     card, picture = run.tick()
     assert "[image: image/tiff, 3 bytes]" in card

@@ -332,7 +332,7 @@ async def test_images_of_a_user_are_sent_by_value_or_by_address(messages_api):
 
 async def test_a_model_that_sees_nothing_is_told_of_the_image(messages_api):
     messages_api.add("x")
-    blind = HAIKU.model_copy(update={"input": ["text"]})
+    blind = HAIKU.replace(input=["text"])
     await answer(UserMessage(content=[ImageContent(data=DOT, mime_type="image/png")]), model=blind)
     assert "image was left out" in messages_api.requests[0].texts[0]
 
@@ -474,7 +474,7 @@ async def test_bound_thinking_stays_at_home_while_thinking_is_off(messages_api):
 
 async def test_a_model_that_cannot_think_is_not_asked_to(messages_api):
     messages_api.add("x")
-    plain = HAIKU.model_copy(update={"reasoning": False, "thinking_style": "none", "max_tokens": 8192})
+    plain = HAIKU.replace(reasoning=False, thinking_style="none", max_tokens=8192)
     await answer(model=plain, options=StreamOptions(thinking="high"))
     body = messages_api.requests[0].body
     assert "thinking" not in body
@@ -510,7 +510,7 @@ async def test_another_providers_server_is_asked_at_its_place_with_its_headers_a
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
     own = {"provider": "mine", "base_url": messages_api.url, "headers": {"X-Team": "blue"}}
-    await answer(model=HAIKU.model_copy(update=own), options=StreamOptions(thinking="off"))
+    await answer(model=HAIKU.replace(**own), options=StreamOptions(thinking="off"))
     headers = messages_api.requests[0].headers
     assert headers["x-team"] == "blue"
     assert not {KEY, "token"} & {value.removeprefix("Bearer ") for value in headers.values()}

@@ -72,7 +72,7 @@ class Way:
         place = {"base_url": self.base_url, "headers": self.headers, "provider": self.provider}
         context = Context("Be brief.", messages or (HI,), (LS,))
         wishes = StreamOptions(**{"api_key": KEY, "thinking": "low", "idle_timeout": self.idle_timeout, **options})
-        stream = AnthropicProvider().stream(self.model.model_copy(update=place), context, wishes)
+        stream = AnthropicProvider().stream(self.model.replace(**place), context, wishes)
         return [event async for event in stream]
 
     async def sdk(self, body: dict[str, Any], *, betas: str | None = None, **credentials: str) -> Ended:
@@ -175,14 +175,14 @@ async def test_a_conversation_with_thoughts_tools_and_images_is_the_same_request
 async def test_what_a_body_asks_for_beyond_the_version_is_named_in_a_header(way, wire):
     opus = find_model("claude-opus-4-7")
     beta = "thinking-binding-controls-2026-08-01"
-    bound = Way(way.base_url, opus.model_copy(update={"bound_thinking": True}))
+    bound = Way(way.base_url, opus.replace(bound_thinking=True))
     await alike(bound, wire, betas=beta)
     assert wire.seen[0]["anthropic-beta"] == beta
     await alike(Way(bound.base_url, bound.model, headers={"Anthropic-Beta": "mine"}), wire, betas=beta)
 
 
 async def test_an_odd_value_of_an_extension_is_encoded_alike(way, wire):
-    odd = ("tuple", 1e400 > 0, 0.1, 10**30, "\x7f\u2028")
+    odd = ("tuple", True, 0.1, 10**30, "\x7f\u2028")
 
     async def change(body: dict[str, Any]) -> dict[str, Any]:
         return {**body, "metadata": {"user_id": odd}}

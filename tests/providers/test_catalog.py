@@ -38,7 +38,7 @@ def test_a_wish_finds_its_model(wanted, found):
 
 def test_a_snapshot_that_is_not_listed_has_the_facts_of_its_model():
     snapshot, model = find_model("claude-opus-4-8-20260601"), find_model("claude-opus-4-8")
-    assert snapshot == model.model_copy(update={"id": "claude-opus-4-8-20260601"})
+    assert snapshot == model.replace(id="claude-opus-4-8-20260601")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_list_is_what_its_file_says_though_nobody_checks_it() -> None:
     shared = ("api", "baseUrl", "compat")
     facts = {model["id"]: model for model in providers["anthropic"]["models"]}
     assert list(builtin_models()) == [
-        Model.model_validate(
+        Model.from_wire(
             {
                 "provider": name,
                 **{key: provider.get(key) for key in shared},

@@ -99,10 +99,7 @@ PLATFORMS = {  # by their APIs, what the address of each server ends with
     "anthropic-vertex": "/v1",
     "anthropic-foundry": "/anthropic",
 }
-MODELS |= {
-    api: MODELS["anthropic-messages"].model_copy(update={"api": api, "provider": api.partition("-")[2]})
-    for api in PLATFORMS
-}
+MODELS |= {api: MODELS["anthropic-messages"].replace(api=api, provider=api.partition("-")[2]) for api in PLATFORMS}
 PROVIDERS: dict[str, Callable[..., Provider]] = {
     "anthropic-messages": AnthropicProvider,
     "anthropic-bedrock": BedrockProvider,
@@ -140,7 +137,7 @@ class Asked:
         base_url = self.server.url if self.api == "anthropic-messages" else self.server.v1
         if self.api in PLATFORMS:
             base_url = self.server.url + PLATFORMS[self.api]
-        return MODELS[self.api].model_copy(update={"base_url": base_url})
+        return MODELS[self.api].replace(base_url=base_url)
 
     def stream(self, *messages: ModelMessage, idle_timeout: float = 10, tools=(), model=None, **options):
         context = Context("Be brief.", messages or (UserMessage(content="Hi"),), tools)
@@ -294,7 +291,7 @@ async def test_usage_tells_cached_tokens_from_others_and_is_priced(asked):
 
 async def test_the_request_names_model_key_and_headers(asked):
     asked.server.add("x")
-    model = asked.model.model_copy(update={"headers": {"X-Team": "blue"}})
+    model = asked.model.replace(headers={"X-Team": "blue"})
     await asked.answer(model=model)
     request = asked.server.requests[0]
     in_path = asked.api in ("anthropic-bedrock", "anthropic-vertex")
@@ -312,7 +309,7 @@ async def test_images_of_a_user_are_sent(asked):
 
 async def test_a_model_that_sees_nothing_is_told_of_images(asked):
     asked.server.add("x")
-    blind = asked.model.model_copy(update={"input": ["text"]})
+    blind = asked.model.replace(input=["text"])
     call = ToolCall(id="c1", name="ls", arguments={})
     asking = AssistantMessage(content=[call], api=blind.api, provider=blind.provider, model=blind.id)
     await asked.answer(UserMessage(content=[IMAGE]), asking, result(call, IMAGE), model=blind)
@@ -439,7 +436,7 @@ async def test_a_key_that_the_server_repeats_is_hidden(asked):
 async def test_a_password_in_the_base_url_is_hidden(asked):
     asked.server.add(HttpError(502, body="<html>"))
     model = asked.model
-    secretive = model.model_copy(update={"base_url": model.base_url.replace("//", "//user:hidden@") + "/?token=hidden"})
+    secretive = model.replace(base_url=model.base_url.replace("//", "//user:hidden@") + "/?token=hidden")
     failed = await asked.failure(model=secretive)
     assert failed.error_message.startswith("502 Bad Gateway from http://127.0.0.1:")
     assert "hidden" not in failed.error_message
@@ -531,14 +528,14 @@ async def test_the_request_may_say_how_long_the_server_may_be_silent(asked):
 
 async def test_a_server_that_cannot_be_reached_is_named(asked):
     url = "http://127.0.0.1:1"
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith(f"Connection error: {url} cannot be reached (")
     assert is_passing(failed)
 
 
 @pytest.mark.parametrize("url", ["not a url", "http://[bad", "http://127.0.0.1:99999", "ftp://example.org", "http://"])
 async def test_an_address_that_is_none_is_named_and_not_tried_again(asked, url):
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith(f"The address {url.rstrip('/')} cannot be used: ")
     assert "TaskGroup" not in failed.error_message
     assert not is_passing(failed)
@@ -548,7 +545,7 @@ async def test_an_address_that_is_none_is_named_and_not_tried_again(asked, url):
 async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch, proxy):
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("no_proxy", "")
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": "http://example.invalid"}))
+    failed = await asked.failure(model=asked.model.replace(base_url="http://example.invalid"))
     shown = proxy.replace("user:hidden@", "")
     assert f"through the proxy {shown}, which the environment names" in failed.error_message
     assert "hidden" not in failed.error_message
@@ -568,7 +565,7 @@ async def test_a_proxy_that_is_not_there_is_named(asked, monkeypatch, proxy):
 async def test_a_proxy_that_cannot_be_used_is_told_as_what_it_is(asked, monkeypatch, proxy, words):
     monkeypatch.setitem(sys.modules, "socksio", None)
     monkeypatch.setenv("http_proxy", proxy)
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": "http://example.invalid"}))
+    failed = await asked.failure(model=asked.model.replace(base_url="http://example.invalid"))
     assert failed.error_message.startswith(f"The environment names {words}")
     assert "hidden" not in failed.error_message
     assert not is_passing(failed)
@@ -580,7 +577,7 @@ async def test_certificates_that_cannot_be_read_are_named_with_their_variable(as
     place = str(tmp_path / "missing.pem")
     monkeypatch.setenv(variable, place)
     url = asked.server.url.replace("http:", "https:")
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith(f"The certificates that {variable} names cannot be read: {place} (")
     assert not is_passing(failed)
 
@@ -589,13 +586,13 @@ async def test_a_file_that_holds_no_certificate_is_named(asked, monkeypatch, tmp
     (tmp_path / "notes.txt").write_text("no certificate")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "notes.txt"))
     url = asked.server.url.replace("http:", "https:")
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith("The certificates that SSL_CERT_FILE names cannot be read: ")
 
 
 async def test_an_answer_in_an_encoding_that_nobody_asked_for_is_told_by_its_name(asked, monkeypatch):
     with Wire(Served((b"packed",), headers={"content-type": "text/event-stream", "content-encoding": "br"})) as wire:
-        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": wire.url}))
+        failed = await asked.failure(model=asked.model.replace(base_url=wire.url))
     assert wire.seen[0]["accept-encoding"] == "identity"
     assert "did not answer as the API does: it sent an answer compressed by br" in failed.error_message
     assert not is_passing(failed)
@@ -604,7 +601,7 @@ async def test_an_answer_in_an_encoding_that_nobody_asked_for_is_told_by_its_nam
 async def test_an_encoding_that_is_none_hinders_nobody(asked):
     stream = Served((b"",), headers={"content-type": "text/event-stream", "content-encoding": "none"})
     with Wire(stream) as wire:
-        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": wire.url}))
+        failed = await asked.failure(model=asked.model.replace(base_url=wire.url))
     assert "ended early" in failed.error_message
 
 
@@ -613,7 +610,7 @@ async def test_an_encoding_that_is_none_hinders_nobody(asked):
     [("X Team", "a"), ("X-Team:", "a"), ("", "a")] + [("X-Team", f"hid{char}den") for char in "\x01\x0b\r\n\x7f\udc80"],
 )
 async def test_a_header_that_cannot_be_sent_is_named_without_its_value(asked, name, value):
-    failed = await asked.failure(model=asked.model.model_copy(update={"headers": {name: value}}))
+    failed = await asked.failure(model=asked.model.replace(headers={name: value}))
     assert failed.error_message == f"The header {name} holds a character that no header has: write it anew."
     assert asked.server.requests == []
 
@@ -621,13 +618,13 @@ async def test_a_header_that_cannot_be_sent_is_named_without_its_value(asked, na
 async def test_a_header_is_sent_without_the_blanks_around_it_and_in_utf_8(asked):
     asked.server.add("x")
     headers = {"X-Team": " größe\n", "accept-encoding": "identity"}
-    await asked.answer(model=asked.model.model_copy(update={"headers": headers}))
+    await asked.answer(model=asked.model.replace(headers=headers))
     sent = asked.server.requests[0].headers
     assert (sent["x-team"].encode("latin-1").decode(), sent["accept-encoding"]) == ("größe", "identity")
 
 
 async def test_a_request_that_the_headers_make_impossible_does_not_blame_the_address(asked):
-    failed = await asked.failure(model=asked.model.model_copy(update={"headers": {"Transfer-Encoding": "gzip"}}))
+    failed = await asked.failure(model=asked.model.replace(headers={"Transfer-Encoding": "gzip"}))
     assert failed.error_message.startswith(
         f"The request to {asked.model.base_url} cannot be sent: Only Transfer-Encoding: "
     )
@@ -665,14 +662,14 @@ async def test_a_changed_body_that_is_no_json_is_told_as_what_it_is(asked):
 
 async def test_a_connection_that_is_reset_before_an_answer_was_reached_all_the_same(asked):
     with closing_server() as url:
-        failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+        failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith(f"Connection lost: {url} ended the connection before it answered (")
     assert is_passing(failed)
 
 
 async def test_a_server_without_tls_is_told_so_and_not_tried_again(asked):
     url = asked.server.url.replace("http:", "https:")
-    failed = await asked.failure(model=asked.model.model_copy(update={"base_url": url}))
+    failed = await asked.failure(model=asked.model.replace(base_url=url))
     assert failed.error_message.startswith(f"TLS failed: {url} cannot be trusted or speaks no TLS (")
     assert not is_passing(failed)
 
@@ -872,7 +869,7 @@ async def test_from_anthropic_to_responses_and_back_nothing_signed_strays(server
 async def test_thinking_of_another_model_of_the_same_provider_stays_away(asked):
     asked.server.add(Reply(Thinking("mine", "c2ln"), ToolUse("ls", {})), "x")
     calling = await asked.answer(thinking="low")
-    other = asked.model.model_copy(update={"id": "another"})
+    other = asked.model.replace(id="another")
     await asked.answer(UserMessage(content="Hi"), calling, result(calling.tool_calls[0]), model=other)
     body = json.dumps(asked.server.requests[1].body)
     assert "c2ln" not in body

@@ -178,7 +178,7 @@ async def test_reasoning_becomes_thinking_and_goes_back_by_its_own_name_with_cal
         assert [block.thinking for block in (first.content[0], second.content[0])] == ["hm", "so"]
         body = await body_of(server, HI, first, result("c1"), second, UserMessage(content="Go on"), model=model)
         assert [message.get(name) for message in body["messages"]] == [None, "hm", None, None, None]
-        strict = model.model_copy(update={"compat": {"replayReasoning": False}})
+        strict = model.replace(compat={"replayReasoning": False})
         body = await body_of(server, HI, first, result("c1"), model=strict)
         assert "hm" not in json.dumps(body)
 

@@ -40,7 +40,7 @@ async def test_a_thinking_model_is_asked_for_its_reasoning_both_readable_and_enc
     assert body["reasoning"] == {"effort": "low", "summary": "auto"}
     assert body["include"] == ["reasoning.encrypted_content"]
     assert (await body_of(server, model=model))["reasoning"] == {"effort": "none"}
-    silent = model.model_copy(update={"compat": {"reasoningSummary": False}})
+    silent = model.replace(compat={"reasoningSummary": False})
     assert (await body_of(server, model=silent, thinking="low"))["reasoning"] == {"effort": "low"}
 
 

@@ -36,7 +36,7 @@ from indus_nb.models.registry import ModelRegistry
 
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 BEDROCK, VERTEX, FOUNDRY = (default_model(name) for name in ("amazon-bedrock", "google-vertex", "microsoft-foundry"))
-MANTLE = BEDROCK.model_copy(update={"api": "anthropic-bedrock-mantle", "id": "anthropic.claude-opus-5-5"})
+MANTLE = BEDROCK.replace(api="anthropic-bedrock-mantle", id="anthropic.claude-opus-5-5")
 HI = UserMessage(content="Hi")
 
 
@@ -435,15 +435,15 @@ async def test_a_count_that_fails_is_described_as_an_answer_is(server, google):
 def test_each_model_has_the_facts_of_the_one_that_it_is():
     opus = find_model("anthropic/claude-opus-5-5")
     for model in (BEDROCK, VERTEX, FOUNDRY):
-        same = model.model_copy(update={name: getattr(opus, name) for name in ("id", "name", "api", "provider")})
-        assert same.model_copy(update={"base_url": opus.base_url}) == opus
+        same = model.replace(**{name: getattr(opus, name) for name in ("id", "name", "api", "provider")})
+        assert same.replace(base_url=opus.base_url) == opus
 
 
 def test_short_names_of_providers_find_them_unless_there_is_one_of_that_name():
     assert find_model("bedrock/opus-4-8").provider == "amazon-bedrock"
     assert default_model("Vertex").provider == "google-vertex"
     assert find_model("haiku", "foundry").provider == "microsoft-foundry"
-    own = BEDROCK.model_copy(update={"provider": "bedrock"})
+    own = BEDROCK.replace(provider="bedrock")
     assert default_model("bedrock", [*builtin_models(), own]) == own
 
 

@@ -104,13 +104,11 @@ def test_an_override_changes_the_named_fields_of_built_in_models_alone(make: Mak
         )
     )
     model = registry.with_id(HAIKU.id, "anthropic")
-    expected = HAIKU.model_copy(
-        update={
-            "name": "Mine",
-            "base_url": "https://proxy.example",
-            "headers": {"X-Team": "blue", "X-One": "1"},
-            "cost": HAIKU.cost.model_copy(update={"output": 1}),
-        }
+    expected = HAIKU.replace(
+        name="Mine",
+        base_url="https://proxy.example",
+        headers={"X-Team": "blue", "X-One": "1"},
+        cost=HAIKU.cost.replace(output=1),
     )
     assert model == expected
     other = registry.with_id("claude-opus-4-5", "anthropic")
@@ -416,12 +414,12 @@ def test_keys_stand_in_no_representation_and_no_problem(make: Make):
     ],
 )
 def test_a_model_is_reached_by_what_speaks_its_api(make: Make, api: str, kind: type):
-    assert isinstance(make().provider_of(HAIKU.model_copy(update={"api": api})), kind)
+    assert isinstance(make().provider_of(HAIKU.replace(api=api)), kind)
 
 
 def test_an_api_that_nothing_speaks_is_refused_by_name(make: Make):
     with pytest.raises(UsageError, match=r"Unknown API: smoke\. Known APIs: anthropic-messages"):
-        make().provider_of(HAIKU.model_copy(update={"api": "smoke"}))
+        make().provider_of(HAIKU.replace(api="smoke"))
 
 
 def greeting(model: Model, key: str | None) -> GrowingMessage:

@@ -12,6 +12,7 @@ from indus_nb.core.storage.store import SessionStore
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.context import context
 from indus_nb.render.session_page import session_page
+from indus_nb.render.writers import as_html, as_text, bundle
 
 TEXT = "The user ran these cells since the last message:\n\nCell [3]:\n```python\nprice = '$5 <b>'\n```"
 
@@ -27,22 +28,22 @@ def shown_text(html: str) -> str:
 
 
 def test_it_is_one_line_that_unfolds_to_the_very_text() -> None:
-    bundle = context(told(toldCells=2, toldVariables=1))
-    assert bundle["text/plain"] == "Context · 2 cells, 1 variable, about 23 tokens"
-    assert bundle["text/markdown"] == "*Context · 2 cells, 1 variable, about 23 tokens*"
-    assert bundle["text/plain"] in bundle["text/html"].split("</summary>")[0]
-    assert "<details open" not in bundle["text/html"]
-    assert shown_text(bundle["text/html"]) == TEXT
+    shown = bundle(context(told(toldCells=2, toldVariables=1)))
+    assert shown["text/plain"] == "Context · 2 cells, 1 variable, about 23 tokens"
+    assert shown["text/markdown"] == "*Context · 2 cells, 1 variable, about 23 tokens*"
+    assert shown["text/plain"] in shown["text/html"].split("</summary>")[0]
+    assert "<details open" not in shown["text/html"]
+    assert shown_text(shown["text/html"]) == TEXT
 
 
 @pytest.mark.parametrize("details", [{}, {"toldCells": 0, "toldVariables": "many"}, {"toldCells": -1}])
 def test_what_is_not_known_of_a_file_is_left_out(details: dict[str, object]) -> None:
-    assert context(told(**details))["text/plain"] == "Context · about 23 tokens"
+    assert as_text(context(told(**details))) == "Context · about 23 tokens"
 
 
 def test_as_much_as_is_ever_told_is_shown_whole() -> None:
     text = "a\n" * 4000 + "b" * 2000
-    assert shown_text(context(told(text))["text/html"]) == text
+    assert shown_text(as_html(context(told(text)))) == text
 
 
 def test_it_stands_above_the_answer_in_cells_panels_and_exported_pages(tmp_path) -> None:

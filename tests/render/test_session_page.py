@@ -297,7 +297,7 @@ def test_hostile_text_is_shown_and_does_nothing(store: SessionStore) -> None:
             tool_call_id="1", tool_name=HOSTILE, content=[TextContent(text=HOSTILE), fake], details={"diff": HOSTILE}
         )
     )
-    store.append_message(answer(TextContent(text="x")).model_copy(update={"error_message": HOSTILE, "model": HOSTILE}))
+    store.append_message(answer(TextContent(text="x")).replace(error_message=HOSTILE, model=HOSTILE))
     store.append_message(BashExecutionMessage(command=HOSTILE, output=HOSTILE))
     store.append("session_info", name=HOSTILE)
     store.append("label", target_id=store.entries[0].id, label=HOSTILE)

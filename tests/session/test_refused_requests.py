@@ -371,7 +371,7 @@ async def test_of_more_images_than_an_api_takes_the_oldest_are_left_out(open_, s
 
 async def test_of_more_than_fits_into_a_request_the_oldest_images_are_left_out(open_, server):
     one = picture(1000, 1100, noise=True)
-    session = holding(open_("anthropic-messages"), *(UserMessage(content=[one.model_copy()]) for _ in range(9)))
+    session = holding(open_("anthropic-messages"), *(UserMessage(content=[one.replace()]) for _ in range(9)))
     body = await goes_on(session, server)
     assert len(one.data) * 9 > 32_000_000
     kinds = [block["type"] for block in body["messages"][0]["content"]]

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from indus_nb.base.errors import CredentialsError, ModelNotFoundError, RunFailedError, SessionBusyError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
 from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage, text_of
-from indus_nb.base.wire import WireModel
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session.session import AgentSession
 from indus_nb.models.catalog import find_model
 from indus_nb.start import SessionOptions, open_session

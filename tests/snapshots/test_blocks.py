@@ -11,6 +11,7 @@ from indus_nb.base.messages import Cost, CustomMessage, ImageContent, Usage
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import Call
 from indus_nb.render.context import context
+from indus_nb.render.writers import bundle
 
 DOT = "R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
 EDIT = {"path": "a.py", "edits": [{"oldText": "1", "newText": "2"}]}
@@ -36,7 +37,9 @@ BUNDLES = {
     "said": blocks.user_message("what is odd about <sales>?"),
     "picture": blocks.picture(ImageContent(data=DOT, mime_type="image/gif")),
     "folded": blocks.folded("Summary", "what was said before"),
-    "context": context(CustomMessage(custom_type="cells", content="Cell [1]:\nx = 1", details={"toldCells": 1})),
+    "context": bundle(
+        context(CustomMessage(custom_type="cells", content="Cell [1]:\nx = 1", details={"toldCells": 1}))
+    ),
     "notice": blocks.notice("Another model answers from now on."),
     "listing": blocks.listing("one\ntwo"),
     "usage": blocks.usage("Model M", USAGE, 12.3),

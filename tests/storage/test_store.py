@@ -31,7 +31,7 @@ def user(text: str) -> UserMessage:
 
 
 def answer(text: str, **fields: object) -> AssistantMessage:
-    return AssistantMessage.model_validate(
+    return AssistantMessage.from_wire(
         {
             "content": [{"type": "text", "text": text}],
             "api": "anthropic-messages",

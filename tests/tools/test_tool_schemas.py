@@ -1,4 +1,4 @@
-"""indus_nb/tools/schemas.json is what pydantic makes of the arguments' classes.
+"""tests/snapshots/tool_schemas.json is what models are given of the arguments of the built-in tools.
 
 ``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/tools/test_tool_schemas.py`` writes it anew.
 """
@@ -9,30 +9,36 @@ import json
 import os
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from indus_nb import tools
+from indus_nb.base.events import ToolOutput
+from indus_nb.tools.argument_schemas import schema_of
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.todo import TodoArguments
-from indus_nb.tools.tool import FunctionTool, made_schema
+from indus_nb.tools.tool import FunctionTool
 
-FILE = Path(tools.__file__).with_name("schemas.json")
+FILE = Path(__file__).parent.parent / "snapshots" / "tool_schemas.json"
 
 
-def test_the_kept_schemas_of_the_builtin_tools_are_those_of_their_classes(tmp_path: Path) -> None:
+def test_the_schemas_of_the_builtin_tools_are_as_they_were(tmp_path: Path) -> None:
     builtin = [tool for tool in tools.builtin_tools(tmp_path).values() if isinstance(tool, FunctionTool)]
     with_jobs = tools.builtin_tools(tmp_path, jobs=Jobs(1)).values()
     builtin += [tool for tool in with_jobs if isinstance(tool, FunctionTool)]
-    classes = dict.fromkeys([*(tool.arguments for tool in builtin), TodoArguments])
-    text = json.dumps({each.__name__: made_schema(each) for each in classes}, indent=2) + "\n"
+    schemas = {tool.arguments.__name__: tool.spec.parameters for tool in builtin}
+    text = json.dumps({**schemas, "TodoArguments": schema_of(TodoArguments)}, indent=2) + "\n"
     if os.environ.get("INDUS_NB_WRITE_DOCS"):
         FILE.write_text(text)
     assert FILE.read_text() == text
 
 
-def test_another_class_of_the_same_name_has_its_own_schema() -> None:
-    class ReadArguments(tools.tool.Arguments):
+def test_a_class_of_pydantics_has_the_schema_that_pydantic_makes() -> None:
+    class ReadArguments(BaseModel):
+        """What is read."""
+
         other: int
 
-    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> tools.ToolOutput:
+    async def run(_arguments: ReadArguments, _context: tools.ToolContext) -> ToolOutput:
         raise NotImplementedError
 
     tool = FunctionTool("read", "Reads.", ReadArguments, run)

@@ -563,7 +563,7 @@ class Portrait:
             self.identities.append(id(obj))
         return kind.__qualname__, *self._inside(obj)
 
-    def _inside(self, obj: Any) -> list[Any]:  # noqa: C901 - one for each kind of object
+    def _inside(self, obj: Any) -> list[Any]:  # noqa: C901, PLR0911, PLR0912 - one for each kind of object
         found: list[Any] = []
         module = type(obj).__module__.partition(".")[0]
         if hasattr(obj, "__array_interface__") and hasattr(obj, "flat") and module == "numpy":

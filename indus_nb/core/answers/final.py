@@ -125,7 +125,7 @@ class FinalAnswer(RunWatcher):
             left = self._repairs - len(self._attempts)
             again = f"Correct that and call {self._name} again." if left > 0 else "No attempt is left."
             raise ToolError(f"The answer is not what was asked for:\n{error}\n{again}") from error
-        return text_output(_ACCEPTED).model_copy(update={"terminate": True})
+        return text_output(_ACCEPTED).replace(terminate=True)
 
     def _read(self, arguments: JsonObject) -> Any:
         if not self._wrapped:

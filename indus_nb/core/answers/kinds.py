@@ -12,7 +12,8 @@ from typing import Any, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.wire import JsonObject, dump, field_problems, from_json
+from indus_nb.base.readers import field_problems
+from indus_nb.base.wire import JsonObject, dump, from_json
 from indus_nb.core.answers.kind import FRAME, MAX_PROBLEM_CHARACTERS, AnswerKind, InvalidValueError
 
 _MAX_VALUE_CHARACTERS = 80

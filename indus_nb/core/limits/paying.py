@@ -234,22 +234,17 @@ class _Request:
         """Return the usage with a longer answer; a cost that a server reported stays in it, searches for example."""
         counts = {"input": usage.input, "cache_read": usage.cache_read, "cache_write": usage.cache_write}
         now, then = (self._model.cost.usage(output=output, **counts) for output in (usage.output, tokens))
-        cost = usage.cost.model_copy(
-            update={
-                "output": usage.cost.output + then.cost.output - now.cost.output,
-                "total": usage.cost.total + then.cost.output - now.cost.output,
-                "unknown": then.cost.unknown,
-            }
+        more = then.cost.output - now.cost.output
+        cost = usage.cost.replace(
+            output=usage.cost.output + more, total=usage.cost.total + more, unknown=then.cost.unknown
         )
-        return usage.model_copy(
-            update={"output": tokens, "total_tokens": usage.total_tokens + tokens - usage.output, "cost": cost}
-        )
+        return usage.replace(output=tokens, total_tokens=usage.total_tokens + tokens - usage.output, cost=cost)
 
 
 def _limited(model: Model, options: StreamOptions, most: int | None) -> tuple[Model, StreamOptions]:
     if most is None or most >= model.max_tokens:
         return model, options
-    model = model.model_copy(update={"max_tokens": most})
+    model = model.replace(max_tokens=most)
     return model, replace(options, max_tokens=min(most, options.max_tokens or most))
 
 

@@ -47,6 +47,7 @@ from indus_nb.base.messages import (
     ToolResultMessage,
     UserMessage,
     for_model,
+    now_ms,
 )
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
 from indus_nb.base.wire import JsonObject
@@ -180,9 +181,9 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
     Returns:
         The messages that this added; the ``stop_reason`` of the last assistant message among them is how it ended.
     """
-    first = len(run.messages)
+    first, turn = len(run.messages), 0
     await run.emit(AgentStart())
-    await run.emit(TurnStart())
+    await run.emit(TurnStart(timestamp=now_ms()))
     for prompt in prompts:
         await _add(run, prompt)
     if not await _deliver(run, run.steering) and not prompts:
@@ -196,13 +197,14 @@ async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[
             watcher.after_answer(answer)
         failed = answer.stop_reason in ("error", "aborted")
         results, enough = ([], False) if failed else await _run_tool_calls(run, answer.tool_calls)
-        await run.emit(TurnEnd(message=answer, tool_results=results))
+        await run.emit(TurnEnd(message=answer, tool_results=results, turn_index=turn))
         queued = not run.abort.requested and bool(run.steering.waiting or run.follow_up.waiting)
         goes_on = not failed and ((bool(results) and not enough) or queued)
         added = [] if goes_on else await _added_by_watchers(run, answer)
         if not goes_on and not added:
             break
-        await run.emit(TurnStart())
+        turn += 1
+        await run.emit(TurnStart(turn_index=turn, timestamp=now_ms()))
         for message in added:
             await _add(run, message)
         if not await _deliver(run, run.steering) and (enough or not results) and not added:
@@ -404,9 +406,9 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     output, is_error = await run.hooks.tool_result(call, given, is_error=is_error)
     output = output if output is given else hidden_output(run.vault, output)
     if any(block.type == "image" for block in output.content):
-        output = output.model_copy(update={"content": await _fitted(run, output, call.name)})
+        output = output.replace(content=await _fitted(run, output, call.name))
     if output.details is None:
-        output = output.model_copy(update={"details": {}})  # front ends look into it without looking for it
+        output = output.replace(details={})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
     return output, is_error
 
@@ -445,9 +447,10 @@ async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], 
         arguments = tool.check(wanted)
     await run.hooks.tool_begins(call, verdict.target)
     with run.abort.interruptible():
-        return await tool.execute(
+        output = await tool.execute(
             arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in, verdict.gate)
         )
+    return output.checked()  # a tool may be a user's, and what it gives is written and sent
 
 
 class _Progress:

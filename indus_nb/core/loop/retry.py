@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import AssistantMessage
-from indus_nb.base.wire import WireModel, usual
+from indus_nb.base.wire_model import WireModel, wire_field
 
 # Texts, which ``re`` compiles when an answer has failed.
 _PASSING = (
@@ -30,10 +29,10 @@ _ASKED_DELAY = r"\(retry after (\d+(?:\.\d+)?) s\)"
 class ProviderRetrySettings(WireModel):
     """Limits of waiting for a server; times in ms."""
 
-    timeout_ms: int | None = Field(default=None, gt=0)
+    timeout_ms: int | None = wire_field(default=None, gt=0)
     """Longest silence of a server; without it five minutes."""
 
-    max_retry_delay_ms: int = Field(default=60_000, ge=0)
+    max_retry_delay_ms: int = wire_field(default=60_000, ge=0)
     """Longest wait that a server may ask for; an answer that asks for more is not tried again."""
 
     @property
@@ -46,9 +45,9 @@ class RetrySettings(WireModel):
     """Trying again after failures that pass; times in ms."""
 
     enabled: bool = True
-    max_retries: int = Field(default=3, ge=0)
-    base_delay_ms: int = Field(default=2000, ge=0)
-    provider: ProviderRetrySettings = usual(ProviderRetrySettings)
+    max_retries: int = wire_field(default=3, ge=0)
+    base_delay_ms: int = wire_field(default=2000, ge=0)
+    provider: ProviderRetrySettings = wire_field(default_factory=ProviderRetrySettings)
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again.
@@ -56,7 +55,7 @@ class RetrySettings(WireModel):
         The wait doubles with each attempt, and is longer when the server asked for that.
 
         >>> failed = {"content": [], "api": "", "provider": "", "model": "", "stopReason": "error"}
-        >>> answer = AssistantMessage.model_validate({**failed, "errorMessage": "529 Overloaded"})
+        >>> answer = AssistantMessage.from_wire({**failed, "errorMessage": "529 Overloaded"})
         >>> [RetrySettings().delay_ms(answer, attempt) for attempt in (1, 2, 3, 4)]
         [2000, 4000, 8000, None]
 

@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import Field, ValidationError
-
 from indus_nb.base.errors import UsageError
-from indus_nb.base.wire import JsonObject, WireModel, first_problem
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.safety.sandbox import MODES, Mode, Sandbox, SandboxError, machine, make_policy
 
 
@@ -27,8 +27,8 @@ class SandboxSettings(WireModel):
 
     mode: Literal["off", "workspace", "read-only"] = "off"
     network: bool | list[str] = False
-    writable: list[str] = Field(default_factory=list[str])
-    hidden: list[str] = Field(default_factory=list[str])
+    writable: list[str] = wire_field(default_factory=list[str])
+    hidden: list[str] = wire_field(default_factory=list[str])
     unix_sockets: bool = False
 
 
@@ -116,13 +116,11 @@ def make_sandboxes(
         UsageError: The setting makes no sense.
     """
     try:
-        chosen = SandboxSettings.model_validate(settings or {})
-    except ValidationError as error:
-        raise UsageError(
-            f"The setting `sandbox` is rejected, and nothing runs without it: {first_problem(error)}."
-        ) from error
+        chosen = SandboxSettings.from_wire(settings or {})
+    except InvalidFieldsError as error:
+        raise UsageError(f"The setting `sandbox` is rejected, and nothing runs without it: {error}.") from error
     if mode is not None:
-        chosen = chosen.model_copy(update={"mode": mode})
+        chosen = chosen.replace(mode=mode)
     mine = _as_object(own)
     asks = (mode or mine.get("mode", "off")) == "off" or mine.get("network") is True
     return None if chosen.mode == "off" else Sandboxes(chosen, hidden, asks=asks, before=before)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from indus_nb.base import late_models
 from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import ThinkingLevel
-from indus_nb.base.wire import JsonObject, WireModel, first_problem, from_json, to_camel, usual
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, from_json, to_camel
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, DefaultTrust
@@ -37,14 +37,14 @@ class CompactionSettings(WireModel):
     """Thresholds of compaction, and how much of a conversation is kept as it is; in tokens."""
 
     enabled: bool = True
-    reserve_tokens: int = Field(default=16_384, ge=0)
-    keep_recent_tokens: int = Field(default=20_000, ge=0)
+    reserve_tokens: int = wire_field(default=16_384, ge=0)
+    keep_recent_tokens: int = wire_field(default=20_000, ge=0)
 
 
 class BranchSummarySettings(WireModel):
     """Space kept free of the context when a branch is summarised; in tokens."""
 
-    reserve_tokens: int = Field(default=16_384, ge=0)
+    reserve_tokens: int = wire_field(default=16_384, ge=0)
 
 
 class ImageSettings(WireModel):
@@ -67,11 +67,11 @@ class NotebookSettings(WireModel):
 
     tell_cells: bool = True
     tell_variables: bool = True
-    python_timeout_seconds: float | None = Field(default=1800, gt=0, allow_inf_nan=False)
+    python_timeout_seconds: float | None = wire_field(default=1800, gt=0, finite=True)
     error_hint: bool = True
     undo: bool = True
-    undo_milliseconds: float = Field(default=50, gt=0, allow_inf_nan=False)
-    undo_megabytes: int = Field(default=256, gt=0)
+    undo_milliseconds: float = wire_field(default=50, gt=0, finite=True)
+    undo_megabytes: int = wire_field(default=256, gt=0)
     preview: bool = True
     rerun: Literal["branch", "append"] = "branch"
     after_restart: Literal["continue", "new"] = "continue"
@@ -83,22 +83,22 @@ class JobSettings(WireModel):
     With ``start_turn`` the model gets a message about a job's end at once, even if it is idle.
     """
 
-    after_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    after_seconds: float | None = wire_field(default=None, ge=0, finite=True)
     start_turn: bool = True
 
 
 class ExtensionHandlerSettings(WireModel):
     """Time limits of extensions for handling one event; in ms."""
 
-    timeout_ms: int = Field(default=30_000, gt=0)
+    timeout_ms: int = wire_field(default=30_000, gt=0)
 
 
 class TodoSettings(WireModel):
     """Reminders of open tasks, and when a list without open tasks is emptied; with ``None`` it never is."""
 
     reminders: bool = True
-    max_reminders: int = Field(default=3, ge=0)
-    clear_delay_seconds: float | None = Field(default=60, ge=0, allow_inf_nan=False)
+    max_reminders: int = wire_field(default=3, ge=0)
+    clear_delay_seconds: float | None = wire_field(default=60, ge=0, finite=True)
 
 
 class SubagentSettings(WireModel):
@@ -108,17 +108,17 @@ class SubagentSettings(WireModel):
     """
 
     enabled: bool = False
-    max_cost: float | None = Field(default=1.0, gt=0, allow_inf_nan=False)
-    max_turns: int | None = Field(default=100, ge=1)
+    max_cost: float | None = wire_field(default=1.0, gt=0, finite=True)
+    max_turns: int | None = wire_field(default=100, ge=1)
     """Most answers of each sub-agent."""
-    timeout_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    timeout_seconds: float | None = wire_field(default=None, gt=0, finite=True)
     """Longest time that each sub-agent may work, in seconds."""
-    parallel: int = Field(default=4, ge=1)
+    parallel: int = wire_field(default=4, ge=1)
     """Most sub-agents that work at the same time."""
-    max_tasks: int = Field(default=16, ge=1, le=64)
-    max_tokens: int = Field(default=8192, ge=1)
+    max_tasks: int = wire_field(default=16, ge=1, le=64)
+    max_tokens: int = wire_field(default=8192, ge=1)
     """Longest answer to one request, thinking included; so much is reserved for each."""
-    tools: list[Literal["bash", "edit", "write"]] = Field(default_factory=list[Literal["bash", "edit", "write"]])
+    tools: list[Literal["bash", "edit", "write"]] = wire_field(default_factory=list[Literal["bash", "edit", "write"]])
     """Tools that a call may ask for besides those that only read."""
 
 
@@ -127,7 +127,7 @@ class StreamRuleSettings(WireModel):
 
     enabled: bool = True
     repeat_mode: Literal["once", "after-gap"] = "once"
-    repeat_gap: int = Field(default=10, ge=1)
+    repeat_gap: int = wire_field(default=10, ge=1)
     """Gap in answers, for ``after-gap``."""
 
 
@@ -157,30 +157,30 @@ class Settings(WireModel):
     enabled_models: list[str] | None = None
     default_tools: list[str] | None = None
     approve: ApproveMode | None = None
-    effects: dict[EffectKind, Decision] = Field(default_factory=dict[EffectKind, Decision])
-    looks_seconds: float = Field(default=10, gt=0, allow_inf_nan=False)
-    extensions: list[str] = Field(default_factory=list[str])
-    skills: list[str] = Field(default_factory=list[str])
-    prompts: list[str] = Field(default_factory=list[str])
-    extension_handlers: ExtensionHandlerSettings = usual(ExtensionHandlerSettings)
-    mcp_servers: dict[str, Any] = Field(default_factory=dict[str, Any])
-    thinking_budgets: dict[str, int] = Field(default_factory=dict[str, int])
+    effects: dict[EffectKind, Decision] = wire_field(default_factory=dict[EffectKind, Decision])
+    looks_seconds: float = wire_field(default=10, gt=0, finite=True)
+    extensions: list[str] = wire_field(default_factory=list[str])
+    skills: list[str] = wire_field(default_factory=list[str])
+    prompts: list[str] = wire_field(default_factory=list[str])
+    extension_handlers: ExtensionHandlerSettings = wire_field(default_factory=ExtensionHandlerSettings)
+    mcp_servers: dict[str, Any] = wire_field(default_factory=dict[str, Any])
+    thinking_budgets: dict[str, int] = wire_field(default_factory=dict[str, int])
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
     interrupt_mode: InterruptMode = "immediate"
     tool_execution: ToolExecution = "auto"
-    compaction: CompactionSettings = usual(CompactionSettings)
-    branch_summary: BranchSummarySettings = usual(BranchSummarySettings)
-    retry: RetrySettings = usual(RetrySettings)
-    images: ImageSettings = usual(ImageSettings)
-    jobs: JobSettings = usual(JobSettings)
-    notebook: NotebookSettings = usual(NotebookSettings)
-    todo: TodoSettings = usual(TodoSettings)
-    subagents: SubagentSettings = usual(SubagentSettings)
-    ttsr: StreamRuleSettings = usual(StreamRuleSettings)
+    compaction: CompactionSettings = wire_field(default_factory=CompactionSettings)
+    branch_summary: BranchSummarySettings = wire_field(default_factory=BranchSummarySettings)
+    retry: RetrySettings = wire_field(default_factory=RetrySettings)
+    images: ImageSettings = wire_field(default_factory=ImageSettings)
+    jobs: JobSettings = wire_field(default_factory=JobSettings)
+    notebook: NotebookSettings = wire_field(default_factory=NotebookSettings)
+    todo: TodoSettings = wire_field(default_factory=TodoSettings)
+    subagents: SubagentSettings = wire_field(default_factory=SubagentSettings)
+    ttsr: StreamRuleSettings = wire_field(default_factory=StreamRuleSettings)
     sandbox: dict[str, Any] | None = None
-    secrets: SecretSettings = usual(SecretSettings)
-    shell_environment: list[str] = Field(default_factory=list[str])
+    secrets: SecretSettings = wire_field(default_factory=SecretSettings)
+    shell_environment: list[str] = wire_field(default_factory=list[str])
     shell_path: str | None = None
     shell_command_prefix: str | None = None
     session_dir: str | None = None
@@ -275,7 +275,7 @@ def load_settings(cwd: Path, agent_dir: Path, *, trusted: bool = False, project:
     of_project |= {key: [*of_project[key], *merged.get(key, [])] for key in _RESOURCES if key in of_project}
     merged = _merge(merged, of_project)
     files.update(dict.fromkeys(of_project, path))
-    settings = Settings.model_validate(merged) if merged else Settings.model_construct()
+    settings = Settings.from_wire(merged)
     return LoadedSettings(settings, problems, files, extensions, lost_sandbox, own_sandbox)
 
 
@@ -343,13 +343,13 @@ def privileged(settings: JsonObject) -> JsonObject:
     Returns:
         The settings that are known, are in effect and could harm.
     """
-    known = set(map(to_camel, Settings.model_fields)) - {*_NEVER, *_HARMLESS, "approve", "effects", "sandbox"}
+    known = set(map(to_camel, Settings.wire_fields)) - {*_NEVER, *_HARMLESS, "approve", "effects", "sandbox"}
     return {key: value for key, value in settings.items() if key in known}
 
 
 def own_settings(agent_dir: Path) -> Settings:
     """Return the user's settings alone, those of no project; what cannot be used has its default."""
-    return Settings.model_validate(_usable(agent_dir / "settings.json", None, []))
+    return Settings.from_wire(_usable(agent_dir / "settings.json", None, []))
 
 
 def _strictness(settings: JsonObject) -> int:
@@ -404,16 +404,16 @@ def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
         raise SettingsError(path, "must hold a JSON object")
     settings = _migrated(cast("JsonObject", value))
     try:
-        Settings.model_validate(settings)
-    except late_models.ValidationError as error:
-        raise SettingsError(path, str(first_problem(error))) from error
+        Settings.from_wire(settings)
+    except InvalidFieldsError as error:
+        raise SettingsError(path, str(error)) from error
     return settings
 
 
 def _migrated(settings: JsonObject) -> JsonObject:
     """Return ``settings`` with current names; a key under its current name overrides the same under an old one."""
     new = dict(settings)
-    for name in [key for key in new if "_" in key and key in Settings.model_fields]:
+    for name in [key for key in new if "_" in key and key in Settings.wire_fields]:
         new.setdefault(to_camel(name), new[name])
         del new[name]  # what a project may not set, it may not set under any name
     if "queueMode" in new:

@@ -16,7 +16,6 @@ from typing import Any, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import CompactionError
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -34,7 +33,8 @@ from indus_nb.base.messages import (
     text_of,
 )
 from indus_nb.base.streaming import StreamDone, StreamError
-from indus_nb.base.wire import JsonObject, WireModel, dump
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
 from indus_nb.core.storage.entries import Entry
@@ -107,7 +107,7 @@ class CompactionResult(WireModel):
     first_kept_entry_id: str
     tokens_before: int
     details: Any = None
-    usage: Usage | None = Field(default=None, exclude=True)
+    usage: Usage | None = wire_field(default=None, hidden=True)
 
 
 # How long a context is

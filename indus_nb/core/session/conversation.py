@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from indus_nb.base.late_models import ConfigDict
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
-from indus_nb.base.wire import WireModel, collection_paused, dump
+from indus_nb.base.wire import collection_paused, dump
+from indus_nb.base.wire_model import FrozenModel, WireModel
 from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
@@ -20,13 +20,11 @@ from indus_nb.models import Model
 from indus_nb.models.protocol import ToolSpec
 
 
-class ContextUsage(WireModel):
+class ContextUsage(FrozenModel):
     """Fill level of a model's context.
 
     ``tokens`` is ``None`` between a compaction and the next answer.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     tokens: int | None
     context_window: int
@@ -36,7 +34,7 @@ class ContextUsage(WireModel):
 @lru_cache(maxsize=16)
 def _usage(tokens: int | None, window: int) -> ContextUsage:
     percent = None if tokens is None else 100 * tokens / window
-    return ContextUsage.model_construct(tokens=tokens, context_window=window, percent=percent)
+    return ContextUsage(tokens=tokens, context_window=window, percent=percent)
 
 
 class TokenCount(WireModel):

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel
 from indus_nb.core.loop import AbortSignal, RunAborted
 from indus_nb.core.session.questions import Decision, Question, by_caller
 from indus_nb.core.session.terminal_ui import TerminalUi

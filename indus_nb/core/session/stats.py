@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from pydantic import Field, ValidationError
-
 from indus_nb.base.messages import Usage
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.storage.entries import Entry
 
 
@@ -33,8 +32,8 @@ class SessionStats(WireModel):
     tool_calls: int = 0
     tool_results: int = 0
     total_messages: int = 0
-    tokens: TokenCounts = Field(default_factory=TokenCounts)
-    cost: float = 0
+    tokens: TokenCounts = wire_field(default_factory=TokenCounts)
+    cost: float = 0.0
     cost_unknown: bool | None = None
 
 
@@ -63,7 +62,7 @@ class Tally:
             tool_calls=self._tool_calls,
             tool_results=self._roles.get("toolResult", 0),
             total_messages=sum(self._roles.values()),
-            tokens=self._tokens.model_copy(),
+            tokens=self._tokens.replace(),
             cost=self._cost,
             cost_unknown=self._unknown,
         )
@@ -105,8 +104,8 @@ def usage_of(entry: Entry) -> Usage | None:
     raw: object = entry.data.get("message") if entry.type == "message" else entry.data
     paid = cast("JsonObject", raw).get("usage") or entry.data.get("usage") if isinstance(raw, dict) else None
     try:
-        return Usage.model_validate(paid) if paid else None
-    except ValidationError:  # of a shape unknown here
+        return Usage.from_wire(paid) if paid else None
+    except ValueError:  # of a shape unknown here
         return None
 
 

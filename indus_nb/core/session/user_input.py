@@ -63,12 +63,12 @@ class UserInput:
             admitted["content"] = await admit_blocks(self._images, message.content)
         if message.attachments:
             admitted["attachments"] = await admit_attachments(self._images, message.attachments)
-        return message.model_copy(update=admitted)
+        return message.replace(**admitted)
 
     async def admit_custom(self, message: CustomMessage) -> CustomMessage:
         """Do the same with a message that is not the user's, and hide the secrets in it."""
         if not isinstance(message.content, str):
-            message = message.model_copy(update={"content": await admit_blocks(self._images, message.content)})
+            message = message.replace(content=await admit_blocks(self._images, message.content))
         return self._hidden(message)
 
     async def process(self, message: UserMessage, source: InputSource) -> UserMessage | None:

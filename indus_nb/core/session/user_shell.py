@@ -64,7 +64,7 @@ class UserShell:
             shell = shell if shell.vault is not None else replace(shell, vault=vault)
             result = await self._execute(shell, command, store.cwd, command_id)
         # Once more, for the whole of it: a name may stand in another piece of the output than its value.
-        shown = result.truncation.model_copy(update={"content": vault.hide(result.output)})
+        shown = result.truncation.replace(content=vault.hide(result.output))
         result = replace(result, truncation=shown)
         message = BashExecutionMessage(
             command=vault.hide(command, typed=True),

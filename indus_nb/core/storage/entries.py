@@ -18,9 +18,8 @@ from indus_nb.base.messages import (
     ToolResultMessage,
     UserMessage,
     parse_message,
-    parse_message_json,
 )
-from indus_nb.base.wire import JsonObject, dump, load_object
+from indus_nb.base.wire import JsonObject, dump, from_json, load_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +140,7 @@ class _LineEntry(Entry):
         return cast("re.Match[bytes]", _head()(self._line))[3].decode()
 
     def _made_message(self) -> Message:
-        return parse_message_json(self.message_json())
+        return parse_message(from_json(self.message_json()))
 
     @property
     def speaks(self) -> bool:

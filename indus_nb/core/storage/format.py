@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from indus_nb.base import late_models
 from indus_nb.base.messages import Message
 from indus_nb.base.wire import JsonObject, dump, load_object, random_hex
 from indus_nb.core.storage.entries import Entry, as_text, entry_of, has_oddities
 
 FORMAT_VERSION = 3
-_MANY_MESSAGES = 64
 
 
 def format_line(data: JsonObject) -> bytes:
@@ -217,8 +215,6 @@ class StoredContext:
 
     def messages(self) -> list[Message]:
         """Return the messages, those that cannot be understood left out."""
-        if len(self.entries) > _MANY_MESSAGES:
-            late_models.load()  # which takes its time, and then reads each of them faster
         return [*self._understood(self.entries)]
 
     def newest_first(self) -> Iterator[Message]:

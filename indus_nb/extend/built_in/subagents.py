@@ -14,6 +14,7 @@ What this module promises:
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -338,7 +339,7 @@ class _Call:
             "sessionFile": agent.path,
             "index": info.index,
         }
-        await self._session.emit(SubagentLifecycle(payload=SubagentLifecyclePayload.model_validate(payload)))
+        await self._session.emit(SubagentLifecycle(payload=SubagentLifecyclePayload.from_wire(payload)))
 
     async def _tell(self, agent: _Agent) -> None:
         """Report the state of all, and publish that of one."""
@@ -350,7 +351,7 @@ class _Call:
             task=info.task,
             parent_tool_call_id=self._context.call_id,
             session_file=agent.path,
-            progress=info.model_copy(deep=True),
+            progress=copy.deepcopy(info),
         )
         await self._session.emit(SubagentProgress(payload=progress))
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field, model_validator
-
-from indus_nb.base.wire import WireModel
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.safety.redaction import hide_shapes, shown_url
 
 if TYPE_CHECKING:
@@ -33,22 +31,21 @@ class McpServerConfig(WireModel):
     """
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
-    command: str | None = Field(default=None, min_length=1)
-    args: list[str] = Field(default_factory=list[str], repr=False)
-    env: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    command: str | None = wire_field(default=None, min_length=1)
+    args: list[str] = wire_field(default_factory=list[str], repr=False)
+    env: dict[str, str] = wire_field(default_factory=dict[str, str], repr=False)
     cwd: str | None = None
-    url: str | None = Field(default=None, pattern=r"^https?://[^/\s]", repr=False)
-    headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    url: str | None = wire_field(default=None, pattern=r"^https?://[^/\s]", repr=False)
+    headers: dict[str, str] = wire_field(default_factory=dict[str, str], repr=False)
     enabled: bool = True
-    timeout_ms: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    timeout_ms: float | None = wire_field(default=None, gt=0, finite=True)
     prefix: str | None = None
 
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` unless one of the two is there."""
         if (self.command is None) == (self.url is None):
             raise ValueError("give either `command` or `url`")
         urlsplit(self.url or "")  # raises ValueError
-        return self
 
     @property
     def where(self) -> str:

@@ -123,9 +123,7 @@ def _shortened(text: str) -> tuple[str, JsonObject | None]:
         whole.append(text)
     if shown.first_line_exceeds_limit:
         content = textcut.head_bytes(text, MAX_BYTES)
-        shown = shown.model_copy(
-            update={"content": content, "output_bytes": textcut.byte_size(content), "output_lines": 1}
-        )
+        shown = shown.replace(content=content, output_bytes=textcut.byte_size(content), output_lines=1)
         what = f"the first {size_text(shown.output_bytes)} of line 1"
     else:
         what = f"lines 1-{shown.output_lines}"

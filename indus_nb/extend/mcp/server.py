@@ -85,7 +85,7 @@ class McpServer:
             for block in output.content
         ]
         failure = ToolError("\n".join(block.text for block in content if isinstance(block, TextContent)))
-        failure.output = output.model_copy(update={"content": content})
+        failure.output = output.replace(content=content)
         raise failure
 
     async def _call(self, tool: str, arguments: JsonObject, context: ToolContext) -> mcp_types.CallToolResult:

@@ -17,10 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import JsonObject, clean_text, field_problems
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.extend.mcp.config import McpServerConfig, ServerSpec
 from indus_nb.extend.mcp.process import GRACE_SECONDS
 from indus_nb.extend.mcp.server import CLOSE_SECONDS, McpServer
@@ -102,9 +101,9 @@ class McpServers:
             self._problems.append(f"{found}, of which the first {_MAX_SERVERS} are started.")
         for name, value in islice(configs.items(), _MAX_SERVERS):
             try:
-                config = McpServerConfig.model_validate(value)
-            except ValidationError as error:
-                wrong = field_problems(error, where=f"mcpServers.{name}")
+                config = McpServerConfig.from_wire(value)
+            except InvalidFieldsError as error:
+                wrong = error.within(f"mcpServers.{name}")
                 self._problems += [f"The MCP server {name} is left out: {problem}." for problem in wrong]
             else:
                 if config.enabled:

@@ -1,4 +1,4 @@
-"""A client of ``indusagi --mode rpc``, which runs in a process of its own and takes the commands of ``commands``."""
+"""A client of ``indusagi --mode rpc``, which runs in a process of its own and takes the verbs of ``front.verbs``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from indus_nb.base.errors import ClientClosedError, CommandFailedError, RunFaile
 from indus_nb.base.messages import ImageContent
 from indus_nb.base.own_imports import PROGRAM
 from indus_nb.base.wire import JsonObject, dump, load_object
-from indus_nb.front.console import commands
-from indus_nb.front.console.host_tools import HostToolDefinition
 from indus_nb.front.console.stdio import LineSplitter, LineTooLongError
-from indus_nb.front.console.trees import nested_tree
+from indus_nb.front.verbs import Verb
+from indus_nb.front.verbs.host_tools import HostToolDefinition
+from indus_nb.front.verbs.program_verbs import SetHostTools
+from indus_nb.front.verbs.prompt_verbs import Abort, FollowUp, Prompt, Steer
+from indus_nb.front.verbs.setting_verbs import GetState
+from indus_nb.front.verbs.tree_verbs import GetTree
+from indus_nb.front.verbs.trees import nested_tree
 
 Dialog: TypeAlias = Callable[[JsonObject], Awaitable[JsonObject]]
 """Answers an ``extension_ui_request``: returns ``{"value": …}``, ``{"confirmed": …}`` or ``{"cancelled": True}``."""
@@ -125,11 +129,11 @@ class RpcClient:
 
     # Commands
 
-    async def ask(self, command: commands.Command, *, on_success: Callable[[], None] | None = None) -> Any:
+    async def ask(self, command: Verb, *, on_success: Callable[[], None] | None = None) -> Any:
         """Send a command and wait for its response. A response that cannot be read fails this call alone.
 
         Args:
-            command: The command; its ``id`` is filled in.
+            command: What to ask for; an ``id`` is added.
             on_success: Called when the response arrives, before any frame behind it is handled.
 
         Returns:
@@ -139,24 +143,24 @@ class RpcClient:
             CommandFailedError: The agent rejected the command.
             ClientClosedError: The agent's process has ended.
         """
-        if isinstance(command, commands.GetTree) and not command.flat:
-            data = await self._ask(command.model_copy(update={"flat": True}), on_success)
+        if isinstance(command, GetTree) and not command.flat:
+            data = await self._ask(command.replace(flat=True), on_success)
             # An agent that knows no flat form has sent the other one.
             return {**data, "tree": nested_tree(data.pop("nodes"))} if "nodes" in data else data
         return await self._ask(command, on_success)
 
-    async def _ask(self, command: commands.Command, on_success: Callable[[], None] | None) -> Any:
+    async def _ask(self, command: Verb, on_success: Callable[[], None] | None) -> Any:
         command_id = f"client-{next(self._ids)}"
         answer = asyncio.get_running_loop().create_future()
         self._answers[command_id] = (answer, on_success)
         self._room.set()  # an answer must not be blocked by backpressure of events that are not read
         try:
-            await self._write({**command.to_wire(), "id": command_id})
+            await self._write({**command.as_command(), "id": command_id})
             response = await answer
         finally:
             del self._answers[command_id]
         if not response.get("success"):
-            name = str(response.get("command", command.to_wire()["type"]))
+            name = str(response.get("command", command.names[0]))
             raise CommandFailedError(name, str(response.get("error")))
         return response.get("data")
 
@@ -171,7 +175,7 @@ class RpcClient:
             CommandFailedError: The agent rejected it, for a run is going on for example.
             ClientClosedError: The agent's process has ended.
         """
-        await self.ask(commands.Prompt(message=text, images=list(images)))
+        await self.ask(Prompt(message=text, images=list(images)))
 
     async def prompt_and_wait(self, text: str, images: Sequence[ImageContent] = ()) -> str:
         """Send a user message and wait until the session is idle.
@@ -216,7 +220,7 @@ class RpcClient:
         queue = self._subscribe()
         accepted = settled = False
         try:
-            prompt = commands.Prompt(message=text, images=list(images))
+            prompt = Prompt(message=text, images=list(images))
             await self.ask(prompt, on_success=lambda: _drain(queue))  # what came before belongs to another run
             accepted = True
             while (event := await queue.get()) is not None:
@@ -230,28 +234,28 @@ class RpcClient:
             self._room.set()
             if accepted and not settled and self._closed is None:
                 with contextlib.suppress(ClientClosedError, CommandFailedError):
-                    await self.ask(commands.Abort())
+                    await self.ask(Abort())
 
     async def steer(self, text: str) -> None:
         """Queue a message for after the tool call at hand."""
-        await self.ask(commands.Steer(message=text))
+        await self.ask(Steer(message=text))
 
     async def follow_up(self, text: str) -> None:
         """Queue a message for when the agent has finished."""
-        await self.ask(commands.FollowUp(message=text))
+        await self.ask(FollowUp(message=text))
 
     async def abort(self) -> None:
         """End the run; returns when the session is idle."""
-        await self.ask(commands.Abort())
+        await self.ask(Abort())
 
     async def get_state(self) -> JsonObject:
         """Return the state of the session, see the command ``get_state``."""
-        return await self.ask(commands.GetState())
+        return await self.ask(GetState())
 
     async def set_host_tools(self, tools: Sequence[HostTool]) -> None:
         """Offer tools of this process to the agent; they replace those offered before."""
         self._host_tools = {tool.definition.name: tool for tool in tools}
-        await self.ask(commands.SetHostTools(tools=[tool.definition for tool in tools]))
+        await self.ask(SetHostTools(tools=[tool.definition for tool in tools]))
 
     # Frames
 

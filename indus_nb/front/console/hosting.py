@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from indus_nb.base import late_models
 from indus_nb.base.wire import dump
 from indus_nb.core.session.dialogs import Cancel, DialogChanged, Host, SetWorkingMessage, UiFrame
 from indus_nb.core.session.session import AgentSession
@@ -15,6 +14,7 @@ from indus_nb.front.console.rpc import RpcServer
 from indus_nb.front.console.stdio import FrameWriter, on_signals
 from indus_nb.models.http.preloading import preload_in_background
 from indus_nb.safety.vault import preload
+from indus_nb.tools.tool import preload_schemas
 
 _CLOSING_SECONDS = 1.0
 _IDLE_SECONDS = 0.2
@@ -93,7 +93,7 @@ async def serve(session: AgentSession, descriptor_in: int, descriptor_out: int, 
     preloading = [
         loop.call_later(_IDLE_SECONDS, session.models.preload),
         loop.call_later(2 * _IDLE_SECONDS, preload_in_background, preload),
-        loop.call_later(4 * _IDLE_SECONDS, preload_in_background, late_models.preload),
+        loop.call_later(4 * _IDLE_SECONDS, preload_in_background, preload_schemas),
     ]
     await over.wait()
     reading.cancel()

@@ -18,9 +18,9 @@ from indus_nb.front.notebook.panel.surroundings import Filled
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
 from indus_nb.kernel.document import NotebookTools
-from indus_nb.kernel.run.describe import for_prompt
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
+from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import interpolate, named_values
 from indus_nb.tools import ToolError
 

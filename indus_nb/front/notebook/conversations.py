@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
     from indus_nb.front.notebook.lent import Lender
-    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
@@ -297,7 +297,7 @@ class Conversations:
     def _asks(self, request: Request) -> bool:
         return self._can_ask and (request.wait or self._front is not None)
 
-    def _live(self, receive: Callable[[PanelRequest], None]) -> AgentWidget | None:
+    def _live(self, receive: Callable[[CellRequest], None]) -> AgentWidget | None:
         """Make a widget for this cell, or return ``None`` if no page can show it."""
         gate = self.comm_gate() if self._has_page else None
         if gate is None:
@@ -341,19 +341,8 @@ class Conversations:
     def _command(self, command: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.subcommands import serve
 
-        if command.name == "panel":
-            self._show_panel(session)
-            return
-        if command.name == "cell":
-            self._insert_code(session, all_of_it=bool(command.argument))
-            return
-        if command.name in ("undo", "redo"):
-            self._undo(command, session)
-            return
-        if command.name == "context":
-            self._show_context(session)
-            return
-        if command.name == "verify":  # it was carried out, and needs no prompt
+        if (own := self._own_commands.get(command.name)) is not None:
+            own(command, session)
             return
         session_id = session.store.session_id
         shown = self._drive(lambda: serve(command, session), Inbox())
@@ -362,14 +351,26 @@ class Conversations:
             since = self.taking_back.command_since(session, session_id)
             self._screen.show(blocks.notice(f"⚠ {since or blocks.OTHER_BRANCH}"), final=True)
 
-    def _show_context(self, session: AgentSession) -> None:
+    @cached_property
+    def _own_commands(self) -> Mapping[str, Callable[[Command, AgentSession], None]]:
+        """Return what carries out the sub-commands that concern more than the session."""
+        return {
+            "panel": self._show_panel,
+            "cell": self._insert_code,
+            "undo": self._undo,
+            "redo": self._undo,
+            "context": self._show_context,
+            "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
+        }
+
+    def _show_context(self, _: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.told import told
 
         untold = self.kernel.untold(session.store.newest_first())
         text = self._drive(lambda: told(session, "" if untold is None else untold[0]), Inbox())
         self._screen.show(blocks.listing(text), final=True)
 
-    def _show_panel(self, session: AgentSession) -> None:
+    def _show_panel(self, _: Command, session: AgentSession) -> None:
         is_shown = self._front is not None and is_dashboard()
         if self._front is not None and not self._can_ask and not is_shown:
             self._screen.show(blocks.notice("The chat panel was left out: nobody is there to use it."), final=True)
@@ -450,12 +451,12 @@ class Conversations:
         self._run(session.start)  # which restores the steps of earlier kernels
         self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
 
-    def _insert_code(self, session: AgentSession, *, all_of_it: bool) -> None:
+    def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
         if not made:
             raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
-        if not all_of_it:
+        if not command.argument:
             self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
             return
         self._with_page(partial(insert_in, self._notebook, made))

@@ -76,17 +76,15 @@ def preload_in_steps(*, widgets: bool, cell_runs: Callable[[], bool]) -> Callabl
 def _steps(*, widgets: bool) -> Iterator[Callable[[], object]]:
     for module in _MODULES + (_WIDGETS if widgets else ()):
         yield lambda module=module: import_module(module)
-    yield _preload_messages
+    yield _preload_schemas
     yield _preload_drawing
     yield _preload_provider
 
 
-def _preload_messages() -> None:
-    """Build the validators of message classes, which the user's thread would do otherwise."""
-    from indus_nb.base.messages import AssistantMessage, UserMessage
+def _preload_schemas() -> None:
+    from indus_nb.tools.tool import preload_schemas
 
-    for kind in (UserMessage, AssistantMessage):
-        kind.model_rebuild()
+    preload_schemas()
 
 
 def _preload_drawing() -> None:

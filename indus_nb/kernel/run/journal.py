@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indus_nb.kernel.run.describe import describe
 from indus_nb.kernel.run.earlier import earlier_cells
 from indus_nb.kernel.run.execution import Routes
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.tracebacks import traceback_of
+from indus_nb.kernel.values.describe import describe
 from indus_nb.safety.redaction import hide, labelled_secrets
 
 MAX_CELLS = 20

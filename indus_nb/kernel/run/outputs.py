@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.wire import JsonObject
-from indus_nb.kernel.run import charts, describe
+from indus_nb.kernel.run import charts
 from indus_nb.kernel.run.inert import inert
+from indus_nb.kernel.values import extent
+from indus_nb.kernel.values.describe import for_prompt
 
 if TYPE_CHECKING:
     from indus_nb.tools.jobs import Job
@@ -299,7 +301,7 @@ def _display(
     image = _image(bundle) if chart is None else None
     is_widget = _WIDGET in data
     frame = _frame_of(value)
-    title = describe.size_of_frame(frame) if frame is not None else _title(data, is_chart=chart is not None)
+    title = extent.size_of_frame(frame) if frame is not None else _title(data, is_chart=chart is not None)
     return Display(
         Output(data, cast("Mapping[str, Any]", _sendable(dict(metadata))), title, sum(sizes), display_id),
         image=image,
@@ -398,11 +400,11 @@ def _title(data: Mapping[str, Any], *, is_chart: bool) -> str:
 
 def _frame_of(value: Any) -> Any:
     """Return the displayed frame, also that of a Styler; ``None`` if there is none."""
-    if describe.is_frame(value):
+    if extent.is_frame(value):
         return value
     if type(value).__module__.startswith("pandas.io.formats.style"):
         held: Any = getattr(value, "data", None)
-        return held if describe.is_frame(held) else None
+        return held if extent.is_frame(held) else None
     return None
 
 
@@ -420,7 +422,7 @@ def _text_for_model(value: Any, bundle: Mapping[str, Any]) -> str:
     """Return the text for the model: the most informative one, for tables a short one."""
     frame = _frame_of(value)
     if frame is not None:
-        return describe.for_prompt(frame)
+        return for_prompt(frame)
     for kind in ("text/markdown", "text/latex", "text/plain"):
         text = bundle.get(kind)
         if isinstance(text, str) and not (text.startswith("<") and text.endswith(">") and "text/html" in bundle):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from indus_nb.base.late_models import Field
+from indus_nb.base.wire_model import wire_field
 from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments
@@ -20,16 +20,16 @@ GUIDELINES = (
 class PythonArguments(Arguments):
     """The arguments of the tool ``python``."""
 
-    code: str = Field(description="The code to run, as in a notebook cell: magics and top-level await work")
-    timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Seconds after which it is interrupted"
+    code: str = wire_field(description="The code to run, as in a notebook cell: magics and top-level await work")
+    timeout: float | None = wire_field(
+        default=None, gt=0, finite=True, description="Seconds after which it is interrupted"
     )
 
 
 class NotebookArguments(Arguments):
     """The arguments of the tool ``notebook``."""
 
-    cells: str = Field(
+    cells: str = wire_field(
         default="",
         description='Which cells to see in full: numbers as listed ("3", "3-7", "2,5") or ids. Empty for the notebook.',
     )
@@ -38,7 +38,9 @@ class NotebookArguments(Arguments):
 class VariablesArguments(Arguments):
     """The arguments of the tool ``variables``."""
 
-    pattern: str = Field(default="", description="A variable's name for a closer look, or a part of names, or df_*")
+    pattern: str = wire_field(
+        default="", description="A variable's name for a closer look, or a part of names, or df_*"
+    )
 
 
 def described(
@@ -64,5 +66,5 @@ def described(
 
 def time_limit(settings: NotebookSettings, *, goes_on: bool) -> float | None:
     """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
-    chosen = not goes_on or "python_timeout_seconds" in settings.model_fields_set
+    chosen = not goes_on or "python_timeout_seconds" in vars(settings)
     return settings.python_timeout_seconds if chosen else None

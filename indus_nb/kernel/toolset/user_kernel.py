@@ -29,7 +29,6 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import ToolBegin, ToolResultEvent
 from indus_nb.kernel.preview import Report
-from indus_nb.kernel.run import describe
 from indus_nb.kernel.run.agent_thread import Inbox
 from indus_nb.kernel.run.execution import Execution
 from indus_nb.kernel.run.main_thread import Job
@@ -41,6 +40,7 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
 from indus_nb.kernel.undo.reach import bound_in_source
+from indus_nb.kernel.values import overview
 from indus_nb.render.context import CONTEXT_TYPE
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval, CallDescription
@@ -445,7 +445,7 @@ class UserKernel:
 
     def listing(self, pattern: str) -> str:
         """Describe variables for the model, on the main thread."""
-        return describe.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self.own())
+        return overview.listing(self._namespace(), _ALWAYS_HIDDEN, pattern, self.own())
 
     def names(self) -> dict[str, int]:
         """Return all names of the namespace, with the ids of their values."""
@@ -506,14 +506,14 @@ class UserKernel:
         details |= {"toldCells": new_cells, "toldVariables": count}
         return clean_text("\n\n".join(parts)), details
 
-    def _variables_for_prompt(self, recent: Sequence[str]) -> describe.Summary:
+    def _variables_for_prompt(self, recent: Sequence[str]) -> overview.Summary:
         """List the variables for a prompt; if there are very many, those first that the last cells mention."""
         space, hidden, agents = self._shell.user_ns, self._shell.user_ns_hidden, self.own()
 
         def is_users(name: str, value: object) -> bool:
             return hidden.get(name, space) is not value and agents.get(name) != id(value)
 
-        return describe.summary(space, _ALWAYS_HIDDEN, is_users=is_users, recent=recent)
+        return overview.summary(space, _ALWAYS_HIDDEN, is_users=is_users, recent=recent)
 
     def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
         for entry in newest_first:

@@ -38,6 +38,7 @@ from indus_nb.kernel.undo.objects.builtin_kinds import is_users_class
 from indus_nb.kernel.undo.objects.kinds import Kinds, kinds_of
 from indus_nb.kernel.undo.objects.libraries import IndexKind, NotRestorableError, PandasKind, is_array, place_of
 from indus_nb.kernel.undo.reach import Names, Reached, names_in, names_in_source
+from indus_nb.kernel.values.extent import Extent
 
 _FEW = 64
 """Number of parts of an object that are looked at without asking whether there is time."""
@@ -344,7 +345,7 @@ class Checkpoint:
     _namespace: MutableMapping[str, Any] = field(repr=False)
     _walk: _Walk = field(repr=False)
     _before: dict[str, Any] = field(repr=False)
-    _extents: dict[str, words.Extent] = field(repr=False)
+    _extents: dict[str, Extent] = field(repr=False)
     _settings: list[Held] = field(repr=False)
     _beside: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
@@ -402,7 +403,7 @@ class Checkpoint:
         rebound = [name for name in bound if name not in created and name not in deleted]
         now = {**self._beside, **after}
         described = {
-            name: words.changed(name, self._extents.get(name, ()), words.extent(name, now[name]), lost.get(name, ""))
+            name: words.changed(name, self._extents.get(name, ()), words.measured(name, now[name]), lost.get(name, ""))
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in now and (is_users(name) or _is_output(name))
         }
@@ -468,7 +469,7 @@ def take(
         left_out |= walk.left_out_beside(reached.names)
     named, remembered = walk.reached | names.rebound, {key for key, place in walk.nodes if place == 0}
     extents = {
-        name: words.extent(name, value) for name, value in before.items() if name in named or id(value) in remembered
+        name: words.measured(name, value) for name, value in before.items() if name in named or id(value) in remembered
     }
     settings = [Held(setting, outside.KIND, setting.get()) for setting in outside.settings()]
     for generator in outside.generators():

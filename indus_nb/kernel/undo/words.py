@@ -6,71 +6,41 @@ Only objects whose size is known without running code of theirs are described by
 from __future__ import annotations
 
 import types
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from indus_nb.base.textcut import one_line
-from indus_nb.kernel.undo.keeper import class_of
+from indus_nb.kernel.values.extent import Extent, extent
 from indus_nb.safety.redaction import is_secret_name
 
 _MAX_NAMED = 8
 _MAX_NAME_CHARACTERS = 60
 _MAX_NUMBER_CHARACTERS = 14
 _ARROW = "\N{RIGHTWARDS ARROW}"
-_BY = "\N{MULTIPLICATION SIGN}"
-_SIZED: Mapping[Any, str] = {
-    list: "items",
-    tuple: "items",
-    dict: "keys",
-    set: "items",
-    frozenset: "items",
-    deque: "items",
-}
-_TABLES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table")}
-_COLUMNS = {("pandas", "Series"), ("polars", "Series")}
 _UNNAMED = (types.ModuleType, types.FunctionType, type)
 """Types that a summary does not call new: code imports and defines all the time."""
 
-Extent = tuple[tuple[str, object], ...]
-"""Size of a value, most informative first: the unit and the number."""
 
-
-def extent(name: str, value: Any) -> Extent:
-    """Return the size of a value, or the number that it is, for a summary.
+def measured(name: str, value: Any) -> Extent:
+    """Return how much a value holds, or the number that it is, for a summary.
 
     Args:
         name: The variable; if that looks like a secret's, a number stays hidden.
 
-    >>> extent("x", [1, 2])
-    (('items', 2),)
+    >>> measured("x", [1, 2]), measured("y", 3)
+    ((('items', 2),), (('', '3'),))
     """
-    kind = class_of(value)
-    if kind in (int, float, bool):
+    if type(value) in (int, float, bool):
         return () if is_secret_name(name) else _number(value)
-    for base, unit in _SIZED.items():
-        if issubclass(kind, base):
-            return ((unit, base.__len__(value)),)
     try:
-        return _of_library(value, (kind.__module__.partition(".")[0], kind.__name__))
-    except Exception:  # noqa: BLE001 - a subclass, or an object that is broken: then its size is left out
+        return extent(value)
+    except Exception:  # noqa: BLE001 - an object that is broken: then its size is left out
         return ()
 
 
 def _number(value: Any) -> Extent:
     text = repr(value) if abs(value) < 10**_MAX_NUMBER_CHARACTERS else ""
     return (("", text),) if 0 < len(text) <= _MAX_NUMBER_CHARACTERS else ()
-
-
-def _of_library(value: Any, kind: tuple[str, str]) -> Extent:
-    if kind in _TABLES:
-        rows, columns = value.shape
-        return (("rows", int(rows)), ("columns", int(columns)))
-    if kind in _COLUMNS:
-        return (("rows", len(value)),)
-    if kind == ("numpy", "ndarray"):
-        return (("", f" {_BY} ".join(map(str, value.shape)) or "one value"),)
-    return ()
 
 
 def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:

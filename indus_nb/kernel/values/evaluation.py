@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, MemberDescriptorType, ModuleType
 from typing import Any, cast
 
-from indus_nb.kernel.run.known_classes import (
+from indus_nb.kernel.values.known_classes import (
     has_known_zone,
     has_odd_labels,
     has_plain_attrs,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from indus_nb.base import textcut
-from indus_nb.kernel.run.describe import for_prompt
+from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import interpolate, named_values
 
 _MAX_HINTS = 5

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from indus_nb.base import textcut
-from indus_nb.kernel.run.describe import MAX_TEXT_CHARACTERS
+from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS
 from indus_nb.kernel.values.evaluation import RefusedError, can_format, evaluate
 
 _MAX_EXPRESSION_CHARACTERS = 300

@@ -39,7 +39,7 @@ class UsedTokens:
             cache_write=counts.get("cache_creation_input_tokens", 0),
             cache_write_hour=self._hour,
         )
-        return used.model_copy(update={"cost": used.cost.scaled(share, _SEARCH_DOLLARS * self._searches)})
+        return used.replace(cost=used.cost.scaled(share, _SEARCH_DOLLARS * self._searches))
 
 
 def _number(usage: JsonObject, group: str, name: str, before: int) -> int:

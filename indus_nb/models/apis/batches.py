@@ -61,10 +61,8 @@ def at_half_price(model: Model) -> Model:
     cost = model.cost
     long = cost.long_prompt
     if long is not None:
-        long = long.model_copy(update=_halved(long))
-    return model.model_copy(
-        update={"cost": cost.model_copy(update={**_halved(cost), "long_prompt": long, "of_batch": True})}
-    )
+        long = long.replace(**_halved(long))
+    return model.replace(cost=cost.replace(**_halved(cost), long_prompt=long, of_batch=True))
 
 
 def _halved(prices: Any) -> dict[str, float]:

@@ -142,7 +142,7 @@ def _typed(image: ImageContent) -> ImageContent:
     """Return the image with the type that its bytes have; APIs compare the two."""
     if image.source is not None or (mime_type := image_type_of(image)) in (None, image.mime_type):
         return image
-    return image.model_copy(update={"mime_type": mime_type})
+    return image.replace(mime_type=mime_type)
 
 
 def _text_bytes(message: ModelMessage) -> int:
@@ -202,7 +202,7 @@ class _Conforming:
                     sent.append(answer)
             elif content := self._visible(message.content):
                 same = _same(content, message.content)
-                self._add_user(sent, message if same else message.model_copy(update={"content": content}))
+                self._add_user(sent, message if same else message.replace(content=content))
         show_pictures()
         if not sent or isinstance(sent[-1], AssistantMessage):
             sent.append(UserMessage(content=[TextContent(text=_NO_TEXT)]))
@@ -253,7 +253,7 @@ class _Conforming:
         name = _valid_name(message.tool_name)
         if _same(content, message.content) and (sent, name) == (message.tool_call_id, message.tool_name):
             return message, moved
-        return message.model_copy(update={"content": content, "tool_call_id": sent, "tool_name": name}), moved
+        return message.replace(content=content, tool_call_id=sent, tool_name=name), moved
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage | None:
         """Return the answer as it may be replayed, ``None`` when nothing of it can be."""
@@ -263,7 +263,7 @@ class _Conforming:
             blocks.pop()
         if all(isinstance(block, ThinkingContent) for block in blocks):
             return None
-        return message if _same(blocks, message.content) else message.model_copy(update={"content": blocks})
+        return message if _same(blocks, message.content) else message.replace(content=blocks)
 
     def _block(self, block: AssistantBlock, message: AssistantMessage) -> AssistantBlock | None:
         match block:
@@ -294,7 +294,7 @@ class _Conforming:
         name = _valid_name(call.name)
         if (sent, name) == (call.id, call.name):
             return call
-        return call.model_copy(update={"id": sent, "name": name})
+        return call.replace(id=sent, name=name)
 
 
 def _same(blocks: Sequence[object], before: str | Sequence[object]) -> bool:

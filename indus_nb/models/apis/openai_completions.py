@@ -234,8 +234,8 @@ class CompletionsAnswer(OpenAIAnswer):
         ]
         if paid and not isinstance(usage.get("cost"), bool):
             counted = self.growing.usage
-            cost = counted.cost.model_copy(update={"total": float(sum(paid)), "unknown": None})
-            self.growing.usage = counted.model_copy(update={"cost": cost})
+            cost = counted.cost.replace(total=float(sum(paid)), unknown=None)
+            self.growing.usage = counted.replace(cost=cost)
 
     def delta_in(self, event: object) -> tuple[object, str] | None:
         """Return the delta of prose in the usual form; see ``handling.GrowingAnswer``."""

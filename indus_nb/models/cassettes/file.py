@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import ConfigDict, Field, ValidationError
-
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import read_file, write_atomically
 from indus_nb.base.messages import AssistantBlock, Usage
-from indus_nb.base.wire import JsonObject, WireModel, first_problem, load_object
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, load_object
+from indus_nb.base.wire_model import WireModel, wire_field
 
 _FORMAT = "indus_nb cassette"
 _VERSION = 1
@@ -27,8 +27,8 @@ _TEXT_KEYS = frozenset({"system", "content", "text", "thinking", "malformed", "e
 _FOREIGN_KEYS = frozenset({"arguments", "tools"})  # their JSON is others', in which a list of lines is a list
 
 
-class _Stored(WireModel):
-    model_config = ConfigDict(extra="forbid")  # so that a slip in an edited cassette is reported
+class _Stored(WireModel, unknown="refused"):
+    """Part of a cassette; a slip in an edited one is reported."""
 
 
 class StoredRequest(_Stored):
@@ -37,7 +37,7 @@ class StoredRequest(_Stored):
     model: str
     system: str | None = None
     tools: dict[str, JsonObject] | None = None
-    kept_messages: int = Field(default=0, ge=0)
+    kept_messages: int = wire_field(default=0, ge=0)
     messages: list[JsonObject]
 
 
@@ -46,7 +46,7 @@ class StoredAnswer(_Stored):
 
     content: list[AssistantBlock]
     stop_reason: Literal["stop", "length", "toolUse", "error"]
-    usage: Usage = Field(default_factory=Usage)
+    usage: Usage = wire_field(default_factory=Usage)
     error_message: str | None = None
 
 
@@ -109,15 +109,14 @@ def load(path: Path) -> list[StoredExchange]:
                 f"{path} is a cassette of version {value.get('version')}, and only version {_VERSION} is understood "
                 f"here. Update indus_nb, or record anew. {RECORD_ANEW}"
             )
-        exchanges = _StoredCassette.model_validate(value).exchanges
+        exchanges = _StoredCassette.from_wire(value).exchanges
     except FileNotFoundError as error:
         raise UsageError(f"There is no cassette at {path}. {RECORD_ANEW}") from error
     except OSError as error:
         raise UsageError(f"The cassette {path} cannot be read ({error.strerror}).") from error
-    except ValidationError as error:
-        problem = first_problem(error)
+    except InvalidFieldsError as error:
         raise UsageError(
-            f"The cassette {path} cannot be replayed: {problem}. Correct it by hand. {RECORD_ANEW}"
+            f"The cassette {path} cannot be replayed: {error}. Correct it by hand. {RECORD_ANEW}"
         ) from error
     except ValueError as error:
         raise UsageError(f"The cassette {path} is no JSON ({error}). Correct it by hand. {RECORD_ANEW}") from error

@@ -308,11 +308,11 @@ def map_block(block: AssistantBlock, change: Callable[[str], str]) -> AssistantB
     """
     match block:
         case TextContent():
-            return block.model_copy(update={"text": change(block.text)})
+            return block.replace(text=change(block.text))
         case ThinkingContent():
-            return block.model_copy(update={"thinking": change(block.thinking)})
+            return block.replace(thinking=change(block.thinking))
         case ToolCall():
             named = {"id": clean_text(block.id), "name": clean_text(block.name)}
             malformed = None if block.malformed is None else change(block.malformed)
             arguments = map_strings(block.arguments, change)
-            return block.model_copy(update={**named, "arguments": arguments, "malformed": malformed})
+            return block.replace(**named, arguments=arguments, malformed=malformed)

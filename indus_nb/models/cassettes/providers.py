@@ -102,7 +102,7 @@ class RecordingProvider:
                 f"{_AT_FAULT} The answer came, and could not be added to the cassette {self._recording.path} "
                 f"({error.strerror or error}). Make room there, or name another file, and record anew."
             )
-            failed = message.model_copy(update={"stop_reason": "error", "error_message": problem})
+            failed = message.replace(stop_reason="error", error_message=problem)
             return StreamError(reason="error", error=failed)
         return event
 

@@ -59,7 +59,7 @@ def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) ->
     if partial and blocks and isinstance(last := blocks[-1], TextContent):
         vault.refresh()
         shown = without_open_end(last.text, vault)
-        blocks = [*blocks[:-1], last if shown == last.text else last.model_copy(update={"text": shown})]
+        blocks = [*blocks[:-1], last if shown == last.text else last.replace(text=shown)]
     details = output.details if output.details is None else vault.hide_in(output.details)
     return _updated(output, {"content": _blocks(vault, blocks), "details": details})
 
@@ -67,7 +67,7 @@ def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) ->
 def _updated(model: Any, changed: dict[str, Any]) -> Any:
     update = {name: value for name, value in changed.items() if value is not getattr(model, name)}
     update = {name: value for name, value in update.items() if value != getattr(model, name)}
-    return model.model_copy(update=update) if update else model
+    return model.replace(**update) if update else model
 
 
 def _blocks(
@@ -77,7 +77,7 @@ def _blocks(
     for block in blocks:
         text = vault.hide(block.text, typed=typed) if isinstance(block, TextContent) else None
         same = text is None or not isinstance(block, TextContent) or text == block.text
-        hidden.append(block if same else block.model_copy(update={"text": text}))
+        hidden.append(block if same else block.replace(text=text))
     return hidden
 
 
@@ -98,5 +98,5 @@ def _attachment(vault: Vault, attachment: Attachment) -> Attachment:
         changed["preview"] = vault.hide(attachment.preview)
     if all(value == getattr(attachment, name) for name, value in changed.items()):
         return attachment
-    fields = {name: getattr(attachment, name) for name in Attachment.model_fields}
+    fields = {name: getattr(attachment, name) for name in Attachment.wire_fields}
     return Attachment(**{**fields, **changed})  # what it is shown as is made anew

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import Field
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
@@ -46,16 +46,16 @@ class Looks:
 class BashArguments(Arguments):
     """What the model gives."""
 
-    command: str = Field(description="The command, for bash")
-    timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Seconds after which it is killed; no limit by default"
+    command: str = wire_field(description="The command, for bash")
+    timeout: float | None = wire_field(
+        default=None, gt=0, finite=True, description="Seconds after which it is killed; no limit by default"
     )
 
 
 class BackgroundBashArguments(BashArguments):
     """The same where a command may go on as a job."""
 
-    background: bool = Field(default=False, description="Let it go on as a job: for a server, or what takes long")
+    background: bool = wire_field(default=False, description="Let it go on as a job: for a server, or what takes long")
 
 
 def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | None = None) -> FunctionTool[Any]:

@@ -12,8 +12,8 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.images import ImageError, fit
-from indus_nb.base.late_models import Field
 from indus_nb.base.messages import ImageContent, TextContent, image_type
+from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.files.paths import failure
 from indus_nb.tools.files.reading import describe_read, read_target
 from indus_nb.tools.files.targets import open_target
@@ -32,9 +32,9 @@ _MAX_SECONDS = 10.0
 class ReadArguments(Arguments):
     """What the model gives."""
 
-    path: str = Field(description="The file, relative to the working directory or absolute")
-    offset: int = Field(default=1, ge=1, description="The first line to show, counted from 1")
-    limit: int | None = Field(default=None, ge=1, description="How many lines to show at most")
+    path: str = wire_field(description="The file, relative to the working directory or absolute")
+    offset: int = wire_field(default=1, ge=1, description="The first line to show, counted from 1")
+    limit: int | None = wire_field(default=None, ge=1, description="How many lines to show at most")
 
 
 def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:

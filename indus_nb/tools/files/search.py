@@ -20,7 +20,7 @@ from pathlib import Path
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import Field
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.key_places import holds_keys
 from indus_nb.tools.files.paths import failure
 from indus_nb.tools.files.reading import describe_read, searched_path
@@ -91,13 +91,15 @@ def _outside_git(directory: Path) -> list[str]:
 class GrepArguments(Arguments):
     """What the model gives."""
 
-    pattern: str = Field(description="A regular expression, or plain text with literal")
-    path: str = Field(default=".", description="A folder or file; by default the working directory")
-    glob: str | None = Field(default=None, description="Only files that match, for example '*.py' or 'src/**/*.ts'")
-    ignore_case: bool = Field(default=False, description="Whether case does not matter")
-    literal: bool = Field(default=False, description="Whether pattern is plain text")
-    context: int = Field(default=0, ge=0, le=1000, description="Lines to show before and after each match")
-    limit: int = Field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
+    pattern: str = wire_field(description="A regular expression, or plain text with literal")
+    path: str = wire_field(default=".", description="A folder or file; by default the working directory")
+    glob: str | None = wire_field(
+        default=None, description="Only files that match, for example '*.py' or 'src/**/*.ts'"
+    )
+    ignore_case: bool = wire_field(default=False, description="Whether case does not matter")
+    literal: bool = wire_field(default=False, description="Whether pattern is plain text")
+    context: int = wire_field(default=0, ge=0, le=1000, description="Lines to show before and after each match")
+    limit: int = wire_field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
 
 
 def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepArguments]:
@@ -259,9 +261,9 @@ def _shown(path: bytes) -> str:
 class FindArguments(Arguments):
     """What the model gives."""
 
-    pattern: str = Field(description="A glob for names, as '*.py'; with a slash for paths, as 'src/**/*.ts'")
-    path: str = Field(default=".", description="The folder to search; by default the working directory")
-    limit: int = Field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
+    pattern: str = wire_field(description="A glob for names, as '*.py'; with a slash for paths, as 'src/**/*.ts'")
+    path: str = wire_field(default=".", description="The folder to search; by default the working directory")
+    limit: int = wire_field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
 
 
 def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindArguments]:

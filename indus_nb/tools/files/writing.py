@@ -12,13 +12,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace as replace_fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.files import write_atomically
-from indus_nb.base.late_models import Field, model_validator
 from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import wire_field
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription, Target
 from indus_nb.tools.files.paths import failure, rejection, resolve
@@ -50,8 +50,8 @@ class FileQueue:
 class WriteArguments(Arguments):
     """What the model gives."""
 
-    path: str = Field(description="The file, relative to the working directory or absolute")
-    content: str = Field(description="All that the file will hold")
+    path: str = wire_field(description="The file, relative to the working directory or absolute")
+    content: str = wire_field(description="All that the file will hold")
 
 
 def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
@@ -108,27 +108,24 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
 class EditArguments(Arguments):
     """What the model gives; one replacement may also stand beside ``path``, and ``edits`` be JSON in a string."""
 
-    path: str = Field(description="The file, relative to the working directory or absolute")
-    edits: list[Replacement] = Field(
-        min_length=1,
+    path: str = wire_field(description="The file, relative to the working directory or absolute")
+    edits: list[Replacement] = wire_field(
+        min_items=1,
         description="Replacements of separate pieces; each oldText is looked for in the file as it is before all edits",
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _collect(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        fields = dict(cast("JsonObject", value))
-        edits: Any = fields.get("edits")
+    def usual_shape(cls, given: JsonObject) -> JsonObject:
+        """Return all replacements as a list."""
+        edits: Any = given.get("edits")
         if isinstance(edits, str):
             try:
                 edits = json.loads(edits)
             except ValueError as error:
                 raise ValueError(f"edits is a string that holds no JSON ({error}); give an array of objects") from error
-        if "oldText" in fields and "newText" in fields and (edits is None or isinstance(edits, list)):
-            edits = [*(edits or []), {"oldText": fields["oldText"], "newText": fields["newText"]}]
-        return {**fields, "edits": edits} if edits is not None else fields
+        if "oldText" in given and "newText" in given and (edits is None or isinstance(edits, list)):
+            edits = [*(edits or []), {"oldText": given["oldText"], "newText": given["newText"]}]
+        return {**given, "edits": edits} if edits is not None else given
 
 
 def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
@@ -218,8 +215,8 @@ def _of_file(asked: Approval, verb: str, target: Target, given: str, cwd: Path) 
 class LsArguments(Arguments):
     """What the model gives."""
 
-    path: str = Field(default=".", description="The folder; by default the working directory")
-    limit: int = Field(default=_MAX_ENTRIES, ge=1, description="How many entries to show at most")
+    path: str = wire_field(default=".", description="The folder; by default the working directory")
+    limit: int = wire_field(default=_MAX_ENTRIES, ge=1, description="How many entries to show at most")
 
 
 def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:

@@ -18,9 +18,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from indus_nb.base import late_models, textcut
+from indus_nb.base import textcut
 from indus_nb.base.errors import CredentialsError, IndusError, SessionFileError, SessionNotFoundError, UsageError
-from indus_nb.base.wire import JsonObject, WireModel, dump, field_problems, from_json, load_object
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, dump, from_json, load_object
+from indus_nb.base.wire_model import WireModel
 from indus_nb.front.console.stdio import LineTooLongError
 
 PARSE_ERROR = -32700
@@ -271,7 +273,7 @@ def _parsed(method: str, known: Method, params: object) -> WireModel:
             INVALID_PARAMS, f"Invalid parameters of {method}: `params` is to be an object. Nothing was done."
         )
     try:
-        return known.params.model_validate({} if params is None else params)
-    except late_models.ValidationError as error:
-        problems = "; ".join(f"`{problem.path}`: {problem.reason}" for problem in field_problems(error))
+        return known.params.from_wire({} if params is None else params)
+    except InvalidFieldsError as error:
+        problems = "; ".join(f"`{problem.path}`: {problem.reason}" for problem in error.problems)
         raise RpcError(INVALID_PARAMS, f"Invalid parameters of {method}: {problems}. Nothing was done.") from error

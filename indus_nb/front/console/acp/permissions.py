@@ -129,13 +129,13 @@ def _question(text: str, options: Sequence[str], kinds: Sequence[ChoiceKind]) ->
 
 def _shown(question: Question) -> Iterator[str]:
     """Yield the parts of a question as Markdown."""
+    from indus_nb.render.cards import asked_about
     from indus_nb.render.markdown import fenced, literal
+    from indus_nb.render.writers import as_markdown
 
     yield literal(question.heading)
     yield from map(literal, question.warnings)
-    if question.diff:
-        yield fenced(question.diff, "diff")
-    elif question.body.strip():
-        yield fenced(question.body.strip("\n"), question.language)
+    if (shown := asked_about(question)) is not None:
+        yield as_markdown(shown)
     if question.outcome:
         yield fenced(question.outcome)

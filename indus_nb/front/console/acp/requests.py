@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
-from indus_nb.base.late_models import ConfigDict, Field, field_validator
 from indus_nb.base.messages import Attachment, ImageContent, check_image
-from indus_nb.base.wire import JsonObject, WireModel
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.front.console.acp.peer import INVALID_PARAMS, RpcError
 
 _MAX_PATH_CHARACTERS = 4_000
 _SESSION_ID = r"^[\w-]{1,200}$"
 
 
-class Params(WireModel):
+class Params(WireModel, unknown="ignored"):
     """Parameters of a method; unknown ones are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
 
 
 class Elicitation(Params):
@@ -47,7 +45,7 @@ class ClientCapabilities(Params):
 class Initialize(Params):
     """Parameters of the handshake; whatever version the client names, the response names ours."""
 
-    client_capabilities: ClientCapabilities = Field(default_factory=ClientCapabilities)
+    client_capabilities: ClientCapabilities = wire_field(default_factory=ClientCapabilities)
 
 
 class Authenticate(Params):
@@ -65,31 +63,27 @@ def _absolute(path: str | None) -> str | None:
 class NewSession(Params):
     """A new session in a directory, with servers of the client's."""
 
-    cwd: str
-    mcp_servers: list[JsonObject] = Field(default_factory=list[JsonObject])
-
-    _cwd_is_absolute = field_validator("cwd")(_absolute)
+    cwd: str = wire_field(check=_absolute)
+    mcp_servers: list[JsonObject] = wire_field(default_factory=list[JsonObject])
 
 
 class OldSession(NewSession):
     """Parameters of a request that opens a saved session."""
 
-    session_id: str = Field(pattern=_SESSION_ID)
+    session_id: str = wire_field(pattern=_SESSION_ID)
 
 
 class OfSession(Params):
     """Parameters of a request about one session."""
 
-    session_id: str = Field(pattern=_SESSION_ID)
+    session_id: str = wire_field(pattern=_SESSION_ID)
 
 
 class ListSessions(Params):
     """Parameters of the request that lists sessions."""
 
-    cwd: str | None = None
-    cursor: str | None = Field(default=None, pattern=r"^\d{1,9}$")
-
-    _cwd_is_absolute = field_validator("cwd")(_absolute)
+    cwd: str | None = wire_field(default=None, check=_absolute)
+    cursor: str | None = wire_field(default=None, pattern=r"^\d{1,9}$")
 
 
 class Prompt(OfSession):

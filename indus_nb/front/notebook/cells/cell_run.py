@@ -29,7 +29,7 @@ from indus_nb.kernel.toolset.long_code import CodeOfCell
 
 if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
-    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
 
 _NOT_SHOWN = (
@@ -219,7 +219,7 @@ class CellRun:
         widget.close()
         self.on_closed()
 
-    def receive(self, request: PanelRequest) -> None:
+    def receive(self, request: CellRequest) -> None:
         """Dispatch a page's request; a cell's widget lets only requests of a cell through."""
         match request.kind:
             case "stop":

@@ -18,7 +18,7 @@ from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.interrupts import Interrupted
 
 if TYPE_CHECKING:
-    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.kernel.document.verifying import Verified
 
@@ -43,7 +43,7 @@ class CellWork:
     def __init__(
         self,
         screen: Screen,
-        live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+        live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
         stopped: str,
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
@@ -115,7 +115,7 @@ class CellWork:
             self._task = None
             self._is_over = True
 
-    def _receive(self, request: PanelRequest) -> None:
+    def _receive(self, request: CellRequest) -> None:
         if request.kind != "stop" or self._task is None or self._is_stopped or self._live is None:
             return
         self._is_stopped = True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from indus_nb.fanout.results import Answers
     from indus_nb.fanout.work import Progress
     from indus_nb.front.notebook.page.comm_gate import CommGate
-    from indus_nb.front.notebook.page.protocol import PanelRequest
+    from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
 
 _PAGE_SECONDS = 3.0
@@ -79,7 +79,7 @@ class RowsInCell(Reporter):
     def __init__(
         self,
         shell: Any,
-        live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+        live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
         gate: Callable[[], CommGate | None],
         call: Callable[[Callable[[], object]], None],
     ) -> None:
@@ -97,7 +97,7 @@ class RowsInCell(Reporter):
     def begin(self, stop: Callable[[], None]) -> None:
         """Show the widget, whose Stop calls ``stop``."""
 
-        def receive(request: PanelRequest) -> None:
+        def receive(request: CellRequest) -> None:
             if request.kind == "stop":
                 stop()
 
@@ -145,7 +145,7 @@ def _draw(live: AgentWidget, html: str) -> None:
 
 def reporter_for(
     shell: Any,
-    live: Callable[[Callable[[PanelRequest], None]], AgentWidget | None],
+    live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
     gate: Callable[[], CommGate | None],
     call: Callable[[Callable[[], object]], None],
 ) -> RowsInCell | None:

@@ -6,7 +6,7 @@ Each runs on the agent's loop and returns its output.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from textwrap import indent
@@ -75,47 +75,9 @@ async def _trust(session: AgentSession, decision: str) -> CommandOutput:
     )
 
 
-async def serve(command: Command, session: AgentSession) -> CommandOutput:  # noqa: C901, PLR0911, PLR0912 - one for each command
-    """Run a sub-command that concerns a session.
-
-    Raises:
-        IndusError: It failed; the session is as it was then.
-    """
-    if command.name != "abort":  # which may end what an extension does at the start
-        await session.start()
-    argument = command.argument
-    match command.name:
-        case "model":
-            return await _set_model(session, argument) if argument else _models(session)
-        case "thinking":
-            return await _set_level(session, argument) if argument else _levels(session)
-        case "compact":
-            return await _compact(session, argument)
-        case "fork":
-            return await _fork(session, argument) if argument else _forkable(session.store)
-        case "tree":
-            return await _go_to(session, argument) if argument else _tree(session.store)
-        case "sessions":
-            return await _sessions(session.store, argument)
-        case "stats":
-            return _stats(session)
-        case "export":
-            return await asyncio.to_thread(_export, session.store, argument)
-        case "abort":
-            return await _abort(session)
-        case "steer":
-            return await _steer(session, argument)
-        case "queue":
-            return await _clear_queue(session) if argument else _queue(session)
-        case "jobs":
-            return await _jobs(session, argument)
-        case "trust":
-            return await _trust(session, argument)
-        case "doctor":
-            title, *lines = diagnosis(session)
-            return CommandOutput(title, "listing", [_row(line) for line in lines])
-        case _:
-            raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+async def _doctor(session: AgentSession, _: str) -> CommandOutput:
+    title, *lines = diagnosis(session)
+    return CommandOutput(title, "listing", [_row(line) for line in lines])
 
 
 def _row(line: str) -> tuple[str, str]:
@@ -139,6 +101,14 @@ async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
 
 
 # Model and thinking
+
+
+async def _model(session: AgentSession, wanted: str) -> CommandOutput:
+    return await _set_model(session, wanted) if wanted else _models(session)
+
+
+async def _thinking(session: AgentSession, wanted: str) -> CommandOutput:
+    return await _set_level(session, wanted) if wanted else _levels(session)
 
 
 def _models(session: AgentSession) -> CommandOutput:
@@ -220,6 +190,8 @@ def _forkable(store: SessionStore) -> CommandOutput:
 
 
 async def _fork(session: AgentSession, entry_id: str) -> CommandOutput:
+    if not entry_id:
+        return _forkable(session.store)
     _refuse_while_busy(session, "fork")
     try:
         moved = await actions.fork(session, entry_id)
@@ -232,7 +204,11 @@ async def _fork(session: AgentSession, entry_id: str) -> CommandOutput:
     return _moved("This is a new conversation now, which ends before that message.", moved.text)
 
 
-def _tree(store: SessionStore) -> CommandOutput:
+async def _tree(session: AgentSession, entry_id: str) -> CommandOutput:
+    return await _go_to(session, entry_id) if entry_id else _entries(session.store)
+
+
+def _entries(store: SessionStore) -> CommandOutput:
     rows = tree_rows(store, _MAX_ROWS)
     if not rows:
         return CommandOutput("Nothing was said yet.", "notice")
@@ -275,7 +251,8 @@ def _moved(where: str, text: str) -> CommandOutput:
     return CommandOutput(f"{where} It said:\n\n{shown}", "listing")
 
 
-async def _sessions(store: SessionStore, word: str) -> CommandOutput:
+async def _sessions(session: AgentSession, word: str) -> CommandOutput:
+    store = session.store
     if store.path is None:
         raise UsageError("This conversation is not saved, so it has no neighbours. Start one with `%agent --new`.")
     here = await actions.sessions_here(store)
@@ -308,7 +285,7 @@ def _unique_length(found: Sequence[SessionInfo]) -> int:
     return length
 
 
-def _stats(session: AgentSession) -> CommandOutput:
+async def _stats(session: AgentSession, _: str) -> CommandOutput:
     store = session.store
     stats = session.stats()
     tokens = stats.tokens
@@ -331,8 +308,8 @@ def _stats(session: AgentSession) -> CommandOutput:
     return CommandOutput("", "listing", rows)
 
 
-def _export(store: SessionStore, wanted: str) -> CommandOutput:
-    written = actions.export(store, wanted)
+async def _export(session: AgentSession, wanted: str) -> CommandOutput:
+    written = await asyncio.to_thread(actions.export, session.store, wanted)
     note = "" if written.path == written.asked else f" {written.asked.name} was there already and is as it was."
     return CommandOutput(f"Written to {written.path}.{note}", "notice")
 
@@ -340,7 +317,7 @@ def _export(store: SessionStore, wanted: str) -> CommandOutput:
 # A run
 
 
-async def _abort(session: AgentSession) -> CommandOutput:
+async def _abort(session: AgentSession, _: str) -> CommandOutput:
     went_on = session.is_running or session.is_compacting
     await session.abort()
     if not went_on:
@@ -360,7 +337,11 @@ async def _steer(session: AgentSession, text: str) -> CommandOutput:
     return CommandOutput("The agent will read it after the tool call at hand.", "notice")
 
 
-def _queue(session: AgentSession) -> CommandOutput:
+async def _queue(session: AgentSession, clear: str) -> CommandOutput:
+    return await _clear_queue(session) if clear else _queued(session)
+
+
+def _queued(session: AgentSession) -> CommandOutput:
     rows = [("steering", cut(text)) for text in session.steering.texts]
     rows += [("afterwards", cut(text)) for text in session.follow_up_queue.texts]
     if not rows:
@@ -393,3 +374,35 @@ def _listing(title: str, rows: Sequence[Sequence[str]], *, newest_last: bool = F
         rows = rows[-_MAX_ROWS:] if newest_last else rows[:_MAX_ROWS]
         title += f" … {left_out:,} more are not listed."
     return CommandOutput(title, "listing", rows)
+
+
+_CARRY_OUT: Mapping[str, Callable[[AgentSession, str], Awaitable[CommandOutput]]] = {
+    "model": _model,
+    "thinking": _thinking,
+    "compact": _compact,
+    "fork": _fork,
+    "tree": _tree,
+    "sessions": _sessions,
+    "stats": _stats,
+    "export": _export,
+    "abort": _abort,
+    "steer": _steer,
+    "queue": _queue,
+    "jobs": _jobs,
+    "trust": _trust,
+    "doctor": _doctor,
+}
+
+
+async def serve(command: Command, session: AgentSession) -> CommandOutput:
+    """Run a sub-command that concerns a session.
+
+    Raises:
+        IndusError: It failed; the session is as it was then.
+    """
+    carry_out = _CARRY_OUT.get(command.name)
+    if carry_out is None:
+        raise UsageError(f"%agent {command.name} does not concern a session. `%agent help` lists what there is.")
+    if command.name != "abort":  # which may end what an extension does at the start
+        await session.start()
+    return await carry_out(session, command.argument)

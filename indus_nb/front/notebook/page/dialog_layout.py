@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from indus_nb.core.session.questions import Question
 from indus_nb.front.notebook.page.protocol import DialogLayout, ShownChoice
-from indus_nb.render import markup
+from indus_nb.render.cards import asked_about
+from indus_nb.render.writers import as_html
 
 
 def layout(question: Question | None) -> DialogLayout | None:
     """Build the layout of a question; ``None`` for one without parts."""
     if question is None:
         return None
-    if question.diff:
-        html = markup.coloured_diff(question.diff, question.language)
-    else:
-        html = markup.highlighted(question.body, question.language or "text")
+    shown = asked_about(question)
     return DialogLayout(
         heading=question.heading,
         warnings=[*question.warnings],
         names=[*question.names],
-        html=markup.page(html) if question.body or question.diff else "",
+        html="" if shown is None else as_html(shown),
         lines=(question.diff or question.body).rstrip("\n").count("\n") + 1,
         outcome=question.outcome,
         choices=[

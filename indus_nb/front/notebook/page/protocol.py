@@ -13,44 +13,42 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict
-
-from pydantic import ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, field_validator, model_validator
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Annotated, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, cast
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import ImageContent, ThinkingLevel, check_image
-from indus_nb.base.wire import JsonObject, WireModel, first_problem
+from indus_nb.base.messages import ImageContent, check_image
+from indus_nb.base.readers import InvalidFieldsError, Limits, reader
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Select
 from indus_nb.core.session.questions import ChoiceKind
 from indus_nb.front.notebook.page.states import PanelState
+from indus_nb.front.verbs import VERBS, Verb
 
 WidgetKind = Literal["cell", "panel"]
 """The live tail of a run in a cell, or a whole session with everything to steer it."""
 
 MAX_TEXT_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 500
-MAX_PATH_CHARACTERS = 10_000
 MAX_PAGE_NAME_CHARACTERS = 100
 MAX_FILE_NAME_CHARACTERS = 255
 MAX_FILE_BYTES = 5_000_000
 MAX_IMAGES = 8
 MAX_IMAGE_BYTES = 5_000_000
 
-Text = Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]
-Name = Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]
+Text = Annotated[str, Limits(max_length=MAX_TEXT_CHARACTERS)]
+Name = Annotated[str, Limits(max_length=MAX_NAME_CHARACTERS)]
 
 
 # From a page
 
 
-class PageMessage(WireModel):
+class PageMessage(WireModel, unknown="ignored", strict=True):
     """What every message of a page holds."""
 
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-    page: Annotated[str, Field(max_length=MAX_PAGE_NAME_CHARACTERS)] = ""
+    page: Annotated[str, Limits(max_length=MAX_PAGE_NAME_CHARACTERS)] = ""
     """A random name of the page, until it is loaded again."""
 
 
@@ -89,11 +87,12 @@ class AnswerDialog(PageMessage):
     reason: Text | None = None
     """Why, where the question takes a reason."""
 
-    @field_validator("value", mode="before")
     @classmethod
-    def _dismiss(cls, value: object) -> str | bool | None:
+    def usual_shape(cls, given: JsonObject) -> JsonObject:
+        """Return the message without a value that no dialog asks for."""
+        value: object = given.get("value")
         is_too_long = isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS
-        return value if isinstance(value, str | bool) and not is_too_long else None
+        return given if isinstance(value, str | bool) and not is_too_long else {**given, "value": None}
 
 
 class ToCell(PageMessage):
@@ -112,12 +111,11 @@ class AttachImage(PageMessage):
     mime_type: str
     """``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``."""
 
-    @model_validator(mode="after")
-    def _check(self) -> AttachImage:
+    def __post_init__(self) -> None:
+        """Raise ``ValueError`` for an image that no model could be shown."""
         if len(self.data) * 3 // 4 > MAX_IMAGE_BYTES:
             raise ValueError(f"an image may have {MAX_IMAGE_BYTES // 1_000_000} MB; this one is larger")
         check_image(self.content)
-        return self
 
     @property
     def content(self) -> ImageContent:
@@ -133,7 +131,7 @@ class Prompt(PageMessage):
     how: Literal["send", "steer", "followUp"] = "send"
     literal: bool = False
     """Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value."""
-    _images: tuple[ImageContent, ...] = PrivateAttr(default=())
+    _images: tuple[ImageContent, ...] = ()
 
     @property
     def images(self) -> Sequence[ImageContent]:
@@ -145,89 +143,15 @@ class Prompt(PageMessage):
         self._images = tuple(images)
 
 
-class Abort(PageMessage):
-    """Abort the run, and move what is queued back into the composer."""
-
-    kind: Literal["abort"]
-
-
 class Unqueue(PageMessage):
     """Move a queued message back into the composer."""
 
     kind: Literal["unqueue"]
     queue: Literal["steering", "followUp"]
-    index: int = Field(ge=0)
+    index: int = wire_field(ge=0)
     """Where the page shows it; deliveries since then have moved it towards the front."""
     text: Text
     """As the page shows it."""
-
-
-class StopJob(PageMessage):
-    """Stop a job, one of those in the state ``jobs``."""
-
-    kind: Literal["stop_job"]
-    id: Name
-
-
-class ClearQueue(PageMessage):
-    """Discard all queued messages."""
-
-    kind: Literal["clear_queue"]
-
-
-class SetModel(PageMessage):
-    """Choose the model, one of those in the state ``models``."""
-
-    kind: Literal["set_model"]
-    provider: Name
-    id: Name
-
-
-class SetThinking(PageMessage):
-    """Choose the thinking level, one of those in the state ``levels``."""
-
-    kind: Literal["set_thinking"]
-    level: ThinkingLevel
-
-
-class NewSession(PageMessage):
-    """Begin a new session."""
-
-    kind: Literal["new"]
-
-
-class SwitchSession(PageMessage):
-    """Continue with another session, one of those in the state ``sessions``."""
-
-    kind: Literal["switch"]
-    path: Annotated[str, Field(max_length=MAX_PATH_CHARACTERS)]
-
-
-class Rename(PageMessage):
-    """Name the session."""
-
-    kind: Literal["rename"]
-    name: Name
-
-
-class Navigate(PageMessage):
-    """Continue from another entry of the session."""
-
-    kind: Literal["navigate"]
-    entry: Name
-
-
-class Fork(PageMessage):
-    """Begin a session of its own that continues from an entry."""
-
-    kind: Literal["fork"]
-    entry: Name
-
-
-class Compact(PageMessage):
-    """Summarise the older part of the conversation."""
-
-    kind: Literal["compact"]
 
 
 class Undo(PageMessage):
@@ -240,12 +164,6 @@ class Export(PageMessage):
     """Ask for the session as an HTML page; it comes in the state ``download``."""
 
     kind: Literal["export"]
-
-
-class ListSessions(PageMessage):
-    """Ask for the sessions of this directory; they come in the state ``sessions``."""
-
-    kind: Literal["list_sessions"]
 
 
 class ShowTree(PageMessage):
@@ -265,8 +183,8 @@ class SaveFile(PageMessage):
     """Save a file that was dropped on the panel, after a question; its path comes in the state ``inserted``."""
 
     kind: Literal["file"]
-    name: Annotated[str, Field(max_length=MAX_FILE_NAME_CHARACTERS)]
-    data: Annotated[str, Field(max_length=MAX_FILE_BYTES * 4 // 3 + 4)]
+    name: Annotated[str, Limits(max_length=MAX_FILE_NAME_CHARACTERS)]
+    data: Annotated[str, Limits(max_length=MAX_FILE_BYTES * 4 // 3 + 4)]
     """In base64; at most 5 MB when decoded."""
 
 
@@ -280,41 +198,58 @@ class CopyAnswer(PageMessage):
 
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
-PromptRequest: TypeAlias = Prompt | Abort | StopJob | Unqueue | ClearQueue
-SettingRequest: TypeAlias = SetModel | SetThinking | Rename
-SessionRequest: TypeAlias = NewSession | SwitchSession | Navigate | Fork | Compact | Undo | Export
-Question: TypeAlias = ListSessions | ShowTree | Complete | SaveFile | CopyAnswer
-PanelRequest: TypeAlias = CellRequest | PromptRequest | SettingRequest | SessionRequest | Question
-"""What a page may ask of a panel."""
+PanelRequest: TypeAlias = (
+    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | Verb
+)
+"""What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
-FromPage: TypeAlias = Ready | Resync | Reply | AttachImage | PanelRequest
+FromPage: TypeAlias = (
+    FromCellPage | AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
+)
+"""What a page may send; a panel's page also verbs."""
+PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}
+"""The verbs that a panel's page may ask for, by ``kind``."""
 
 
-@cache
-def _adapter(kind: WidgetKind) -> TypeAdapter[Any]:
-    if kind == "cell":
-        return TypeAdapter(Annotated[FromCellPage, Field(discriminator="kind")])
-    return TypeAdapter(Annotated[FromPage, Field(discriminator="kind")])
+class Asked(NamedTuple):
+    """A verb that a page asks for; its fields stand beside those of every message."""
+
+    page: str
+    verb: Verb
 
 
-def parse(content: object, kind: WidgetKind) -> FromPage:
+class RejectedError(ValueError):
+    """A message is none, or none for that kind of widget. Says why on one line that holds nothing of its values."""
+
+
+_read_from_cell = cache(partial(reader, FromCellPage))
+_read_from_panel = cache(partial(reader, FromPage))
+
+
+def parse(content: object, kind: WidgetKind) -> FromPage | Asked:
     """Validate a message of a page.
 
     Args:
         content: The message's content as it came: any JSON value.
 
     Raises:
-        pydantic.ValidationError: It is none, or none for that kind of widget. `problem` describes why.
+        RejectedError: It is none, or none for that kind of widget.
     """
-    return _adapter(kind).validate_python(content)
+    named = cast("JsonObject", content).get("kind") if isinstance(content, dict) else None
+    verb = PAGE_VERBS.get(named) if kind == "panel" and isinstance(named, str) else None
+    try:
+        if verb is None:
+            return (_read_from_cell if kind == "cell" else _read_from_panel)()(content)
+        return Asked(PageMessage.from_wire(content).page, verb.from_wire(content))
+    except InvalidFieldsError as error:
+        raise RejectedError(_problem(error, "" if verb is None else f"{named}.")) from error
 
 
-def problem(error: ValidationError) -> str:
-    """Describe what is wrong with a message, on one line that holds nothing of its values."""
-    first = first_problem(error)
-    if first.kind.startswith("union_tag"):
+def _problem(error: InvalidFieldsError, place: str) -> str:
+    first = error.problems[0]
+    if first.kind == "tag":
         return "there is no such message."
-    return f"{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
+    return f"{place}{textcut.head(first.path, 100)}: {textcut.head(first.reason, 200)}."
 
 
 # Operations: what a page does with what it shows

@@ -25,15 +25,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from pydantic import ValidationError
-
 from indus_nb.base.messages import ImageContent
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.session.dialogs import Dialog, NotifyType
 from indus_nb.core.session.questions import Question
 from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.dialog_layout import layout
-from indus_nb.front.notebook.page.protocol import PanelRequest, WidgetKind
+from indus_nb.front.notebook.page.protocol import WidgetKind
 from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 
@@ -75,7 +73,7 @@ class AgentWidget:
     def __init__(
         self,
         kind: WidgetKind,
-        receive: Callable[[PanelRequest], None],
+        receive: Callable[[Any], None],
         call: Callable[[Callable[[], object]], None],
         shown_in: Origin | None = None,
     ) -> None:
@@ -83,8 +81,8 @@ class AgentWidget:
 
         Args:
             kind: The kind of widget, which decides on the requests that it accepts.
-            receive: Handles a page's request; called on the agent's thread. Those about the widget itself are
-                handled here.
+            receive: Handles a `CellRequest` or a `PanelRequest`, by ``kind``; called on the agent's thread. Requests
+                about the widget itself are handled here.
             call: Runs work on the agent's thread; may be called on any.
             shown_in: The cell that displays it: pages of other notebooks on the same kernel leave it alone.
         """
@@ -315,8 +313,8 @@ class AgentWidget:
     def _handle(self, content: object) -> None:
         try:
             message = protocol.parse(content, self.kind)
-        except ValidationError as error:
-            self._reject(content, protocol.problem(error))
+        except protocol.RejectedError as error:
+            self._reject(content, str(error))
             return
         self._used = message.page
         ORIGIN.set(Origin(widget=self.comm_id))  # in the context of this message alone
@@ -340,6 +338,8 @@ class AgentWidget:
                 self._keep_image(message.page, message.content)
             case protocol.Prompt():
                 self._handle_prompt(message)
+            case protocol.Asked():
+                self._receive(message.verb)
             case _:
                 self._receive(message)
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable
-from pathlib import Path
-from typing import Any, TypeAlias, assert_never, cast
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, cast
 from uuid import uuid4
 
 from indus_nb.base.errors import CompactionError, IndusError, UsageError
 from indus_nb.base.messages import ImageContent, Message, TextContent, ThinkingLevel, UserMessage, text_of
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
 from indus_nb.core.session.queues import Disposition
 from indus_nb.core.session.session import AgentSession
@@ -28,6 +28,10 @@ from indus_nb.front.notebook.taking_back import TakingBack
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.transcript import Prose, Transcript
+from indus_nb.front.verbs import Call, Verb
+from indus_nb.front.verbs.prompt_verbs import Abort
+from indus_nb.front.verbs.session_verbs import Compact, ListSessions, NewSession, SwitchSession
+from indus_nb.front.verbs.tree_verbs import Fork, NavigateTree
 from indus_nb.kernel.toolset.long_code import code_of, stop_code
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut
@@ -36,18 +40,6 @@ from indus_nb.tools.truncate import size_text
 CLOSED = "This conversation was closed. Open it again with %agent --session, and a panel for it."
 _MAX_TASKS = 64
 _MAX_DOWNLOAD_CHARACTERS = 20_000_000
-
-_Control: TypeAlias = (
-    protocol.CellRequest
-    | protocol.Abort
-    | protocol.StopJob
-    | protocol.Unqueue
-    | protocol.ClearQueue
-    | protocol.SettingRequest
-    | protocol.SessionRequest
-    | protocol.Question
-)
-"""Requests other than a prompt."""
 
 _log = logging.getLogger("indus_nb")
 
@@ -88,6 +80,26 @@ class PanelRequests:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: set[str] = set()
         self._downloads = 0
+        # What a panel does in a way of its own; other verbs it carries out as they are.
+        self._own: Mapping[type, Callable[[AgentSession, Any], Awaitable[None]]] = {
+            protocol.Stop: self._stop,
+            protocol.AnswerDialog: self._answer,
+            protocol.ToCell: self._to_cell,
+            protocol.Unqueue: self._unqueue,
+            protocol.Undo: self._undo,
+            protocol.Export: self._export,
+            protocol.ShowTree: self._show_tree,
+            protocol.Complete: self._complete,
+            protocol.SaveFile: self._save,
+            protocol.CopyAnswer: self._copy,
+            Abort: self._abort,
+            Compact: self._compact,
+            Fork: self._fork,
+            ListSessions: self._list_sessions,
+            NewSession: self._new,
+            NavigateTree: self._navigate,
+            SwitchSession: self._switch,
+        }
 
     def _toast(self, text: str, kind: NotifyType = "error") -> None:
         self._show(Notify(id=uuid4().hex, message=text, notify_type=kind))
@@ -101,7 +113,7 @@ class PanelRequests:
         Args:
             session: The panel's session; ``None`` when the panel has detached from it.
         """
-        ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | protocol.Abort)
+        ends = isinstance(request, protocol.AnswerDialog | protocol.Stop | Abort)
         if session is not None and not session.closed and (ends or len(self._tasks) < _MAX_TASKS):
             self.start_task(self._carry_out(session, request))
             return
@@ -133,56 +145,21 @@ class PanelRequests:
         with asked_in(self._show):
             await self._do(session, request)
 
-    async def _do(self, session: AgentSession, request: _Control) -> None:  # noqa: C901, PLR0912 - one branch for each kind
-        match request:
-            case protocol.Stop():
-                await self._stop(session)
-            case protocol.Abort():
-                self._put_back(await actions.clear_queue(session))
-                await self._stop(session)
-            case protocol.AnswerDialog():
-                session.ui.answer(request.id, request.value, request.reason)
-            case protocol.Unqueue():
-                await self._unqueue(session, request)
-            case protocol.StopJob():
-                await _stop_job(session, request.id)
-            case protocol.ClearQueue():
-                await session.clear_queue()
-            case protocol.SetModel():
-                await session.set_model(session.registry.with_id(request.id, request.provider))
-            case protocol.SetThinking():
-                await session.set_thinking_level(request.level)
-            case protocol.NewSession():
-                self._report_move(actions.Moved(await session.new_session()))
-            case protocol.SwitchSession():
-                await self._switch(session, request.path)
-            case protocol.Rename():
-                await session.set_name(request.name)
-            case protocol.Navigate():
-                await self._go(session, actions.navigate(session, request.entry))
-            case protocol.Fork():
-                await self._go(session, actions.fork(session, request.entry))
-            case protocol.Undo():
-                await self._undo(session)
-            case protocol.Compact():
-                await _compact(session)
-            case protocol.Export():
-                await self._export(session)
-            case protocol.ListSessions():
-                await self._list_sessions(session)
-            case protocol.ShowTree():
-                self.shows_tree = True
-                self._widget.set(tree=session_state.tree(session.store))
-            case protocol.Complete():
-                await self._complete(session, request.text)
-            case protocol.SaveFile():
-                await self._save(session, request)
-            case protocol.CopyAnswer():
-                self._copy(request.block)
-            case protocol.ToCell():
-                await self._to_cell(request.code)
-            case _:
-                assert_never(request)
+    async def _do(self, session: AgentSession, request: protocol.PanelRequest) -> None:
+        own = self._own.get(type(request))
+        if own is not None:
+            await own(session, request)
+        elif isinstance(request, Verb):
+            await self._run(session, request)
+
+    async def _run(self, session: AgentSession, verb: Verb) -> bool:
+        """Carry out a verb, and compose the text that it gives back; returns whether an extension let it be done."""
+        result = verb.run(Call(session=session))
+        if asyncio.iscoroutine(result):
+            result = await result
+        given = cast("JsonObject", result) if isinstance(result, dict) else {}
+        self._report_move(actions.Moved(not given.get("cancelled"), given.get("editorText")))
+        return not given.get("cancelled")
 
     async def _prompt(self, session: AgentSession, request: protocol.Prompt) -> None:
         accepted = False
@@ -220,11 +197,11 @@ class PanelRequests:
         """Run a slash command; some of them are handled by pages."""
         match name:
             case "new":
-                self._report_move(actions.Moved(await session.new_session()))
+                await self._do(session, NewSession())
             case "name":
                 await session.set_name(argument)
             case "compact":
-                await _compact(session, argument)
+                await self._do(session, Compact(custom_instructions=argument or None))
             case "help":
                 self._add(blocks.listing(composing.help_text(composing.commands(session, self._surroundings))))
             case "sessions" | "tree" | "export":
@@ -240,7 +217,11 @@ class PanelRequests:
         self._transcript.add_line(bundle)
         self._changed()
 
-    async def _stop(self, session: AgentSession) -> None:
+    async def _abort(self, session: AgentSession, request: Abort) -> None:
+        self._put_back(await actions.clear_queue(session))
+        await self._stop(session, request)
+
+    async def _stop(self, session: AgentSession, _: object) -> None:
         runs = session.is_running or session.is_compacting
         ends_code = not runs and bool(code_of(session))
         self._widget.set(stopping=runs or ends_code)
@@ -274,27 +255,43 @@ class PanelRequests:
         elif moved.text:
             self._compose(moved.text)
 
-    async def _go(self, session: AgentSession, move: Coroutine[Any, Any, actions.Moved]) -> None:
-        """Navigate in the conversation, and ask whether to restore variables and files too."""
+    async def _navigate(self, session: AgentSession, request: NavigateTree) -> None:
         session_id = session.store.session_id
-        moved = await move
+        if await self._run(session, request):
+            await self._offer_undo(session, session_id)
+
+    async def _fork(self, session: AgentSession, request: Fork) -> None:
+        session_id = session.store.session_id
+        moved = await actions.fork(session, request.entry_id)
         self._report_move(moved)
-        if moved.done and self.undo is not None and (notice := await self.undo.offer(session, session_id)):
+        if moved.done:
+            await self._offer_undo(session, session_id)
+
+    async def _offer_undo(self, session: AgentSession, session_id: str) -> None:
+        """Ask whether to restore variables and files, too, once the conversation stands elsewhere."""
+        if self.undo is not None and (notice := await self.undo.offer(session, session_id)):
             self._toast(notice, "info")
 
-    async def _undo(self, session: AgentSession) -> None:
+    async def _undo(self, session: AgentSession, _: object) -> None:
         if self.undo is None:
             self._toast("This panel knows no steps of a kernel. One opened with %agent panel does.", "warning")
         elif notice := await self.undo.ask(session):
             self._toast(notice, "info")
 
-    async def _switch(self, session: AgentSession, path: str) -> None:
-        if path not in self._listed:
+    async def _new(self, session: AgentSession, _: object) -> None:
+        await self._run(session, NewSession())  # a page knows no session that it could be a part of
+
+    async def _compact(self, session: AgentSession, request: Compact) -> None:
+        with contextlib.suppress(CompactionError):  # the session's event says why
+            await self._run(session, request)
+
+    async def _switch(self, session: AgentSession, request: SwitchSession) -> None:
+        if request.session_path not in self._listed:
             self._toast("That session is not in the list. Open the list again, and choose one.")
             return
-        self._report_move(actions.Moved(await session.switch_session(Path(path))))
+        await self._run(session, request)
 
-    async def _export(self, session: AgentSession) -> None:
+    async def _export(self, session: AgentSession, _: object) -> None:
         store = session.store
         name = page_name(store)
         page = await asyncio.to_thread(session_page, store)
@@ -305,7 +302,7 @@ class PanelRequests:
         self._downloads += 1
         self._widget.set(download={"name": name, "html": page, "n": self._downloads})
 
-    async def _list_sessions(self, session: AgentSession) -> None:
+    async def _list_sessions(self, session: AgentSession, _: object) -> None:
         store = session.store
         here = await actions.sessions_here(store)
         self._listed = {str(info.path) for info in here}
@@ -322,17 +319,21 @@ class PanelRequests:
         ]
         self._widget.set(sessions=listed)
 
-    async def _complete(self, session: AgentSession, text: str) -> None:
-        items = await composing.completions(text, session, self._surroundings)
-        listed = composing.commands(session, self._surroundings)
-        self._widget.set(commands=listed, completions={"text": text, "items": items})
+    async def _show_tree(self, session: AgentSession, _: object) -> None:
+        self.shows_tree = True
+        self._widget.set(tree=session_state.tree(session.store))
 
-    def _copy(self, key: str) -> None:
+    async def _complete(self, session: AgentSession, request: protocol.Complete) -> None:
+        items = await composing.completions(request.text, session, self._surroundings)
+        listed = composing.commands(session, self._surroundings)
+        self._widget.set(commands=listed, completions={"text": request.text, "items": items})
+
+    async def _copy(self, _: AgentSession, request: protocol.CopyAnswer) -> None:
         """Send an answer's Markdown source to the page."""
-        wanted = key.partition(".")[0]
+        wanted = request.block.partition(".")[0]
         for block in self._transcript.blocks:
             if block.key == wanted and isinstance(block, Prose):
-                self._widget.set(copied={"block": key, "text": "".join(block.pieces)})
+                self._widget.set(copied={"block": request.block, "text": "".join(block.pieces)})
 
     async def _save(self, session: AgentSession, request: protocol.SaveFile) -> None:
         """Save a dropped file, and put its path into the composer."""
@@ -346,20 +347,12 @@ class PanelRequests:
             path = await asyncio.to_thread(dropped_files.save, directory, name, content)
             self._widget.insert(f"@{path.name}")
 
-    async def _to_cell(self, code: str) -> None:
-        if not await self._widget.insert_cell(code):
+    async def _to_cell(self, _: AgentSession, request: protocol.ToCell) -> None:
+        if not await self._widget.insert_cell(request.code):
             self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
 
-
-async def _stop_job(session: AgentSession, job_id: str) -> None:
-    jobs = session.settings.jobs
-    if jobs is not None and (job := jobs.find(job_id)) is not None:
-        await jobs.stop(job, by_user=True)
-
-
-async def _compact(session: AgentSession, instructions: str = "") -> None:
-    with contextlib.suppress(CompactionError):  # the session's event says why
-        await session.compact(instructions or None)
+    async def _answer(self, session: AgentSession, request: protocol.AnswerDialog) -> None:
+        session.ui.answer(request.id, request.value, request.reason)
 
 
 async def _choose(session: AgentSession, name: str, argument: str) -> None:

@@ -6,7 +6,6 @@ viewer, without a kernel and without scripts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -15,45 +14,10 @@ from typing import Any
 from indus_nb.base.files import without_home
 from indus_nb.base.images import thumbnail
 from indus_nb.base.messages import Cost, ImageContent, Usage
-from indus_nb.render import markdown, markup
-from indus_nb.render.cards import (
-    Call,
-    CallState,
-    MimeBundle,
-    Steps,
-    answer_html,
-    call,
-    duration,
-    indented,
-    steps,
-    unfolding,
-)
-
-__all__ = [
-    "OTHER_BRANCH",
-    "Call",
-    "CallState",
-    "MimeBundle",
-    "Steps",
-    "answer",
-    "answer_html",
-    "call",
-    "can_show",
-    "dollars",
-    "error",
-    "folded",
-    "joined",
-    "listing",
-    "notice",
-    "output_html",
-    "picture",
-    "steps",
-    "table",
-    "thinking",
-    "usage",
-    "user_message",
-    "waiting",
-]
+from indus_nb.render import cards, markup
+from indus_nb.render.cards import Call, Steps
+from indus_nb.render.nodes import Box, CodeBlock, FailureText, Fold, Grid, Node, Passage, Quotation, Sentence, Written
+from indus_nb.render.writers import MimeBundle, as_html, bundle
 
 OTHER_BRANCH = (
     "The conversation went to another branch, and the kernel did not: its variables are what the cells and tools that "
@@ -66,7 +30,6 @@ _THUMBNAIL_PIXELS = 240
 _THINKING_TAIL = 1_000
 _MAX_LINE_CHARACTERS = 4_000
 _LEAST_COST = 0.0001
-_CODE = re.compile(r"`([^`]+)`")
 
 
 def joined(first: MimeBundle, second: MimeBundle) -> MimeBundle:
@@ -100,20 +63,30 @@ def output_html(title: str, data: Mapping[str, Any]) -> str:
     if "text/html" in texts and not interactive and "<script" not in texts["text/html"]:
         return markup.page(markup.element("div", texts["text/html"], "shown", "shown"))
     if "text/markdown" in texts:
-        return markup.page(markup.element("div", markup.markdown_html(texts["text/markdown"]), "shown", "shown"))
+        return as_html(Box("shown", "shown", Passage(texts["text/markdown"])))
     if "text/plain" in texts and not interactive and "text/html" not in texts:
-        return markup.page(markup.element("div", markup.preformatted(texts["text/plain"], "output"), "inner", "shown"))
-    text = f"{title}: it can be shown in a cell only. Run the code there to see it."
-    return markup.page(markup.element("div", markup.escape(text), "quiet", "notice"))
+        return as_html(Box("inner", "shown", CodeBlock(texts["text/plain"])))
+    return as_html(_line(f"{title}: it can be shown in a cell only. Run the code there to see it.", "notice"))
+
+
+def call(shown: Call) -> MimeBundle:
+    """Draw the card of a tool call."""
+    return bundle(cards.card(shown))
+
+
+def steps(amount: Steps, bundles: Sequence[MimeBundle]) -> MimeBundle:
+    """Fold calls that follow each other, and are drawn, into one line."""
+    return bundle(cards.steps(amount, [*map(Written, bundles)]))
 
 
 def answer(text: str) -> MimeBundle:
     """Draw a piece of an answer, which is Markdown."""
-    return {
-        "text/html": answer_html(text),
-        "text/markdown": markdown.rendition(text),
-        "text/plain": markup.plain(text),
-    }
+    return bundle(cards.answer(text))
+
+
+def answer_html(text: str) -> str:
+    """Draw a piece of an answer, where nothing but HTML is needed."""
+    return as_html(cards.answer(text))
 
 
 def thinking(text: str, *, growing: bool = False) -> MimeBundle:
@@ -137,11 +110,7 @@ def user_message(text: str, images: Sequence[ImageContent] = ()) -> MimeBundle:
     text = markup.cut(text)
     if images:
         text = f"{text}\n[{len(images)} image{'s' if len(images) > 1 else ''}]".lstrip("\n")
-    return {
-        "text/html": markup.page(markup.element("div", markup.escape(text), "said", "said")),
-        "text/markdown": "\n".join(f"> {row}" if row else ">" for row in markdown.literal_lines(text)),
-        "text/plain": "\n".join(f"> {row}".rstrip() for row in markup.plain(text).split("\n")),
-    }
+    return bundle(Box("said", "said", Quotation(text)))
 
 
 def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> str:
@@ -151,12 +120,13 @@ def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> st
         sent_at: In milliseconds since 1970.
     """
     small = [thumbnail(image, _THUMBNAIL_PIXELS) for image in images]
-    drawn = "".join(markup.picture("image/png", image.data or "") for image in small if image is not None)
+    pictures = (markup.picture("image/png", image.data or "", "image of yours") for image in small if image is not None)
+    drawn = "".join(pictures)
     left = sum(image is None for image in small)
     note = f"\n[{left} image{'s' if left > 1 else ''}]" if left else ""
     inner = markup.page(markup.escape(f"{markup.cut(text)}{note}".lstrip("\n")))
     if drawn:
-        inner += f"<div>{drawn.replace('image of a tool', 'image of yours')}</div>"
+        inner += f"<div>{drawn}</div>"
     message = markup.element("div", inner, "said", "said")
     with suppress(ValueError, OverflowError, OSError):  # a time that a file holds
         at = datetime.fromtimestamp(sent_at / 1000).astimezone()
@@ -167,34 +137,24 @@ def panel_message(text: str, images: Sequence[ImageContent], sent_at: int) -> st
 def folded(title: str, text: str, *, opened: bool = False) -> MimeBundle:
     """Draw Markdown that is folded away."""
     shown = markup.cut(text, lines=400, characters=20_000)
-    body = markup.element("div", markup.markdown_html(shown), "thinking")
-    details = unfolding(markup.element("summary", markup.escape(title), "head"), body, opened=opened)
-    return {
-        "text/html": markup.page(markup.element("div", details, "card", "thinking")),
-        "text/markdown": f"> *{markdown.literal(title)}*\n>\n{markdown.rendition(shown, quoted=True)}".rstrip("\n>"),
-        "text/plain": f"{title}\n{indented(markup.plain(shown))}",
-    }
+    inner = Box("thinking", None, Passage(shown))
+    return bundle(Box("card", "thinking", Fold(Sentence(title), [inner], opened, elsewhere="quoted")))
 
 
 def waiting(model: str, seconds: float = 0) -> MimeBundle:
     """Draw the line that is shown until the model's first words."""
     text = f"… waiting for {model}" + (f" · {seconds:.0f} s" if seconds >= 1 else "")
-    return _line(text, "waiting")
+    return bundle(_line(text, "waiting"))
 
 
 def notice(text: str) -> MimeBundle:
     """Draw a quiet line."""
-    return _line(without_home(text), "notice")
+    return bundle(_line(without_home(text), "notice"))
 
 
 def listing(text: str) -> MimeBundle:
     """Draw text in columns."""
-    text = without_home(text)
-    return {
-        "text/html": markup.page(markup.element("div", markup.preformatted(text, "listing"), "card", "notice")),
-        "text/markdown": markdown.fenced(text),
-        "text/plain": markup.plain(text),
-    }
+    return bundle(Box("card", "notice", CodeBlock(without_home(text), "listing")))
 
 
 def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
@@ -204,27 +164,8 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
         title: The sentence, which may be empty; what stands between backticks in it is code.
         rows: Cells of text, which may be hostile; as many in each row.
     """
-    title = without_home(title)
-    shown = [[markup.plain(without_home(cell)) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    columns = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
-    styles = [*["short-cell"] * (len(widths) - 1), "cell"]  # a line breaks in the last column alone
-    drawn = (
-        "".join(markup.element("td", markup.escape(cell), style) for cell, style in zip(row, styles, strict=True))
-        for row in shown
-    )
-    body = markup.element("div", f"<table><tbody><tr>{'</tr><tr>'.join(drawn)}</tr></tbody></table>", "shown")
-    head = markup.element("div", _with_code(title), "title") if title else ""
-    listed = [
-        ["", *[""] * (len(widths) - 1)],
-        ["---"] * len(widths),
-        *[list(map(markdown.literal, row)) for row in shown],
-    ]
-    return {
-        "text/html": markup.page(markup.element("div", head + body, "card", "notice")),
-        "text/markdown": "\n".join([markdown.literal(title), "", *(f"| {' | '.join(row)} |" for row in listed)]),
-        "text/plain": "\n".join([title, "", *columns]).lstrip("\n"),
-    }
+    cells = [[without_home(cell) for cell in row] for row in rows]
+    return bundle(Box("card", "notice", Grid(without_home(title), cells)))
 
 
 def usage(
@@ -246,12 +187,12 @@ def usage(
         parts.append(f"{read:,} tokens in{cached}, {total.output:,} out")
     if cost := paid(total.cost):
         parts.append(cost)
-    parts.append(duration(seconds))
+    parts.append(cards.duration(seconds))
     if conversation:
         parts.append(conversation)
     if ending:
         parts.append(ending)
-    return _line(" · ".join(parts), "usage")
+    return bundle(_line(" · ".join(parts), "usage"))
 
 
 def paid(cost: Cost) -> str:
@@ -277,26 +218,9 @@ def dollars(cost: float) -> str:
 def error(text: str) -> MimeBundle:
     """Draw a box that describes what went wrong."""
     text = markup.cut(without_home(text), lines=60, characters=6_000)
-    title = markup.element("span", "✗ Error", "bad")
-    return {
-        "text/html": markup.page(markup.element("div", f"{title}\n{markup.escape(text)}", "box", "error")),
-        "text/markdown": f"**✗ Error**\n\n{markdown.fenced(text)}",
-        "text/plain": f"✗ Error\n{indented(markup.plain(text))}",
-    }
+    return bundle(Box("box", "error", FailureText(text)))
 
 
-def _line(text: str, kind: str) -> MimeBundle:
+def _line(text: str, kind: str) -> Node:
     text = " ".join(markup.plain(markup.cut(text, characters=_MAX_LINE_CHARACTERS)).split())
-    return {
-        "text/html": markup.page(markup.element("div", _with_code(text), "quiet", kind)),
-        "text/markdown": f"*{markdown.literal(text)}*",
-        "text/plain": text,
-    }
-
-
-def _with_code(text: str) -> str:
-    """Render a line as HTML, with backticks as code."""
-    parts = _CODE.split(text)
-    return "".join(
-        f"<code>{markup.escape(part)}</code>" if at % 2 else markup.escape(part) for at, part in enumerate(parts)
-    )
+    return Box("quiet", kind, Sentence(text))

@@ -8,24 +8,11 @@ from typing import cast
 
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
-from indus_nb.render import cards
 
 _MAX_LINE_CHARACTERS = 400
 _PART = re.compile(r"(?P<name>(?:a )?cell(?: \d+)?(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
 _CELL = re.compile(r"(?:a )?cell( \d+)?")
 _FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>.*)")
-
-
-def changed(details: object, *, in_panel: bool = False) -> str:
-    """Return a line with the changes that a call reports, and how to undo them; it is for the user only.
-
-    Args:
-        in_panel: Whether a panel shows it, which has commands of its own.
-
-    Returns:
-        A line; empty for no changes.
-    """
-    return cards.changed(details, remedy=f" ({_undo(in_panel=in_panel)})")
 
 
 class ChangesOfRun:
@@ -49,10 +36,11 @@ class ChangesOfRun:
         if len(lines) < 2:
             return ""
         in_all = one_line(joined(lines) or "nothing is left of it", _MAX_LINE_CHARACTERS)
-        return f"Changed in all: {in_all}. {_undo(in_panel=self._in_panel)} prompt takes it back."
+        return f"Changed in all: {in_all}. {undo(in_panel=self._in_panel)} prompt takes it back."
 
 
-def _undo(*, in_panel: bool) -> str:
+def undo(*, in_panel: bool) -> str:
+    """Return what undoes a call: a panel has commands of its own."""
     return "/undo" if in_panel else "%agent undo"
 
 

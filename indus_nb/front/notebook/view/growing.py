@@ -14,6 +14,7 @@ from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render import markup
+from indus_nb.render.writers import as_html
 
 if TYPE_CHECKING:
     from indus_nb.front.notebook.page.states import RunState
@@ -56,7 +57,7 @@ class LiveDrawing:
                 shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
                 if self._live.kind == "panel" or self._live.reloaded:  # where no displays are
                     shown += "".join(blocks.output_html(output.title, output.data) for output in block.outputs)
-                self._live.put(block.key, block.bundle()["text/html"] + shown)
+                self._live.put(block.key, as_html(block.drawn_now()) + shown)
             case Line():
                 self._live.put(block.key, block.in_panel or _html(block.shown))
             case _:

@@ -12,11 +12,12 @@ from indus_nb.base.messages import ImageContent, TextContent
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
-from indus_nb.front.notebook.view.changes import changed
+from indus_nb.front.notebook.view.changes import undo
 from indus_nb.kernel.run.outputs import CallOutputs, Output
-from indus_nb.render.cards import diff_of, goes_on, interrupted, outcome_of, ran_in
+from indus_nb.render import cards
 from indus_nb.render.markup import plain
-from indus_nb.tools.todo import list_of_result
+from indus_nb.render.nodes import Node
+from indus_nb.render.writers import bundle
 
 
 @dataclass
@@ -69,8 +70,7 @@ class Card(Block):
         self.drawn = self.shows.version
         if not job.running or last:
             if not job.running:
-                self.call.changed = changed(job.output.details, in_panel=self.in_panel)
-                self.call.interrupted, self.call.ran = interrupted(job.output.details), ran_in(job.output.details)
+                self.call.report(job.output.details, remedy=f" ({undo(in_panel=self.in_panel)})")
             self.call.seconds = job.seconds
             self.call.state = "failed" if job.state in ("failed", "stopped") else "done"
             self.finished = True
@@ -82,31 +82,31 @@ class Card(Block):
         Args:
             stored: Whether the result comes from a stored session.
         """
-        self.output, self.call.changed = content, changed(details, in_panel=self.in_panel)
-        self.call.diff, self.call.outcome = diff_of(details), outcome_of(details)
-        self.call.interrupted, self.call.ran = interrupted(details), ran_in(details)
-        self.call.checklist = list_of_result(self.call.name, details)
-        job = goes_on(details)
-        if job is None:
-            return
-        lines, handle = job
-        self.output = [TextContent(text=lines)]
-        says = f"It went on as {handle}." if stored else f"It goes on as {handle}."
-        if self.shows is None and not stored:
-            says += f" %agent jobs stop {handle.removeprefix('job-')} stops it."
-        self.call.changed = "\n".join(filter(None, (says, self.call.changed)))
+
+        def went_on(handle: str) -> str:
+            if stored:
+                return f"It went on as {handle}."
+            stops = f" %agent jobs stop {handle.removeprefix('job-')} stops it." if self.shows is None else ""
+            return f"It goes on as {handle}.{stops}"
+
+        job = self.call.report(details, remedy=f" ({undo(in_panel=self.in_panel)})", went_on=went_on)
+        self.output = content if job is None else [TextContent(text=job)]
 
     @property
     def outputs(self) -> Sequence[Output]:
         """Return the outputs of the call, which are shown below the card."""
         return self.shows.outputs if self.shows is not None else ()
 
-    def bundle(self) -> MimeBundle:
+    def drawn_now(self) -> Node:
         """Draw the card in its current state."""
         shown = None if self.shows is None else self.shows.text
-        text = "\n".join(_as_text(block) for block in self.output) if shown is None else shown
-        self.call.output, self.call.shows = text, [output.title for output in self.outputs]
-        return blocks.call(self.call)
+        self.call.output = "\n".join(_as_text(block) for block in self.output) if shown is None else shown
+        self.call.shows = [output.title for output in self.outputs]
+        return cards.card(self.call)
+
+    def bundle(self) -> MimeBundle:
+        """Write the card in its current state, in all forms."""
+        return bundle(self.drawn_now())
 
     def pictures(self) -> list[ImageContent]:
         """Return the images among the output that can be shown, and are not shown otherwise."""

@@ -72,8 +72,9 @@ from indus_nb.front.notebook.view.parts import (
 )
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
-from indus_nb.render.cards import arguments_of, ran_in
+from indus_nb.render.cards import CallState, arguments_of, ran_in
 from indus_nb.render.context import context, is_context
+from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
 
@@ -369,7 +370,7 @@ class Transcript:
                 self._add(Line(self._key(), finished=True, shown=shown, in_panel=in_panel))
                 self._show_context()
             case CustomMessage() if is_context(message):
-                self._context = context(message)
+                self._context = bundle(context(message))
             case CustomMessage(custom_type="job"):
                 title, _, text = text_of(message.content).partition("\n\n")
                 self.add_line(blocks.folded(title, f"```\n{text}\n```"))
@@ -391,7 +392,7 @@ class Transcript:
             self._context = None
 
     def _show_command(self, message: BashExecutionMessage) -> None:
-        state: blocks.CallState = "failed" if message.exit_code or message.cancelled else "done"
+        state: CallState = "failed" if message.exit_code or message.cancelled else "done"
         call = blocks.Call("!", {"command": message.command}, state=state, output=message.output)
         self.add_line(blocks.call(call))
 
@@ -485,7 +486,7 @@ class Transcript:
     def _described(self, call: blocks.Call) -> CallDescription:
         return describe_call(call.name, call.arguments, self._tools())
 
-    def _end_card(self, card: Card, state: blocks.CallState) -> None:
+    def _end_card(self, card: Card, state: CallState) -> None:
         card.call.state = state
         card.call.folded = card is not self._newest
         self._finish(card)

@@ -2082,7 +2082,7 @@ class Header {
       placeholder: "Unnamed session",
       spellcheck: "false",
     });
-    name.addEventListener("change", () => this.store.send({ kind: "rename", name: name.value.trim() }));
+    name.addEventListener("change", () => this.store.send({ kind: "set_session_name", name: name.value.trim() }));
     name.addEventListener("keydown", (event) => {
       if (event.key === "Escape") name.value = this.store.state.session?.name ?? "";
       if (event.key !== "Escape" && event.key !== "Enter") return;
@@ -2108,7 +2108,7 @@ class Header {
   usual(place) {
     const { store, view } = this;
     return [
-      this.item("New", "Begin a new session", () => store.send({ kind: "new" }), place),
+      this.item("New", "Begin a new session", () => store.send({ kind: "new_session" }), place),
       this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
       this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
     ];
@@ -2142,12 +2142,12 @@ class Header {
 
   chooseModel() {
     const chosen = this.models[this.model.selectedIndex];
-    if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, id: chosen.id });
+    if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, modelId: chosen.id });
   }
 
   chooseLevel() {
-    const level = /** @type {SetThinking["level"]} */ (this.level.value);
-    this.store.send({ kind: "set_thinking", level });
+    const level = /** @type {SetThinkingLevel["level"]} */ (this.level.value);
+    this.store.send({ kind: "set_thinking_level", level });
   }
 
   show() {
@@ -2244,7 +2244,7 @@ class Jobs {
       "data-k": `stop ${id}`,
       text: "Stop",
       "aria-label": `Stop ${id}: ${title}`,
-      onclick: () => this.store.send({ kind: "stop_job", id }),
+      onclick: () => this.store.send({ kind: "stop_job", jobId: id }),
     });
     const node = h(
       "div",
@@ -2341,7 +2341,7 @@ class Overlay {
         class: "ia-entry",
         type: "button",
         "aria-current": current ? "true" : null,
-        onclick: () => this.choose({ kind: "switch", path }),
+        onclick: () => this.choose({ kind: "switch_session", sessionPath: path }),
       },
       h("span", { class: "ia-line", title: shown, text: oneLine(shown) }),
       h("span", { class: "ia-detail", text: current ? `here · ${detail}` : detail }),
@@ -2359,7 +2359,7 @@ class Overlay {
         type: "button",
         title: "Go on from here",
         "aria-current": here ? "true" : null,
-        onclick: () => this.choose({ kind: "navigate", entry: id }),
+        onclick: () => this.choose({ kind: "navigate_tree", targetId: id }),
       },
       h("span", { class: "ia-role", text: role }),
       h("span", { class: "ia-line", text }),
@@ -2372,7 +2372,7 @@ class Overlay {
       title: "Begin a session of its own from here",
       "aria-label": `Fork: ${shortLabel(text)}`,
       text: "Fork",
-      onclick: () => this.choose({ kind: "fork", entry: id }),
+      onclick: () => this.choose({ kind: "fork", entryId: id }),
     });
     const row = h("li", { class: "ia-node" }, button, fork);
     row.style.setProperty("--ia-depth", String(Math.min(Number(depth) || 0, MAX_DEPTH)));

@@ -23,15 +23,6 @@ export interface Reply extends PageMessage {
   value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo;
 }
 
-/** An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message. */
-export interface AttachImage extends PageMessage {
-  kind: "image";
-  /** In base64; at most 5 MB when decoded. */
-  data: string;
-  /** ``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``. */
-  mimeType: string;
-}
-
 /** End what goes on; what is queued stays queued. */
 export interface Stop extends PageMessage {
   kind: "stop";
@@ -52,6 +43,15 @@ export interface ToCell extends PageMessage {
   code: string;
 }
 
+/** An image of the next `Prompt` of this page, which is rejected with it; servers refuse more in one message. */
+export interface AttachImage extends PageMessage {
+  kind: "image";
+  /** In base64; at most 5 MB when decoded. */
+  data: string;
+  /** ``image/png``, ``image/jpeg``, ``image/gif`` or ``image/webp``. */
+  mimeType: string;
+}
+
 /** Send a user message: at once, after the tool call that runs, or when the model has finished. */
 export interface Prompt extends PageMessage {
   kind: "prompt";
@@ -59,17 +59,6 @@ export interface Prompt extends PageMessage {
   how?: "send" | "steer" | "followUp";
   /** Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value. */
   literal?: boolean;
-}
-
-/** Abort the run, and move what is queued back into the composer. */
-export interface Abort extends PageMessage {
-  kind: "abort";
-}
-
-/** Stop a job, one of those in the state ``jobs``. */
-export interface StopJob extends PageMessage {
-  kind: "stop_job";
-  id: string;
 }
 
 /** Move a queued message back into the composer. */
@@ -82,58 +71,6 @@ export interface Unqueue extends PageMessage {
   text: string;
 }
 
-/** Discard all queued messages. */
-export interface ClearQueue extends PageMessage {
-  kind: "clear_queue";
-}
-
-/** Choose the model, one of those in the state ``models``. */
-export interface SetModel extends PageMessage {
-  kind: "set_model";
-  provider: string;
-  id: string;
-}
-
-/** Choose the thinking level, one of those in the state ``levels``. */
-export interface SetThinking extends PageMessage {
-  kind: "set_thinking";
-  level: "off" | "minimal" | "low" | "medium" | "high" | "xhigh";
-}
-
-/** Name the session. */
-export interface Rename extends PageMessage {
-  kind: "rename";
-  name: string;
-}
-
-/** Begin a new session. */
-export interface NewSession extends PageMessage {
-  kind: "new";
-}
-
-/** Continue with another session, one of those in the state ``sessions``. */
-export interface SwitchSession extends PageMessage {
-  kind: "switch";
-  path: string;
-}
-
-/** Continue from another entry of the session. */
-export interface Navigate extends PageMessage {
-  kind: "navigate";
-  entry: string;
-}
-
-/** Begin a session of its own that continues from an entry. */
-export interface Fork extends PageMessage {
-  kind: "fork";
-  entry: string;
-}
-
-/** Summarise the older part of the conversation. */
-export interface Compact extends PageMessage {
-  kind: "compact";
-}
-
 /** Take back what the agent's last call changed in variables, files and cells. */
 export interface Undo extends PageMessage {
   kind: "undo";
@@ -142,11 +79,6 @@ export interface Undo extends PageMessage {
 /** Ask for the session as an HTML page; it comes in the state ``download``. */
 export interface Export extends PageMessage {
   kind: "export";
-}
-
-/** Ask for the sessions of this directory; they come in the state ``sessions``. */
-export interface ListSessions extends PageMessage {
-  kind: "list_sessions";
 }
 
 /** Ask for the entries of the session; they come in the state ``tree``, from then on whenever they change. */
@@ -173,6 +105,80 @@ export interface CopyAnswer extends PageMessage {
   kind: "copy";
   /** The key of a block of it. */
   block: string;
+}
+
+/** Remove the queued messages; returns both queues. */
+export interface ClearQueue extends PageMessage {
+  kind: "clear_queue";
+}
+
+/** Abort the run; answered when the session is idle. */
+export interface Abort extends PageMessage {
+  kind: "abort";
+}
+
+/** Stop a job, by its id. Answered when it has ended, with the job; one that is over already stays as it is. */
+export interface StopJob extends PageMessage {
+  kind: "stop_job";
+  jobId: string;
+}
+
+/** Replace the session by a new, empty one in a file of its own. */
+export interface NewSession extends PageMessage {
+  kind: "new_session";
+  parentSession?: string | null;
+}
+
+/** Summarise the older part of the conversation; a run that is going on is aborted first. */
+export interface Compact extends PageMessage {
+  kind: "compact";
+  customInstructions?: string | null;
+}
+
+/** Continue with the session in another file. */
+export interface SwitchSession extends PageMessage {
+  kind: "switch_session";
+  sessionPath: string;
+}
+
+/** Give the session a name. */
+export interface SetSessionName extends PageMessage {
+  kind: "set_session_name";
+  name: string;
+}
+
+/** The saved sessions next to this one, newest first. */
+export interface ListSessions extends PageMessage {
+  kind: "list_sessions";
+}
+
+/** Use another model. */
+export interface SetModel extends PageMessage {
+  kind: "set_model";
+  provider: string;
+  modelId: string;
+}
+
+/** Set the thinking level; the nearest level that the model has is used. */
+export interface SetThinkingLevel extends PageMessage {
+  kind: "set_thinking_level";
+  level: "off" | "minimal" | "low" | "medium" | "high" | "xhigh";
+}
+
+/** Continue in a new session that ends before a message of the user; returns that message's text. */
+export interface Fork extends PageMessage {
+  kind: "fork";
+  entryId: string;
+}
+
+/** Continue from another entry of this session, with a summary of what is left behind if wanted. */
+export interface NavigateTree extends PageMessage {
+  kind: "navigate_tree";
+  targetId: string;
+  summarize?: boolean;
+  customInstructions?: string | null;
+  replaceInstructions?: boolean;
+  label?: string | null;
 }
 
 /** What changed since the message before. */
@@ -656,30 +662,30 @@ export type FromPage =
   | Ready
   | Resync
   | Reply
-  | AttachImage
   | Stop
   | AnswerDialog
   | ToCell
+  | AttachImage
   | Prompt
-  | Abort
-  | StopJob
   | Unqueue
-  | ClearQueue
-  | SetModel
-  | SetThinking
-  | Rename
-  | NewSession
-  | SwitchSession
-  | Navigate
-  | Fork
-  | Compact
   | Undo
   | Export
-  | ListSessions
   | ShowTree
   | Complete
   | SaveFile
-  | CopyAnswer;
+  | CopyAnswer
+  | ClearQueue
+  | Abort
+  | StopJob
+  | NewSession
+  | Compact
+  | SwitchSession
+  | SetSessionName
+  | ListSessions
+  | SetModel
+  | SetThinkingLevel
+  | Fork
+  | NavigateTree;
 
 /** What a page is sent. */
 export type ToPage =

@@ -9,7 +9,7 @@ import { focusedElement } from "./focus.js";
 import { closeButton } from "./status.js";
 import { approvalWords, contextFill } from "./text.js";
 
-/** @import { ModelChoice, ModelId, SetThinking } from "../protocol.d.ts" */
+/** @import { ModelChoice, ModelId, SetThinkingLevel } from "../protocol.d.ts" */
 /** @import { PanelView } from "./panel_view.js" */
 /** @import { Store } from "./store.js" */
 
@@ -79,7 +79,7 @@ export class Header {
       placeholder: "Unnamed session",
       spellcheck: "false",
     });
-    name.addEventListener("change", () => this.store.send({ kind: "rename", name: name.value.trim() }));
+    name.addEventListener("change", () => this.store.send({ kind: "set_session_name", name: name.value.trim() }));
     name.addEventListener("keydown", (event) => {
       if (event.key === "Escape") name.value = this.store.state.session?.name ?? "";
       if (event.key !== "Escape" && event.key !== "Enter") return;
@@ -110,7 +110,7 @@ export class Header {
   usual(place) {
     const { store, view } = this;
     return [
-      this.item("New", "Begin a new session", () => store.send({ kind: "new" }), place),
+      this.item("New", "Begin a new session", () => store.send({ kind: "new_session" }), place),
       this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
       this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
     ];
@@ -157,12 +157,12 @@ export class Header {
 
   chooseModel() {
     const chosen = this.models[this.model.selectedIndex];
-    if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, id: chosen.id });
+    if (chosen) this.store.send({ kind: "set_model", provider: chosen.provider, modelId: chosen.id });
   }
 
   chooseLevel() {
-    const level = /** @type {SetThinking["level"]} */ (this.level.value);
-    this.store.send({ kind: "set_thinking", level });
+    const level = /** @type {SetThinkingLevel["level"]} */ (this.level.value);
+    this.store.send({ kind: "set_thinking_level", level });
   }
 
   show() {

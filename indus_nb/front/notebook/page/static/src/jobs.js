@@ -48,7 +48,7 @@ export class Jobs {
       "data-k": `stop ${id}`,
       text: "Stop",
       "aria-label": `Stop ${id}: ${title}`,
-      onclick: () => this.store.send({ kind: "stop_job", id }),
+      onclick: () => this.store.send({ kind: "stop_job", jobId: id }),
     });
     const node = h(
       "div",

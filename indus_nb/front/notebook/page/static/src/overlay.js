@@ -106,7 +106,7 @@ export class Overlay {
         class: "ia-entry",
         type: "button",
         "aria-current": current ? "true" : null,
-        onclick: () => this.choose({ kind: "switch", path }),
+        onclick: () => this.choose({ kind: "switch_session", sessionPath: path }),
       },
       h("span", { class: "ia-line", title: shown, text: oneLine(shown) }),
       h("span", { class: "ia-detail", text: current ? `here · ${detail}` : detail }),
@@ -125,7 +125,7 @@ export class Overlay {
         type: "button",
         title: "Go on from here",
         "aria-current": here ? "true" : null,
-        onclick: () => this.choose({ kind: "navigate", entry: id }),
+        onclick: () => this.choose({ kind: "navigate_tree", targetId: id }),
       },
       h("span", { class: "ia-role", text: role }),
       h("span", { class: "ia-line", text }),
@@ -138,7 +138,7 @@ export class Overlay {
       title: "Begin a session of its own from here",
       "aria-label": `Fork: ${shortLabel(text)}`,
       text: "Fork",
-      onclick: () => this.choose({ kind: "fork", entry: id }),
+      onclick: () => this.choose({ kind: "fork", entryId: id }),
     });
     const row = h("li", { class: "ia-node" }, button, fork);
     row.style.setProperty("--ia-depth", String(Math.min(Number(depth) || 0, MAX_DEPTH)));

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.events import SessionEvent, SessionReplaced, SubagentEvent, SubagentLifecycle, SubagentProgress
 from indus_nb.base.wire import JsonObject, dump, load_object
-from indus_nb.front.console import commands
+from indus_nb.front.verbs.verb import SubagentLevel
 
 _MAX_KNOWN = 256
 """Most ended sub-agents that are remembered."""
@@ -28,7 +27,7 @@ class SubagentFrames:
 
     def __init__(self, send: Callable[[bytes], object]) -> None:
         self._send = send
-        self._level: commands.SubagentLevel = "off"
+        self.level: SubagentLevel = "off"
         self._working: dict[str, JsonObject] = {}
         self._files: dict[str, str] = {}
 
@@ -46,7 +45,7 @@ class SubagentFrames:
                 seen |= {"status": progress["status"], "task": shown["task"], "progress": progress}
                 seen["lastUpdate"] = _now()
             case SubagentEvent():
-                if self._level == "events":
+                if self.level == "events":
                     payload = {"id": event.payload.id, "event": event.payload.event.to_wire()}
                     self._send(dump({"type": event.type, "payload": payload}))
                 return
@@ -56,7 +55,7 @@ class SubagentFrames:
                 return
             case _:
                 return
-        if self._level != "off":
+        if self.level != "off":
             self._send(dump(event))
 
     def _note(self, event: SubagentLifecycle) -> None:
@@ -71,29 +70,23 @@ class SubagentFrames:
             while len(self._files) > _MAX_KNOWN:
                 del self._files[next(iter(self._files))]
 
-    def answer(self, command: commands.Command) -> JsonObject | Coroutine[Any, Any, JsonObject]:
-        """Carry out a command about sub-agents.
+    def working(self) -> list[JsonObject]:
+        """Return the sub-agents that work at present."""
+        return sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))
 
-        Returns:
-            The data of its response; for messages what returns them, and raises ``UsageError`` if there are none.
+    async def messages(self, subagent_id: str | None, session_file: str | None, start: int) -> JsonObject:
+        """Return the messages of a sub-agent that is named by its id or else by its session file.
+
+        Args:
+            start: Where to begin in the file, in bytes.
+
+        Raises:
+            UsageError: There is no such sub-agent of this session, or the file cannot be read.
         """
-        match command:
-            case commands.SetSubagentSubscription():
-                self._level = command.level
-                return {"level": self._level}
-            case commands.GetSubagentMessages():
-                return self._messages(command)
-            case _:
-                return {"subagents": sorted(self._working.values(), key=lambda shown: (shown["index"], shown["id"]))}
-
-    async def _messages(self, command: commands.GetSubagentMessages) -> JsonObject:
-        """Return the messages of a sub-agent, from a place in its session file on."""
-        if command.subagent_id is None and command.session_file is None:
-            raise UsageError("get_subagent_messages needs subagentId or sessionFile.")
-        path = self._files.get(command.subagent_id) if command.subagent_id is not None else command.session_file
+        path = self._files.get(subagent_id) if subagent_id is not None else session_file
         if path is None or path not in self._files.values():
             raise UsageError("There is no such sub-agent of this session, or its messages are not saved.")
-        return await asyncio.to_thread(_read, Path(path), command.from_byte)
+        return await asyncio.to_thread(_read, Path(path), start)
 
 
 def _read(path: Path, start: int) -> JsonObject:

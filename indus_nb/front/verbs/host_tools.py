@@ -7,20 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from indus_nb.base import late_models
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.late_models import ConfigDict
 from indus_nb.base.messages import ImageContent, check_image
-from indus_nb.base.wire import JsonObject, WireModel, first_problem, random_hex
+from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.wire import JsonObject, random_hex
+from indus_nb.base.wire_model import WireModel
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import CallDescription, by_arguments
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
 
 
-class HostToolDefinition(WireModel):
+class HostToolDefinition(WireModel, strict=True):
     """A tool that the client runs; ``parameters`` is a JSON schema of an object."""
-
-    model_config = ConfigDict(strict=True)
 
     name: str
     description: str
@@ -62,8 +60,8 @@ class HostTools:
                 call.result.set_result(_output(frame.get("result")))
         except ToolError as error:
             call.result.set_exception(error)
-        except late_models.ValidationError as error:
-            wrong = first_problem(error)
+        except InvalidFieldsError as error:
+            wrong = error.problems[0]
             call.result.set_exception(ToolError(f"The host's answer is wrong at `{wrong.path}`: {wrong.reason}"))
 
     async def call(self, name: str, arguments: JsonObject, context: ToolContext) -> ToolOutput:
@@ -126,7 +124,7 @@ class HostTool:
 def _output(value: Any) -> ToolOutput:
     if isinstance(value, str):
         return text_output(value)
-    output = ToolOutput.model_validate(value)
+    output = ToolOutput.from_wire(value)
     for block in output.content:
         if isinstance(block, ImageContent):
             try:

@@ -1,13 +1,32 @@
-"""Facts about a class that need no code of its objects: its origin, and the labels of data.
+"""Facts about a class that need no code of its objects: its name, its origin, and the labels of data.
 
-What this module promises: nothing here calls code of the user's classes.
+What this module promises: nothing here calls code of the user's classes. No library is imported; frames and arrays are
+known by the names of their classes.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from itertools import takewhile
 from typing import Any, cast
 
+FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
+SERIES = {("pandas", "Series"), ("pandas", "Index"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
+ARRAYS = {("numpy", "ndarray"), ("torch", "Tensor"), ("jax", "Array"), ("jaxlib", "ArrayImpl"), ("cupy", "ndarray")}
+WITH_SHAPE = frozenset(
+    (
+        *("pandas", "polars", "pyarrow", "numpy", "scipy", "torch", "jax", "jaxlib", "cupy"),
+        *("tensorflow", "xarray", "h5py", "geopandas"),
+    )
+)
+"""Libraries whose objects know shape and type of their values without computing."""
+_OF_LIBRARIES = WITH_SHAPE | {"matplotlib", "PIL", "plotly"}
+_MADE_BY = frozenset({"__new__", "__init__", "__init_subclass__", "__set_name__", "__class_getitem__", "__reduce__"})
+"""Methods that make or save a class or an object, which run no code when a value is looked at."""
+_OF_EVERY_CLASS = frozenset(vars(type("_", (), {}))) | {
+    *("__annotations__", "__annotate_func__", "__annotations_cache__", "__firstlineno__", "__static_attributes__"),
+    *("__orig_bases__", "__parameters__", "__slots__", "__qualname__"),
+}
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 _ZONES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil"})
 _MAX_LABELS = 2_000_000
@@ -34,12 +53,48 @@ def library_of(kind: type) -> str:
     return module.partition(".")[0] if type(module) is str else ""
 
 
+def module_name(module: object) -> object:
+    """Return a module's name without triggering a lazy import."""
+    return object.__getattribute__(module, "__dict__").get("__name__")
+
+
+def class_name(kind: type) -> str:
+    """Return the name of a class, past its metaclass."""
+    return type.__dict__["__name__"].__get__(kind)
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's class, with its library if that is not Python's own."""
+    kind = type(value)
+    library = library_of(kind)
+    return class_name(kind) if library in ("builtins", "__main__", "") else f"{library}.{class_name(kind)}"
+
+
+def families(value: object) -> set[tuple[str, str]]:
+    """Return library and name of the value's class and its bases, without those that override attribute access.
+
+    That is a class that puts something in the place of what its library's has, or a special method to it.
+    """
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(type(value))
+    own = list(takewhile(lambda base: library_of(base) not in _OF_LIBRARIES, bases))
+    if len(own) < len(bases) and (own or not has_plain_attrs(value)):
+        given = {name for base in own for name in type.__dict__["__dict__"].__get__(base)} - _OF_EVERY_CLASS - _MADE_BY
+        known = {name for base in bases[len(own) :] for name in type.__dict__["__dict__"].__get__(base)}
+        if given & known or any(map(_is_special, given)) or not has_plain_attrs(value):
+            return set()
+    return {(library_of(base), class_name(base)) for base in bases}
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
 def is_of_a_library(kind: type) -> bool:
     """Return whether a class is found in the module that it names, which rules out the notebook's own."""
     import sys
 
     module = sys.modules.get(type.__dict__["__module__"].__get__(kind))
-    return module is not None and vars(module).get(type.__dict__["__name__"].__get__(kind)) is kind
+    return module is not None and vars(module).get(class_name(kind)) is kind
 
 
 def has_known_zone(value: object) -> bool:

@@ -1,0 +1,129 @@
+"""The user's variables as the model reads them: a list that goes along with a prompt, and the tool ``variables``."""
+
+from __future__ import annotations
+
+import fnmatch
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from indus_nb.kernel.values.describe import describe, for_prompt, without_secrets
+from indus_nb.kernel.values.extent import memory
+from indus_nb.kernel.values.known_classes import is_a, library_of, module_name
+from indus_nb.kernel.values.short import cut
+from indus_nb.safety.redaction import is_secret_name
+
+_MAX_SUMMARY_CHARACTERS = 1500
+_MAX_LISTED = 100
+_MAX_LOOKED_AT, _LOOK_SECONDS = 1000, 0.1
+"""Limits for one prompt: the names that are looked at, and the processor time in seconds."""
+_NO_DATA = ("typing", "indus_nb")
+"""Modules that are imported to write code with, and hold nothing of the user's."""
+
+
+class Summary(NamedTuple):
+    """A list of variables for the model, and the number of variables in it."""
+
+    text: str
+    names: int
+
+
+def summary(
+    namespace: dict[str, Any],
+    hidden: Collection[str] = (),
+    *,
+    is_users: Callable[[str, object], bool] = lambda _name, _value: True,
+    recent: Collection[str] = (),
+) -> Summary:
+    """List the user's variables, with a line for each that holds data.
+
+    The newest is the first. Of very many names only so many are looked at, for a moment.
+
+    Args:
+        namespace: The namespace, in the order in which names were bound.
+        hidden: Names that are not the user's; so are those that begin with an underscore.
+        recent: Names to look at first, where there are too many to look at all of them.
+
+    Returns:
+        About 1,500 characters, none without variables; and the number of names in them.
+    """
+    end = time.thread_time() + _LOOK_SECONDS  # whatever else the machine is busy with
+    newest = list(islice(reversed(namespace), _MAX_LOOKED_AT))
+    more = len(namespace) - len(newest)
+    if more:
+        newest = [*dict.fromkeys([*filter(namespace.__contains__, recent), *newest])][:_MAX_LOOKED_AT]
+    users = ((name, namespace.get(name)) for name in newest if not name.startswith("_") and name not in hidden)
+    data, named = _sorted_out(pair for pair in users if is_users(*pair))
+    ends = [cut(f"{what}: {', '.join(names)}", _MAX_SUMMARY_CHARACTERS // 5) for what, names in named.items() if names]
+    room = _MAX_SUMMARY_CHARACTERS - sum(len(line) + 1 for line in ends)
+    shown: list[str] = []
+    for name, value in data:
+        line = f"{name}: {cut(describe(value, name), 120)}"
+        room -= len(line) + 1
+        if room < 0 or (shown and time.thread_time() > end):
+            break
+        shown.append(line)
+    count = len(shown) + sum(map(len, named.values()))
+    if left := len(data) - len(shown) + more:
+        shown.append(f"… and {f'about {left:,}' if more else left} older ones")
+    return Summary("\n".join([*shown, *ends]), count)
+
+
+def _sorted_out(users: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, object]], dict[str, list[str]]]:
+    """Split variables into those that hold data and the names of the others."""
+    data: list[tuple[str, object]] = []
+    named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
+    for name, value in users:
+        if is_a(value, ModuleType):
+            module = module_name(value)
+            named["modules"].append(name if name == module else f"{name} ({module})")
+        elif is_a(value, type):
+            named["classes"].append(name)
+        elif is_a(value, FunctionType):
+            named["functions"].append(name)
+        elif library_of(type(value)) not in _NO_DATA:
+            data.append((name, value))
+    return data, named
+
+
+def listing(
+    namespace: Mapping[str, object], hidden: Collection[str], pattern: str, agents: Collection[str] = ()
+) -> str:
+    """Write the answer of the tool ``variables``.
+
+    It shows one variable in full, or a line for each that matches.
+
+    Args:
+        namespace: The namespace, in the order in which names were bound.
+        hidden: Names that are not the user's; so are those that begin with an underscore.
+        pattern: The name of the one variable, or else a part of names, or a name with ``*`` and ``?``.
+        agents: Names that the agent's code bound, which are marked.
+    """
+    users = _users(namespace, hidden)
+    exact = [pair for pair in users if pair[0] == pattern]
+    if exact:
+        name, value = exact[0]
+        return (
+            f"{name}: {describe(value, name)}" if is_secret_name(name) else f"{name}:\n{without_secrets(_view(value))}"
+        )
+    wild = "*" in pattern or "?" in pattern
+    found = [(n, v) for n, v in users if (fnmatch.fnmatchcase(n, pattern) if wild else pattern in n)]
+    lines = [
+        f"{name}{' (made by you)' if name in agents else ''}: {describe(value, name)}{memory(value)}"
+        for name, value in found[:_MAX_LISTED]
+    ]
+    if len(found) > _MAX_LISTED:
+        lines.append(f"… and {len(found) - _MAX_LISTED} more. Give a pattern to see others.")
+    if not lines:
+        return f"No variable matches {pattern!r}." if users and pattern else "There are no variables yet."
+    return "\n".join(lines)
+
+
+def _view(value: object) -> str:
+    return f"{for_prompt(value)}{memory(value)}" if type(value) is not str else cut(value, 2000)
+
+
+def _users(namespace: Mapping[str, object], hidden: Collection[str]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in dict(namespace).items() if not name.startswith("_") and name not in hidden]
