@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 import pytest
 
-from indus_nb.base.messages import UserMessage
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import ImageContent, TextContent, UserMessage
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire import JsonObject, check_json_depth, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 
 
@@ -179,3 +180,30 @@ def test_an_object_can_be_unpickled_in_a_process_that_did_not_use_its_class_yet(
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout == "hello True\n"
+
+
+@pytest.mark.parametrize("text", ['{"a":' + "[" * 200 + "]" * 200 + "}", "{" * 201, "[" * 201 + "]" * 201])
+def test_json_that_is_too_deep_to_be_written_everywhere_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="nested more than 200 deep"):
+        check_json_depth(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 200 + "]" * 200, '"' + "[" * 500 + '"', "[]," * 300, "]" * 300 + "[" * 10])
+def test_brackets_in_texts_and_side_by_side_are_not_deep(text: str) -> None:
+    check_json_depth(text)
+
+
+@pytest.mark.parametrize("content", [[TextContent(text=5)], [TextContent(text="a"), ImageContent(data=5, mime_type=7)]])
+def test_what_other_code_has_made_is_checked_within_too(content: Any) -> None:
+    with pytest.raises(InvalidFieldsError, match="valid string"):
+        ToolOutput(content=content).checked()
+
+
+def test_a_pattern_is_that_of_the_whole_text() -> None:
+    class Named(WireModel):
+        name: str = wire_field(pattern=r"^[a-z]+$")
+
+    assert Named.from_wire({"name": "abc"}).name == "abc"
+    for name in ("abc\n", "a b", ""):
+        with pytest.raises(InvalidFieldsError, match="should match pattern"):
+            Named.from_wire({"name": name})

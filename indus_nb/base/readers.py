@@ -111,7 +111,8 @@ _HELD: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
         lambda value, least: len(value) >= least,
         "List should have at least {} item after validation, not 0",
     ),
-    "pattern": (lambda value, pattern: re.search(str(pattern), value), "String should match pattern '{}'"),
+    # Not a search: behind ``$`` Python lets a line end stand, other languages do not.
+    "pattern": (lambda value, pattern: re.fullmatch(str(pattern), value), "String should match pattern '{}'"),
 }
 """For each bound whether a value is within it, and the reason if it is not."""
 
@@ -197,7 +198,7 @@ def _int(value: Any) -> int:
 
 def _strict_float(value: Any) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        return _float(value)
     raise wrong("Input should be a valid number", value)
 
 

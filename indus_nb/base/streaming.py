@@ -31,7 +31,7 @@ from indus_nb.base.messages import (
     Usage,
     now_ms,
 )
-from indus_nb.base.wire import JsonObject, check_json_values, clean_text, from_json, random_hex
+from indus_nb.base.wire import JsonObject, check_json_depth, check_json_values, clean_text, from_json, random_hex
 from indus_nb.base.wire_model import FrozenModel, wire_field
 
 MAX_ANSWER_CHARACTERS = 16 * 1024 * 1024
@@ -385,6 +385,7 @@ def _arguments(text: str) -> JsonObject | None:
         return {}
     try:
         check_json_values(text)
+        check_json_depth(text)
         value: object = from_json(text)
     except ValueError:
         return None

@@ -8,12 +8,15 @@ import math
 import os
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import Any, TypeAlias, cast
 
 JsonObject: TypeAlias = dict[str, Any]
 MAX_JSON_VALUES = 250_000
 """Most values in JSON of a server or of a model; to read as many takes up to 0.2 s and 30 MB."""
+MAX_JSON_DEPTH = 200
+"""Deepest arguments of a model: what is deeper can be read, but not be written again everywhere."""
 _JSON_STRING = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
 
 
@@ -113,10 +116,10 @@ def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: b
     Raises:
         ValueError: It is no JSON.
     """
-    try:
-        return _decoded(text if isinstance(text, str) else text.decode())
-    except (ValueError, RecursionError):
-        pass  # what is odd is read, or refused in its words, by the library
+    with suppress(ValueError, RecursionError):  # what is odd is read, or refused in its words, by the library
+        written = text if isinstance(text, str) else text.decode()
+        if not _HALF_ESCAPES.search(written):
+            return _decoded(written)
     import pydantic_core
 
     return pydantic_core.from_json(
@@ -144,8 +147,6 @@ def load_object(line: bytes) -> JsonObject:
     """
     try:
         value: object = from_json(line, allow_inf_nan=False)
-        if _HALF_ESCAPES.search(line):
-            value = _read_tolerantly(line, ValueError("half a character"))
     except ValueError as error:
         value = _read_tolerantly(line, error)
     if not isinstance(value, dict):
@@ -165,9 +166,25 @@ def check_json_values(text: bytes | str) -> None:
     # Nearly always one of these is so, and the strings need not be left out.
     if len(text) <= MAX_JSON_VALUES or _signs_before_values(text) <= MAX_JSON_VALUES:
         return
-    content = text.encode(errors="replace") if isinstance(text, str) else text
-    if _signs_before_values(re.sub(_JSON_STRING, b"", content)) > MAX_JSON_VALUES:
+    if _signs_before_values(_without_strings(text)) > MAX_JSON_VALUES:
         raise ValueError(f"it holds more than {MAX_JSON_VALUES:,} values of JSON")
+
+
+def check_json_depth(text: str) -> None:
+    """Check that JSON can be written again wherever it is kept.
+
+    Raises:
+        ValueError: It is nested deeper than ``MAX_JSON_DEPTH``.
+    """
+    if text.count("[") + text.count("{") <= MAX_JSON_DEPTH:
+        return
+    steps = (1 if sign in b"[{" else -1 for sign in re.findall(rb"[\[\]{}]", _without_strings(text)))
+    if max(accumulate(steps), default=0) > MAX_JSON_DEPTH:
+        raise ValueError(f"it is nested more than {MAX_JSON_DEPTH} deep")
+
+
+def _without_strings(text: bytes | str) -> bytes:
+    return re.sub(_JSON_STRING, b"", text.encode(errors="replace") if isinstance(text, str) else text)
 
 
 def _signs_before_values(text: bytes | str) -> int:
@@ -191,7 +208,7 @@ def _refuse(constant: str) -> None:
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain_value)
-_HALF_ESCAPES = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF_ESCAPES = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _kind(value: object) -> str:

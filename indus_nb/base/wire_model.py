@@ -214,12 +214,16 @@ class WireModel(Framed):
         return values, unknown
 
     def checked(self) -> Self:
-        """Return the object with its values checked: for one that somebody else's code has made.
+        """Return the object with its values checked, and those within them: for one that other code has made.
 
         Raises:
             InvalidFieldsError: A value is not what its field declares.
         """
         given = {name: self.__dict__[name] for name in self.wire_fields if name in self.__dict__}
+        for value in given.values():
+            for each in cast("list[object]", value) if isinstance(value, list) else [value]:
+                if isinstance(each, WireModel):
+                    each.checked()
         return type(self).from_wire({**given, **self._unknown})
 
     @classmethod

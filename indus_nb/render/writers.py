@@ -171,7 +171,7 @@ def _task_list(block: nodes.TaskBlock) -> str:
 
 
 def as_text(node: Node) -> str:  # noqa: C901, PLR0911 - one case for each kind
-    """Write a block as plain text, what a line unfolds to indented below it."""
+    """Write a block as plain text: what a line unfolds to is indented below it, and blocks of their own stand there."""
     match node:
         case nodes.Box(inner=inner):
             return as_text(inner)
@@ -193,7 +193,7 @@ def as_text(node: Node) -> str:  # noqa: C901, PLR0911 - one case for each kind
         case nodes.Fold(head, elsewhere="left out"):
             return as_text(head)
         case nodes.Fold(head, parts):
-            return "\n".join([as_text(head), *(_indented(as_text(part)) for part in parts)])
+            return "\n".join([as_text(head), *map(_below, parts)])
         case nodes.Written(written):
             return written["text/plain"]
 
@@ -203,6 +203,11 @@ def _columns(grid: nodes.Grid) -> str:
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     rows = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
     return "\n".join([plain(grid.title), "", *rows]).lstrip("\n")
+
+
+def _below(part: Node) -> str:
+    text = as_text(part)
+    return text if isinstance(part, nodes.Written) else _indented(text)
 
 
 def _indented(text: str) -> str:

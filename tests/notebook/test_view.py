@@ -215,7 +215,7 @@ def test_calls_that_never_ran_say_so() -> None:
     result = ToolResultMessage(tool_call_id="c1", tool_name="bash", content=[TextContent(text="Not run: aborted.")])
     run.feed(MessageEnd(message=result))
     run.close()
-    assert run.sheet.texts()[0].startswith("2 steps · 2 not run\n  \u2013 bash  (not run)")
+    assert run.sheet.texts()[0].startswith("2 steps · 2 not run\n\u2013 bash  (not run)")
     assert run.sheet.texts()[1].endswith("stopped")
 
 

@@ -35,7 +35,7 @@ class McpServerConfig(WireModel):
     args: list[str] = wire_field(default_factory=list[str], repr=False)
     env: dict[str, str] = wire_field(default_factory=dict[str, str], repr=False)
     cwd: str | None = None
-    url: str | None = wire_field(default=None, pattern=r"^https?://[^/\s]", repr=False)
+    url: str | None = wire_field(default=None, pattern=r"^https?://[^/\s]\S*$", repr=False)
     headers: dict[str, str] = wire_field(default_factory=dict[str, str], repr=False)
     enabled: bool = True
     timeout_ms: float | None = wire_field(default=None, gt=0, finite=True)

@@ -11,7 +11,7 @@ from indus_nb.base.wire_model import wire_field
 from indus_nb.core.session.compaction import CompactionResult
 from indus_nb.core.storage import list_sessions
 from indus_nb.front.verbs.setting_verbs import context_usage
-from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, Call, Encoded, Verb, check_path
+from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, Call, Encoded, Verb, check_path
 
 
 class NewSession(Verb):
@@ -58,7 +58,7 @@ class Compact(Verb):
 
     names: ClassVar = ("compact",)
     for_pages: ClassVar = True
-    custom_instructions: str | None = None
+    custom_instructions: str | None = wire_field(default=None, max_length=MAX_TEXT_CHARACTERS)
 
     async def run(self, call: Call) -> CompactionResult:
         """Put a summary in the place of the older part.

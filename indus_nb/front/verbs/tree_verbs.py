@@ -8,7 +8,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.base.wire_model import wire_field
 from indus_nb.core.storage import user_text
-from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, Call, Encoded, Verb
+from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, Call, Encoded, Verb
 
 
 class Fork(Verb):
@@ -110,7 +110,7 @@ class NavigateTree(Verb):
     for_pages: ClassVar = True
     target_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     summarize: bool = False
-    custom_instructions: str | None = None
+    custom_instructions: str | None = wire_field(default=None, max_length=MAX_TEXT_CHARACTERS)
     replace_instructions: bool = False
     label: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 

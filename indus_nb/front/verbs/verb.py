@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARACTERS = 1000
 MAX_PATH_BYTES = 4095
+MAX_TEXT_CHARACTERS = 1_000_000
+_MAX_PROBLEMS = 10
 SubagentLevel = Literal["off", "progress", "events"]
 
 
@@ -154,9 +156,11 @@ def explain(name: str, error: InvalidFieldsError) -> str:
     """
     problems = (
         f"`{problem.path}`: {problem.reason}" + ("" if problem.kind == "missing" else f", got {brief(problem.value)}")
-        for problem in error.problems
+        for problem in error.problems[:_MAX_PROBLEMS]
     )
-    return f"Invalid {name}: {'; '.join(problems)}. Nothing was done."
+    left_out = len(error.problems) - _MAX_PROBLEMS
+    more = f"; and {left_out:,} more" if left_out > 0 else ""
+    return f"Invalid {name}: {'; '.join(problems)}{more}. Nothing was done."
 
 
 def brief(value: object) -> str:

@@ -26,11 +26,11 @@ from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Se
 from indus_nb.core.session.questions import ChoiceKind
 from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.front.verbs import VERBS, Verb
+from indus_nb.front.verbs.verb import MAX_TEXT_CHARACTERS
 
 WidgetKind = Literal["cell", "panel"]
 """The live tail of a run in a cell, or a whole session with everything to steer it."""
 
-MAX_TEXT_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 500
 MAX_PAGE_NAME_CHARACTERS = 100
 MAX_FILE_NAME_CHARACTERS = 255
