@@ -153,6 +153,19 @@ async def test_code_waits_for_the_users_cell_while_its_question_can_be_answered(
     assert await running == "30\n"
 
 
+async def test_a_cell_that_runs_stays_busy_on_its_page_when_a_program_asks_for_something(
+    kernel: Kernel, attached: Attached
+) -> None:
+    await attached.call("variables")
+    cell = kernel.begin(
+        "import os, time\nprint('begun')\nwhile not os.path.exists('asked'): time.sleep(0.01)\nprint('over')"
+    )
+    cell.wait_for(lambda cell: "begun" in cell.streams)
+    await attached.kernel._outlook("1")
+    (kernel.folder / "asked").touch()
+    assert cell.finish().states[-4:] == ["busy", "idle", "busy", "idle"]
+
+
 async def test_the_users_interrupt_ends_the_agents_code(kernel: Kernel, attached: Attached) -> None:
     running = asyncio.ensure_future(attached.failure("python", code="import time\nprint('begun')\ntime.sleep(1000)"))
     await until(lambda: "begun\n" in attached.reports)

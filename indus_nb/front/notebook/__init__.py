@@ -79,7 +79,8 @@ class _InShell:
         def receive(content: dict[str, Any], reply: Reply) -> None:
             lender.add_done_callback(partial(_deliver, content, reply))
 
-        self._requests = ControlRequests(getattr(self._shell, "kernel", None), receive)
+        main = self.watch.main
+        self._requests = ControlRequests(getattr(self._shell, "kernel", None), receive, lambda: main.cell_runs)
 
         def make() -> None:
             try:

@@ -27,13 +27,21 @@ from typing import cast
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject, clean_text, random_hex
-from indus_nb.kernel.attached.connection import Connection, KernelGoneError, OnMessage, language_in, payload_of
+from indus_nb.kernel.attached.connection import (
+    Connection,
+    KernelGoneError,
+    OnMessage,
+    Request,
+    language_in,
+    payload_of,
+)
 from indus_nb.kernel.attached.finding import FoundKernel
 from indus_nb.safety.redaction import labelled_secrets
 from indus_nb.tools.tool import ToolError
 from indus_nb.version import __version__
 
 _BUSY_SECONDS = 0.4
+_TAKEN_SECONDS = 0.5
 _END_SECONDS = 6.0
 _MAX_WHY_CHARACTERS = 300
 _NAME = "<indus attached>"
@@ -212,8 +220,7 @@ class RunningKernel:
         lease = "" if self._lease is None else self._lease.path
         with connection.requesting({**content, "client": self._client, "lease": lease}, on_message) as request:
             try:
-                # The kernel answers in order, so it would have taken the first by then.
-                await connection.ask("kernel_info_request", "control")
+                await self._handled(connection, request)
                 return await connection.unless_gone(request.reply) if request.taken.is_set() else None
             except asyncio.CancelledError:
                 self.tell({"do": "cancel", "call": content["call"], "job": is_job()})
@@ -223,6 +230,15 @@ class RunningKernel:
                     return reply
                 ending.cancel()
                 raise
+
+    async def _handled(self, connection: Connection, request: Request) -> None:
+        """Wait until a request is taken, or cannot be any more: something that was sent behind it is answered."""
+        try:
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                await request.taken.wait()
+        except TimeoutError:
+            # Only now: pages take the end of this request for that of the cell that runs.
+            await connection.ask("kernel_info_request", "control")
 
     def tell(self, content: JsonObject) -> None:
         """Send our package in the kernel something about a request."""

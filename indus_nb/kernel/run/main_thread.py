@@ -287,6 +287,11 @@ class MainThread:
         shell.events.register("post_run_cell", self._cell_ends)
 
     @property
+    def cell_runs(self) -> bool:
+        """Return whether a cell of the user's runs, be it one that waits for the agent."""
+        return self._cell_runs
+
+    @property
     def busy(self) -> bool:
         """Return whether a job would have to wait for a cell of the user's."""
         return self.inbox is None and self._cell_runs
