@@ -173,7 +173,8 @@ def _is_within(path: Path, directory: Path) -> bool:
 class ProtectedPaths:
     """Protected paths within the writable places.
 
-    ``pinned`` are directories that must not be moved away. ``read_only`` are paths that are there, and ``absent`` ones
+    ``pinned`` are directories that must not be moved away: those of git, and those that lead to what is protected or
+    hidden, for that would be moved with them. ``read_only`` are paths that are there, and ``absent`` ones
     that must not come into being. ``outside`` are directories of git that are writable besides.
     """
 
@@ -214,14 +215,24 @@ def guarded(policy: Policy) -> ProtectedPaths:
                     "or choose --sandbox off or read-only."
                 )
             (read_only if path.exists() else absent).append(path)
-        for path in (*_programs_of(directory), *_of_worktrees(directory)):
+        for path in (*_programs_of(directory, policy.writable_roots), *_of_worktrees(directory)):
             (read_only if path.exists() else absent).append(path)
+    pinned += _leading(policy, (*read_only, *policy.hidden))
     return ProtectedPaths(
         tuple(dict.fromkeys(pinned)),
         tuple(dict.fromkeys(read_only)),
         tuple(path for path in dict.fromkeys(absent) if path.name != "gitdir"),
         tuple(dict.fromkeys(outside)),
     )
+
+
+def _leading(policy: Policy, paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the directories between the writable places and paths in them that lie in none of these paths."""
+    for path in filter(Path.exists, paths):
+        for above in path.parents:
+            is_inside = any(root in above.parents for root in policy.writable_roots)
+            if is_inside and above.is_dir() and not any(_is_within(above, each) for each in paths):
+                yield above
 
 
 def _make_directory(path: Path) -> None:
@@ -327,15 +338,15 @@ def _of_worktrees(directory: Path) -> Iterator[Path]:
         yield from (tree / name for name in ("commondir", "gitdir", "config.worktree"))
 
 
-def _programs_of(directory: Path) -> Iterator[Path]:
-    """Yield hooks and configuration that a repository's configuration places in the working tree."""
+def _programs_of(directory: Path, roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield hooks and configuration that a repository's configuration places where may be written."""
     tree = directory.parent
     config = directory / "config"
     named = [(tree, value) for value in git_values(config, "hookspath")]
     named += [(directory, value) for value in git_values(config, "path")]
     for start, value in named:
         path = Path(os.path.realpath(os.path.join(start, os.path.expanduser(value))))  # noqa: PTH111, PTH118 - of text
-        if tree in path.parents and directory not in path.parents:
+        if any(root in path.parents for root in roots) and directory not in path.parents:
             yield path
 
 

@@ -51,7 +51,12 @@ class Repositories:
     def __init__(self, policy: Policy, private: Path) -> None:
         self._policy = policy
         self._private = private
+        self._before: dict[Path, dict[Path, State]] = {}
         self._listed: dict[str, tuple[tuple[int, ...], tuple[list[str], list[str]]]] = {}
+
+    def remember(self) -> None:
+        """Remember what there is before a program."""
+        self._before = self.look()
 
     def look(self, *, opens: bool = False) -> dict[Path, dict[Path, State]]:
         """Return the files that git reads to find programs, by the file or directory that holds them.
@@ -65,15 +70,11 @@ class Repositories:
                 found[path] = _states(path)
         return found
 
-    def set_right(self, before: dict[Path, dict[Path, State]]) -> list[str]:
-        """Put aside what is new and runs programs, put back what stood in its place, and say so in sentences.
-
-        Args:
-            before: What ``look`` returned before the program.
-        """
+    def set_right(self) -> list[str]:
+        """Put aside what is new and runs programs, put back what stood in its place, and say so in sentences."""
         sentences: list[str] = []
         for path, now in self.look(opens=True).items():
-            was = before.get(path, {})
+            was = self._before.get(path, {})
             if now != was and not _is_harmless(path, now):
                 try:
                     result = f"was put aside. {put_back(path, was)}"

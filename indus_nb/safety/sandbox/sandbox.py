@@ -17,7 +17,6 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -77,10 +76,9 @@ class Confined:
 
     arguments: list[str]
     pass_fds: tuple[int, ...] = ()
+    set_right: Callable[[], list[str]] = list[str]
+    """Called once, after the end of the program: restores, and returns sentences about that."""
     said: list[str] = field(default_factory=list[str])
-    _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while something is set right: that of the sandbox, so that two programs do not put the same aside."""
     _service: Service | None = None
 
     def release(self) -> None:
@@ -95,20 +93,12 @@ class Confined:
         if self._service is not None:
             self._service.close()
             self._service = None
-        set_right, self._set_right = self._set_right, []
-        with self._lock:
-            for each in set_right:
-                self.said += each()
+        set_right, self.set_right = self.set_right, list[str]
+        self.said += set_right()
 
     async def closed(self) -> None:
         """Do what ``close`` does, in a thread; that goes on if this is cancelled."""
         await asyncio.shield(asyncio.to_thread(self.close))
-
-    def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
-        """Add a callback that restores more in the end."""
-        self._set_right.append(set_right)
-        self._lock = lock
-        return self
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +139,8 @@ class Sandbox:
         self._private: Path | None = None
         self._proxy: Proxy | None = None
         self._repositories: Repositories | None = None
+        self._watched = Watched(())
+        self._running = 0
         self._lock = threading.Lock()
         # Kept from the start: a confined program may come to change the file.
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
@@ -222,8 +214,6 @@ class Sandbox:
             self._before_change()
         private = self._temporary()
         unset = [*SERVICE_VARIABLES, *(_keys() if unset is None else unset)]
-        self._repositories = self._repositories or Repositories(self.policy, private)
-        set_right = partial(self._repositories.set_right, self._repositories.look())
         if backend == "bwrap":
             confined = self._by_bwrap(arguments, here, special, private, unset)
         elif backend == "landlock":
@@ -231,7 +221,35 @@ class Sandbox:
         else:
             profile = seatbelt.arguments(self.policy, special, private)
             confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, private_variables(private)), *arguments])
-        return confined.then(set_right, self._lock)
+        try:
+            self._remember(special, private, changeable=backend == "landlock")
+        except BaseException:
+            confined.close()
+            raise
+        confined.set_right = self._set_right
+        return confined
+
+    def _remember(self, special: ProtectedPaths, private: Path, *, changeable: bool) -> None:
+        """Remember what is protected, unless a program runs already, which may have changed it.
+
+        Args:
+            changeable: Whether programs can change also what is there.
+        """
+        if self._running == 0:
+            paths = (*special.read_only, *special.absent) if changeable else special.absent
+            self._watched = Watched(paths, special.pinned if changeable else ())
+            self._repositories = self._repositories or Repositories(self.policy, private)
+            self._repositories.remember()
+        self._running += 1
+
+    def _set_right(self) -> list[str]:
+        with self._lock:
+            try:
+                return self._watched.set_right() + (self._repositories.set_right() if self._repositories else [])
+            finally:
+                self._running -= 1
+                if self._running == 0:
+                    self._watched.close()
 
     def check_change(self, path: Path) -> None:
         """Reject a change of a file that no confined program could make.
@@ -327,16 +345,13 @@ class Sandbox:
             options += bwrap.mounts(policy, special, private)
             options += bwrap.variables(unset, changed)
             options += ["--seccomp", str(descriptors[0]), "--"]
-            watched = Watched(special.absent)
         except BaseException:
             for descriptor in descriptors:
                 os.close(descriptor)
             if service is not None:
                 service.close()
             raise
-        return Confined(
-            [here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service
-        )
+        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), _service=service)
 
     def _by_landlock(
         self, arguments: Sequence[str], special: ProtectedPaths, private: Path, unset: list[str]
@@ -345,8 +360,7 @@ class Sandbox:
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
         spec |= {"unset": unset, "set": private_variables(private)}
-        watched = Watched(special.absent, special.read_only, special.pinned)
-        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
+        return Confined([*self._launch(json.dumps(spec)), *arguments])
 
     def _launch(self, spec: str) -> list[str]:
         python = plain_interpreter()

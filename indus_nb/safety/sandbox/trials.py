@@ -185,13 +185,13 @@ class CommandTrials:
         truncates = lists_all or (self._here or machine()).landlock >= _HOLDS_TRUNCATE
         wanted = Wanted(self._cwd, private, held, reads, report, truncates=truncates)
         supervisor = Supervisor(ours, wanted)
-        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
 
         def closed() -> list[str]:
             supervisor.close()
             return []
 
-        return CommandTrial(confined.then(closed, threading.Lock()), supervisor, wanted)
+        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),), closed)
+        return CommandTrial(confined, supervisor, wanted)
 
     def _rules(self, policy: Policy, private: Path, held: Sequence[Path]) -> list[tuple[str, bool | None]]:
         return [*landlock.rules(policy, ProtectedPaths(), private), *((str(path), True) for path in held)]
