@@ -1169,7 +1169,7 @@ def test_what_one_command_changed_is_not_how_it_was_for_another(place: Place, ch
 
 def test_what_is_held_of_a_repository_is_let_go(place: Place) -> None:
     def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     sandbox = Sandbox(make_policy("workspace", place.project), place.here)
     sandbox.confine(["true"]).close()
