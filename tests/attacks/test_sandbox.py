@@ -249,7 +249,7 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import os, signal\nfrom indus_nb.safety.sandbox.temporary import Temporary\n"
-        "(Temporary().path / 'a').mkdir()\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        "used = Temporary()\n(used.path / 'a').mkdir()\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False)
     (left,) = tmp_path.iterdir()
@@ -259,6 +259,12 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(
     assert left.exists(), "it may have been made a moment ago"
     remove_stale(tmp_path, min_age_seconds=0)
     assert sorted(tmp_path.iterdir()) == sorted([used.path, tmp_path / "indusagi-sandbox-link"])
+    forks = (
+        "import os, sys\nfrom indus_nb.safety.sandbox.temporary import Temporary\nused = Temporary()\n"
+        "os.fork() or sys.exit()\nos.wait()\nassert used.path.exists()\nprint(used.path)"
+    )
+    done = subprocess.run([sys.executable, "-c", forks], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).exists()
     used.remove()
     assert not used.path.exists()
 

@@ -106,7 +106,9 @@ def make_policy(
         mode=mode,
         workspace=workspace,
         network=network if isinstance(network, bool) else tuple(network),
-        writable=tuple(place for place in dict.fromkeys(places) if not _is_within(place, workspace) or place in _own()),
+        writable=tuple(
+            place for place in dict.fromkeys(places) if not place.is_relative_to(workspace) or place in _own()
+        ),
         hidden=tuple(sorted(closed)),
         kept=tuple(path for path in _own() if path not in places),
         unix_sockets=unix_sockets,
@@ -121,7 +123,7 @@ def _check_workspace(workspace: Path, homes: Sequence[Path], hidden: Iterable[Pa
                 "start files of your shell. Start in the directory of a project, or choose --sandbox read-only."
             )
     for path in hidden:
-        if _is_within(workspace, path):
+        if workspace.is_relative_to(path):
             raise SandboxError(f"The working directory is in {path}, which is hidden in a sandbox. Start elsewhere.")
 
 
@@ -165,10 +167,6 @@ def _linked_files(directory: Path) -> Iterator[Path]:
         return
 
 
-def _is_within(path: Path, directory: Path) -> bool:
-    return path == directory or directory in path.parents
-
-
 @dataclass(frozen=True, slots=True)
 class ProtectedPaths:
     """Protected paths within the writable places.
@@ -191,7 +189,7 @@ def guarded(policy: Policy) -> ProtectedPaths:
         SandboxError: A place that must be protected is a link, which cannot be.
     """
     pinned: list[Path] = []
-    read_only: list[Path] = [path for path in policy.kept if any(_is_within(path, r) for r in policy.writable_roots)]
+    read_only: list[Path] = [path for path in policy.kept if any(map(path.is_relative_to, policy.writable_roots))]
     absent: list[Path] = []
     outside: list[Path] = []
     for root in policy.writable_roots:
@@ -204,7 +202,7 @@ def guarded(policy: Policy) -> ProtectedPaths:
         if is_file:
             read_only.append(place)
     for directory in git_directories(policy):
-        inside = any(_is_within(directory, root) for root in policy.writable_roots)
+        inside = any(map(directory.is_relative_to, policy.writable_roots))
         (pinned if inside else outside).append(directory)
         _make_directory(directory / "hooks")
         for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"):
@@ -231,7 +229,7 @@ def _leading(policy: Policy, paths: Sequence[Path]) -> Iterator[Path]:
     for path in filter(Path.exists, paths):
         for above in path.parents:
             is_inside = any(root in above.parents for root in policy.writable_roots)
-            if is_inside and above.is_dir() and not any(_is_within(above, each) for each in paths):
+            if is_inside and above.is_dir() and not any(map(above.is_relative_to, paths)):
                 yield above
 
 

@@ -59,7 +59,7 @@ class Watched:
             if where not in (None, path):
                 sentences.append(f"{path} was moved; it is protected, and {_moved_back(path, descriptor)}")
         for path, before in self._before.items():
-            if _is_straight(path.parent) and _states(path) == before:
+            if _is_straight(path.parent) and found_states(path) == before:
                 continue
             what = "changed" if before else "made"
             try:
@@ -98,12 +98,12 @@ def _moved_back(path: Path, descriptor: int) -> str:
     return "was moved back."
 
 
-def _states(path: Path) -> dict[Path, State] | None:
-    """Return what ``states`` lists; ``None`` if that cannot be looked at, or is too much, as it was not before."""
+def found_states(path: Path) -> dict[Path, State]:
+    """Return what ``states`` lists, or that it cannot be looked at, which is a state, too."""
     try:
         return dict(states(path))
     except (OSError, SandboxError):
-        return None
+        return {path: (0, b"it cannot be looked at")}
 
 
 def states(path: Path) -> Iterator[tuple[Path, State]]:

@@ -14,12 +14,12 @@ import re
 import socket
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
@@ -64,6 +64,8 @@ _REFUSALS = re.compile(
 )
 _HINT_READS_CHARACTERS = 20_000
 _INET, _INET6, _UNIX, _NETLINK = 2, 10, 1, 16
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -136,7 +138,7 @@ class Sandbox:
         self._before_change = before_change
         self._asks = asks
         self._here = here
-        self._private: Path | None = None
+        self._private: Temporary | None = None
         self._proxy: Proxy | None = None
         self._repositories: Repositories | None = None
         self._watched = Watched(())
@@ -194,12 +196,7 @@ class Sandbox:
         Returns:
             What to run. If this is cancelled, it is closed.
         """
-        making = asyncio.ensure_future(asyncio.to_thread(self.confine, arguments, unset=unset))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(_close_unused)
-            raise
+        return await made_in_thread(partial(self.confine, arguments, unset=unset), Confined.close)
 
     def _confine(self, arguments: Sequence[str], unset: Sequence[str] | None) -> Confined:
         here = self._here or machine()
@@ -304,18 +301,15 @@ class Sandbox:
     def close(self) -> None:
         """Remove the temporary directory, and stop the proxy."""
         if self._private is not None:
-            self._remove()
+            self._private.remove()
             self._private = None
         if self._proxy is not None:
             self._proxy.close()
             self._proxy = None
 
     def _temporary(self) -> Path:
-        if self._private is None:
-            temporary = Temporary()
-            self._private = temporary.path
-            self._remove = weakref.finalize(self, temporary.remove)
-        return self._private
+        self._private = self._private or Temporary()
+        return self._private.path
 
     def _by_bwrap(
         self, arguments: Sequence[str], here: Machine, special: ProtectedPaths, private: Path, unset: list[str]
@@ -389,9 +383,19 @@ def private_variables(place: Path) -> dict[str, str]:
     return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
 
 
-def _close_unused(making: asyncio.Future[Confined]) -> None:
-    if not making.cancelled() and making.exception() is None:
-        making.get_loop().run_in_executor(None, making.result().close)
+async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) -> T:
+    """Make something in a thread, and discard it in one if this is cancelled."""
+
+    def discard_result(made: asyncio.Future[T]) -> None:
+        if not made.cancelled() and made.exception() is None:
+            made.get_loop().run_in_executor(None, discard, made.result())
+
+    making = asyncio.ensure_future(asyncio.to_thread(make))
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        making.add_done_callback(discard_result)
+        raise
 
 
 def _keys() -> list[str]:
