@@ -7,25 +7,27 @@ look at the whole tree of directories.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import socket
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
 
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
+from indus_nb.safety.sandbox.confined import (
+    SERVICE_VARIABLES,
+    Confined,
+    made_in_thread,
+    plain_interpreter,
+    private_variables,
+)
 from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError, guarded
 from indus_nb.safety.sandbox.probe import Machine, machine
-from indus_nb.safety.sandbox.proxy import Proxy, Service, is_of_this_machine
+from indus_nb.safety.sandbox.proxy import Proxy, is_of_this_machine
 from indus_nb.safety.sandbox.repositories import Repositories
 from indus_nb.safety.sandbox.restoring import Watched
 from indus_nb.safety.sandbox.temporary import Temporary
@@ -33,29 +35,6 @@ from indus_nb.safety.sandbox.temporary import Temporary
 _PORT = 3128
 """Port of the proxy, in a network namespace that has nothing else."""
 _LOCAL_ADDRESSES = "localhost,127.0.0.1,::1"
-SERVICE_VARIABLES = (
-    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
-    *(
-        "XAUTHORITY",
-        "XDG_RUNTIME_DIR",
-        "DOCKER_HOST",
-        "CONTAINER_HOST",
-        "TMUX",
-        "STY",
-        "JPY_API_TOKEN",
-        "JUPYTER_TOKEN",
-    ),
-    *("VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "GIT_ASKPASS", "SSH_ASKPASS", "EMACS_SERVER_FILE"),
-)
-"""Variables that lead to services of the user's."""
-_CACHES = {
-    "UV_CACHE_DIR": "uv",
-    "PIP_CACHE_DIR": "pip",
-    "npm_config_cache": "npm",
-    "GOCACHE": "go",
-    "MPLCONFIGDIR": "matplotlib",
-}
-"""Programs that fail, or give bad advice, when their cache cannot be written, by the variable that places it."""
 _REFUSALS = re.compile(
     r"read-only file system|permission denied|operation not permitted|network is unreachable|errno 1[^0-9]|erofs|eacces"
     r"|could not resolve|name resolution|name or service not known|403 refused by the sandbox"
@@ -64,51 +43,6 @@ _REFUSALS = re.compile(
 )
 _HINT_READS_CHARACTERS = 20_000
 _INET, _INET6, _UNIX, _NETLINK = 2, 10, 1, 16
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Confined:
-    """A program's arguments, confined, and the descriptors that it inherits.
-
-    Start it while the context is entered or before ``close``, which sets right what it must not have changed and fills
-    ``said`` with sentences about that.
-    """
-
-    arguments: list[str]
-    pass_fds: tuple[int, ...] = ()
-    set_right: Callable[[], list[str]] = list[str]
-    """Called once, after the end of the program: restores, and returns sentences about that."""
-    said: list[str] = field(default_factory=list[str])
-    _service: Service | None = None
-
-    def release(self) -> None:
-        """Close the descriptors, which the program has inherited."""
-        for descriptor in self.pass_fds:
-            os.close(descriptor)
-        self.pass_fds = ()
-
-    def close(self) -> None:
-        """Clean up after the end of the program."""
-        self.release()
-        if self._service is not None:
-            self._service.close()
-            self._service = None
-        set_right, self.set_right = self.set_right, list[str]
-        self.said += set_right()
-
-    async def closed(self) -> None:
-        """Do what ``close`` does, in a thread; that goes on if this is cancelled."""
-        await asyncio.shield(asyncio.to_thread(self.close))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def looks_refused(output: str) -> bool:
@@ -319,18 +253,16 @@ class Sandbox:
         policy = self.policy
         changed = private_variables(Path("/tmp"))  # noqa: S108 - its own
         families = [_INET, _INET6, _NETLINK] + ([_UNIX] if policy.unix_sockets else [])
-        descriptors = [_readable(launcher.system_call_filter(families))]
+        confined = Confined([], (_readable(launcher.system_call_filter(families)),))
         inner = list(arguments)
-        service: Service | None = None
         try:
             if not isinstance(policy.network, bool):
                 proxy = self._proxied(policy.network)
                 changed |= _proxy_variables(policy.network)
                 ours, theirs = socket.socketpair()
-                service = proxy.serve(ours)
-                descriptors.append(theirs.detach())
-                spec = json.dumps({"listen": [descriptors[1], _PORT]})
-                inner = [*self._launch(spec), *inner]
+                confined.service = proxy.serve(ours)
+                confined.pass_fds += (theirs.detach(),)
+                inner = [*self._launch(json.dumps({"listen": [confined.pass_fds[-1], _PORT]})), *inner]
             options = bwrap.namespaces(
                 user=here.bwrap.user_namespace,
                 disable_nested=here.bwrap.disables_nested,
@@ -338,14 +270,12 @@ class Sandbox:
             )
             options += bwrap.mounts(policy, special, private)
             options += bwrap.variables(unset, changed)
-            options += ["--seccomp", str(descriptors[0]), "--"]
+            options += ["--seccomp", str(confined.pass_fds[0]), "--"]
         except BaseException:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            if service is not None:
-                service.close()
+            confined.close()
             raise
-        return Confined([here.bwrap.path, *options, *inner], tuple(descriptors), _service=service)
+        confined.arguments = [here.bwrap.path, *options, *inner]
+        return confined
 
     def _by_landlock(
         self, arguments: Sequence[str], special: ProtectedPaths, private: Path, unset: list[str]
@@ -370,32 +300,6 @@ class Sandbox:
             except ValueError as error:
                 raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
         return self._proxy
-
-
-def plain_interpreter() -> str:
-    """Return the path of this interpreter outside of its virtual environment."""
-    return getattr(sys, "_base_executable", None) or sys.executable
-
-
-def private_variables(place: Path) -> dict[str, str]:
-    """Return the variables that direct programs to a directory of their own."""
-    changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
-    return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
-
-
-async def made_in_thread(make: Callable[[], T], discard: Callable[[T], object]) -> T:
-    """Make something in a thread, and discard it in one if this is cancelled."""
-
-    def discard_result(made: asyncio.Future[T]) -> None:
-        if not made.cancelled() and made.exception() is None:
-            made.get_loop().run_in_executor(None, discard, made.result())
-
-    making = asyncio.ensure_future(asyncio.to_thread(make))
-    try:
-        return await asyncio.shield(making)
-    except asyncio.CancelledError:
-        making.add_done_callback(discard_result)
-        raise
 
 
 def _keys() -> list[str]:

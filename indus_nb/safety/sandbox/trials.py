@@ -24,17 +24,17 @@ from typing import Literal
 from indus_nb.base.wire import JsonObject
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.sandbox import bwrap, landlock, launcher
-from indus_nb.safety.sandbox.filters import reporting_filter
-from indus_nb.safety.sandbox.looks import holds_hidden, look_policy, may_read
-from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError
-from indus_nb.safety.sandbox.probe import Machine, machine
-from indus_nb.safety.sandbox.sandbox import (
+from indus_nb.safety.sandbox.confined import (
     SERVICE_VARIABLES,
     Confined,
     made_in_thread,
     plain_interpreter,
     private_variables,
 )
+from indus_nb.safety.sandbox.filters import reporting_filter
+from indus_nb.safety.sandbox.looks import holds_hidden, look_policy, may_read
+from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError
+from indus_nb.safety.sandbox.probe import Machine, machine
 from indus_nb.safety.sandbox.supervisor import Supervisor
 from indus_nb.safety.sandbox.temporary import Temporary
 from indus_nb.safety.sandbox.wanted import Wanted
