@@ -59,6 +59,8 @@ class Cell:
     error: dict[str, Any] | None = None
     idle: bool = False
     status: str | None = None
+    states: list[str] = field(default_factory=list)
+    """What the kernel said of itself while this was waited for: ``busy``, ``idle``."""
     cells: dict[str, Cell] = field(default_factory=dict, repr=False)
     """All cells of the kernel: what comes for another one while this one is waited for is not lost."""
 
@@ -77,6 +79,8 @@ class Cell:
                 message = self.client.get_iopub_msg(timeout=max(0, deadline - time.monotonic()))
             except queue.Empty:
                 raise TimeoutError(f"waited in vain; shown: {self.shown}, streams: {self.streams!r}") from None
+            if message["msg_type"] == "status":
+                self.states.append(message["content"]["execution_state"])
             cell = self.cells.get(message["parent_header"].get("msg_id"))
             if cell is not None:
                 cell._take(message["msg_type"], message["content"])
@@ -178,6 +182,11 @@ class Kernel:
     def kill(self) -> None:
         """What ends a kernel that runs out of memory: it can do nothing more."""
         psutil.Process(self._manager.provisioner.process.pid).kill()
+
+    def restart(self) -> None:
+        """What the restart button does: another process, reached in the same way."""
+        self._manager.restart_kernel(now=True)
+        self.run("pass")
 
     def shut_down(self) -> None:
         """What the shut-down button does."""

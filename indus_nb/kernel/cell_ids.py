@@ -17,11 +17,13 @@ class Origin(NamedTuple):
     Attributes:
         client: The id that the page that ran the cell has for its connection to the kernel; each notebook has its own.
         widget: The comm of the widget in which the user asks, in the place of a cell.
+        notebook: The notebook's file, where the request itself names it.
     """
 
     cell: str | None = None
     client: str | None = None
     widget: str | None = None
+    notebook: str | None = None
 
 
 ORIGIN: ContextVar[Origin | None] = ContextVar("indus_nb origin", default=None)

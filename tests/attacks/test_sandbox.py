@@ -26,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import psutil
 import pytest
@@ -35,7 +36,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.core.resources.sandbox_settings import make_sandboxes, stricter
 from indus_nb.core.resources.settings import load_settings
 from indus_nb.extend.mcp import McpServers
-from indus_nb.safety.sandbox import Machine, Mode, Sandbox, SandboxError, machine, make_policy
+from indus_nb.safety.sandbox import Confined, Machine, Mode, Sandbox, SandboxError, machine, make_policy
 from indus_nb.safety.sandbox.policy import PRIVATE_PLACES
 from indus_nb.safety.sandbox.proxy import destination
 from indus_nb.safety.sandbox.repositories import Repositories
@@ -248,7 +249,7 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = (
         "import os, signal\nfrom indus_nb.safety.sandbox.temporary import Temporary\n"
-        "(Temporary().path / 'a').mkdir()\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        "used = Temporary()\n(used.path / 'a').mkdir()\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False)
     (left,) = tmp_path.iterdir()
@@ -258,6 +259,12 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(
     assert left.exists(), "it may have been made a moment ago"
     remove_stale(tmp_path, min_age_seconds=0)
     assert sorted(tmp_path.iterdir()) == sorted([used.path, tmp_path / "indusagi-sandbox-link"])
+    forks = (
+        "import os, sys\nfrom indus_nb.safety.sandbox.temporary import Temporary\nused = Temporary()\n"
+        "os.fork() or sys.exit()\nos.wait()\nassert used.path.exists()\nprint(used.path)"
+    )
+    done = subprocess.run([sys.executable, "-c", forks], capture_output=True, text=True, check=True)
+    assert not Path(done.stdout.strip()).exists()
     used.remove()
     assert not used.path.exists()
 
@@ -845,7 +852,7 @@ async def test_the_tree_is_looked_at_in_a_thread_also_by_commands_side_by_side(
     commands = ("git init -q left; git -C left config core.fsmonitor x", "echo one", "echo two")
     results = await asyncio.gather(*(Shell(sandbox=sandbox).run(each, cwd=place.project) for each in commands))
     assert [result.exit_code for result in results] == [0, 0, 0]
-    assert len(looks) == 6
+    assert 4 <= len(looks) <= 6  # one for each that begins alone, and one for each that ends
     assert threading.main_thread() not in looks
     assert sum("left/.git/config" in note for result in results for note in result.sandbox_notes) == 1
     cancelled = asyncio.create_task(Shell(sandbox=sandbox).run("touch never", cwd=place.project))
@@ -957,6 +964,16 @@ def test_the_environment_that_runs_the_agent_is_protected(bwrap_place: Place, mo
 # Who asks for it, and what is said
 
 
+def test_the_way_to_the_environment_is_protected_too(bwrap_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    venv = bwrap_place.project / "envs" / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").write_text("ours")
+    monkeypatch.setattr(sys, "prefix", str(venv))
+    bwrap_place.run("mv envs e; mkdir -p envs/venv/bin; echo evil > envs/venv/bin/python; echo x > envs/new")
+    assert (venv / "bin" / "python").read_text() == "ours"
+    assert (bwrap_place.project / "envs" / "new").exists()
+
+
 def test_nothing_runs_where_nothing_can_be_confined(user: Place) -> None:
     nothing = Machine(None, "is not installed", 0, filters=True, seatbelt=False)
     shell = Shell(sandbox=Sandbox(make_policy("workspace", user.project), nothing))
@@ -982,6 +999,193 @@ def test_what_was_made_where_nothing_was_is_put_aside(place: Place) -> None:
     result = place.run("echo ../e > .git/commondir")
     assert not (place.project / ".git" / "commondir").exists()
     assert "commondir" in result.sandbox_notes[0]
+
+
+# What is protected, in the end
+
+TAKES_ITS_NUMBER = """{python} -c 'import os, shutil
+number = os.stat(".git").st_ino
+shutil.rmtree(".git")
+for each in range(3000):
+    os.mkdir(f"e{{each}}")
+    if os.stat(f"e{{each}}").st_ino == number:
+        os.rename(f"e{{each}}", "evil")
+        open("evil/marker", "w").close()
+        break
+else:
+    print("it was not given again")'
+"""
+OUT_OF_PLACE = {
+    "nothing": ("true", True),
+    "moved": ("mv .git old && git init -q . && echo x > .git/marker", True),
+    "moved deeper": ("mkdir -p a/b; mv .git a/b/c && mkdir .git && echo x > .git/marker", True),
+    "moved, with a link in its place": ("mkdir sub; mv .git sub/real; ln -s sub/real .git", True),
+    "under the name of what is deleted": ("mv .git '.git (deleted)' && mkdir .git && echo x > .git/marker", True),
+    "a file in its place": ("rm -rf .git; echo x > .git", False),
+    "a link in its place": ("rm -rf .git; mkdir e; echo x > e/marker; ln -s e .git", False),
+    "a directory with its number": (TAKES_ITS_NUMBER, False),
+    "exchanged": (
+        """mkdir e; echo x > e/marker; {python} -c 'import ctypes
+ctypes.CDLL(None).renameat2(-100, b"e", -100, b".git", 2)'""",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "is_there"), OUT_OF_PLACE.values(), ids=OUT_OF_PLACE)
+def test_a_repository_is_in_its_place_in_the_end_and_nothing_else(place: Place, script: str, is_there: bool) -> None:
+    before, git = place.elsewhere(), place.project / ".git"
+    number = git.stat().st_ino
+    result = place.run(script.format(python=QUOTED_PYTHON))
+    assert place.elsewhere() == before, result
+    assert not git.is_symlink()
+    assert not (git / "marker").exists(), result
+    if is_there:
+        assert git.stat().st_ino == number
+    elif place.here.backend == "landlock":
+        assert not any("moved back" in note for note in result.sandbox_notes)
+
+
+HOOKS_ELSEWHERE = {
+    "a directory above is moved": "mv tools t; mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit",
+    "a directory above is a link": "mv tools t; ln -s t tools; echo evil > t/hooks/pre-commit",
+    "a directory above leads out": "cp -r tools $TMPDIR/t; rm -rf tools; ln -s $TMPDIR/t tools",
+    "a file is in the way": "rm -rf tools; echo evil > tools",
+    "by a hard link": "ln tools/hooks/pre-commit l; echo evil > l",
+    "a hook more": "echo evil > tools/hooks/pre-push; ln -s pre-push tools/hooks/post-checkout",
+    "a pipe": "rm tools/hooks/pre-commit; mkfifo tools/hooks/pre-commit",
+}
+
+
+@pytest.mark.parametrize("script", HOOKS_ELSEWHERE.values(), ids=HOOKS_ELSEWHERE)
+def test_hooks_in_the_tree_stay_as_they_are_whatever_becomes_of_their_place(place: Place, script: str) -> None:
+    hooks = place.project / "tools" / "hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "pre-commit").write_text("true\n")
+    git("config", "core.hooksPath", "tools/hooks", cwd=place.project)
+    before = states(hooks)
+    result = place.run(script)
+    assert states(hooks) == before, result
+    assert not (place.project / "tools").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit",
+        "mkdir -p e/hooks; echo evil > e/hooks/pre-commit; ln -s e tools",
+        "mkdir -p tools e; echo evil > e/pre-commit; ln -s ../e tools/hooks",
+    ],
+)
+def test_hooks_that_are_not_there_do_not_appear(place: Place, script: str) -> None:
+    git("config", "core.hooksPath", "tools/hooks", cwd=place.project)
+    result = place.run(script)
+    assert not (place.project / "tools" / "hooks" / "pre-commit").exists(), result
+
+
+def test_a_link_out_that_is_filled_later_leads_to_no_hooks(place: Place) -> None:
+    git("config", "core.hooksPath", "tools/hooks", cwd=place.project)
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    for script in (
+        "mkdir $TMPDIR/t; ln -s $TMPDIR/t tools",
+        "mkdir $TMPDIR/t/hooks; echo evil > $TMPDIR/t/hooks/pre-push",
+    ):
+        asyncio.run(Shell(sandbox=sandbox).run(script, cwd=place.project))
+    assert not (place.project / "tools" / "hooks").exists()
+    sandbox.close()
+
+
+def test_what_leads_to_a_hidden_path_is_not_moved(bwrap_place: Place) -> None:
+    keys = bwrap_place.project / "deploy" / "prod" / "keys"
+    keys.mkdir(parents=True)
+    (keys / "key").write_text(KEY)
+    for script in ("mv deploy d; mv deploy/prod deploy/p; echo x > deploy/prod/new", "cat */keys/key */*/keys/key"):
+        assert KEY not in bwrap_place.run(script, hidden=["deploy/prod/keys"]).output
+    assert (bwrap_place.project / "deploy" / "prod" / "new").exists()
+    assert (keys / "key").read_text() == KEY
+
+
+def test_what_a_killed_command_has_changed_is_put_back(place: Place) -> None:
+    before = place.elsewhere()
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+
+    async def cancelled() -> None:
+        script = "echo evil > .git/hooks/pre-commit; mv .git old; touch ready; exec sleep 600"
+        task = asyncio.create_task(Shell(sandbox=sandbox).run(script, cwd=place.project))
+        while not (place.project / "ready").exists():
+            await asyncio.sleep(0.02)
+        task.cancel()
+        await task
+
+    asyncio.run(cancelled())
+    sandbox.close()
+    assert place.elsewhere() == before
+
+
+def test_what_cannot_be_looked_at_hides_nothing_else(place: Place) -> None:
+    before = place.elsewhere()
+    place.run(
+        "echo evil > .git/hooks/pre-commit; mkdir .indusagi/d; echo x > .indusagi/d/f; chmod 000 .indusagi/d; "
+        "echo x > .indusagi/g; chmod 000 .indusagi/g .indusagi; chmod 555 .git .git/hooks"
+    )
+    (place.project / ".git").chmod(0o755)
+    assert place.elsewhere().keys() == before.keys()
+    assert place.elsewhere() == {**before, str(place.project / ".git" / "hooks"): ANY}
+
+
+def started(sandbox: Sandbox, script: str, place: Place) -> tuple[Confined, subprocess.Popen[bytes]]:
+    confined = sandbox.confine(["sh", "-c", script])
+    return confined, subprocess.Popen(
+        confined.arguments, pass_fds=confined.pass_fds, cwd=place.project, stdin=subprocess.DEVNULL
+    )
+
+
+ENDS_FIRST = ["the one that changed it", "the other"]
+
+
+@pytest.mark.parametrize("first", ENDS_FIRST)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "echo evil > .git/hooks/pre-commit; git config core.fsmonitor ./evil",
+        "mkdir -p tools/hooks; echo evil > tools/hooks/pre-commit",
+        "git -C own config core.fsmonitor ./evil",
+        "mv .git old",
+    ],
+)
+def test_what_one_command_changed_is_not_how_it_was_for_another(place: Place, change: str, first: str) -> None:
+    git("config", "core.hooksPath", "tools/hooks", cwd=place.project)
+    own = place.project / "own"
+    git("init", "-q", str(own), cwd=place.project)
+    git("config", "core.editor", "vi", cwd=own)
+    before, config = place.elsewhere(), (own / ".git" / "config").read_bytes()
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    changes = started(sandbox, f"{change}; touch ready; exec sleep 600", place)
+    wait_until((place.project / "ready").exists)
+    other = started(sandbox, "exec sleep 600", place)
+    for confined, process in [changes, other] if first == ENDS_FIRST[0] else [other, changes]:
+        process.kill()
+        process.wait()
+        confined.close()
+    sandbox.close()
+    assert place.elsewhere() == before
+    assert (own / ".git" / "config").read_bytes() == config
+    assert not (place.project / "tools" / "hooks").exists()
+
+
+def test_what_is_held_of_a_repository_is_let_go(place: Place) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    sandbox.confine(["true"]).close()
+    before = descriptors()
+    confined = [sandbox.confine(["true"]) for _ in range(3)]
+    for each in confined:
+        each.close()
+        each.close()
+    assert descriptors() == before
+    sandbox.close()
 
 
 @pytest.fixture

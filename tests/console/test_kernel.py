@@ -226,7 +226,7 @@ def test_an_agent_that_is_killed_leaves_a_kernel_that_works_and_nothing_of_its_o
     look = (
         "import sys, threading\n"
         "print(sorted(name for name in globals() if not name.startswith('_')), Out)\n"
-        "print([name for name in sys.modules if 'indus' in name], 'write' in vars(sys.stdout))\n"
+        "print(sys.displayhook is get_ipython().displayhook, type(sys.stdout), get_ipython().display_pub)\n"
     )
     before = kernel.run(look).streams
     with rpc("auto", tmp_path, world, messages_api) as agent:
@@ -235,8 +235,10 @@ def test_an_agent_that_is_killed_leaves_a_kernel_that_works_and_nothing_of_its_o
         agent.signal(signal.SIGKILL)
         agent.wait_for_end()
         after = kernel.run(look, timeout=60).streams
+        modules = kernel.run("print({name.partition('.')[0] for name in sys.modules if 'indus' in name})").streams
+    assert modules == "{'indus_nb'}\n"
     assert after == before.replace("'threading'", "'threading', 'time'")
-    assert kernel.run("print(len(In))").streams == "5\n"
+    assert kernel.run("print(len(In))").streams == "6\n"
 
 
 def test_another_language_is_refused_at_the_start(tmp_path: Path, world: dict[str, str]) -> None:

@@ -76,7 +76,7 @@ async def test_a_client_that_can_ask_its_user_is_asked_whatever_the_settings_say
     assert [failed for _, failed in outcomes] == [True, False, True]
     assert kernel.run("print(allowed)").streams == "noyes 1\n"
     assert "did not allow" in outcomes[0][0]
-    assert all("asks: Run this code in the kernel of" in question for question in questions)
+    assert all("asks: This changes allowed. Run this code in the kernel of" in question for question in questions)
     assert "allowed += 'yes 0'" in questions[0]
 
 

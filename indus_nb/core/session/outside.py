@@ -92,12 +92,15 @@ class OutsideCalls:
         self._aborts: set[AbortSignal] = set()
         self._one_at_a_time = asyncio.Lock()
 
-    async def call(self, name: str, arguments: JsonObject, *, caller: str, offered: Collection[str]) -> Outcome:
+    async def call(
+        self, name: str, arguments: JsonObject, *, caller: str, offered: Collection[str], call_id: str | None = None
+    ) -> Outcome:
         """Carry out one call; cancelling it ends the tool.
 
         Args:
-            caller: The program that makes the call, by its name for the user.
+            caller: The program that makes the call, by its name for the user; empty for the user's own agent.
             offered: The names of the tools that may be called.
+            call_id: The id of the call in events; a new one if left out.
 
         Returns:
             What it gave, and whether that is a failure.
@@ -106,7 +109,7 @@ class OutsideCalls:
         tools = {each: tool for each, tool in self._toolbox.all.items() if each in offered}
         tool = tools.get(name)
         alone = tool is not None and not tool.read_only
-        call = ToolCall(id=f"outside_{random_hex(8)}", name=name, arguments=arguments)
+        call = ToolCall(id=call_id or f"outside_{random_hex(8)}", name=name, arguments=arguments)
         calling = Calling(
             tools=tools,
             emit=self._publisher.emit,

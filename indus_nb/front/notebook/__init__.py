@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import atexit
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from indus_nb.base import own_imports
 from indus_nb.base.errors import (
     CredentialsError,
     IndusError,
@@ -24,6 +28,7 @@ from indus_nb.front.notebook.magic import QuietStatements, help_text, install_co
 from indus_nb.front.notebook.panel import defaults
 from indus_nb.front.notebook.preloading import importing, preload_in_steps
 from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.run.control_channel import ControlRequests, Reply
 from indus_nb.kernel.run.watch import Watch
 
 if TYPE_CHECKING:
@@ -31,49 +36,107 @@ if TYPE_CHECKING:
 
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.notebook.conversations import Conversations
-    from indus_nb.kernel.toolset.lending import Lent
+    from indus_nb.front.notebook.lent import Lender
 
 
-class _Loaded:
-    """State of the extension in one shell: cells are watched at once, conversations are made on first use."""
+class _InShell:
+    """State of the package in one shell: cells are watched at once, conversations are made on first use.
 
-    def __init__(self, shell: InteractiveShell) -> None:
-        self.watch = Watch(shell)
-        self.stop_completing: Callable[[], None] = install_completion(
-            shell, self._session, self._complete_command, self._names
-        )
-        self.quiet = QuietStatements()
+    Nothing of it shows, so it also serves programs that attach to a kernel whose user has not loaded the extension.
+    """
+
+    def __init__(self, shell: InteractiveShell, *, in_cell: bool) -> None:
+        self.watch = Watch(shell, in_cell=in_cell)
+        self.magics: _Magics | None = None
+        self._shell = shell
         self._cells = CellIds(shell)
-        self._hint = ErrorHint(shell)
-        self._conversations: Conversations | None = None
-        self.stop_preloading = preload_in_steps(
-            widgets=hasattr(shell, "kernel"), cell_runs=lambda: self.watch.main.busy
-        )
+        self._making = threading.Lock()
+        self._made: Conversations | None = None
+        self._requests: ControlRequests | None = None
+        atexit.register(self.close)
 
-    def conversations(self, shell: InteractiveShell) -> Conversations:
-        if self._conversations is None:
-            with importing:
-                from indus_nb.front.notebook.conversations import Conversations
+    @property
+    def conversations(self) -> Conversations:
+        with self._making:
+            if self._made is None:
+                with importing:
+                    from indus_nb.front.notebook.conversations import Conversations
 
-            self._conversations = Conversations(shell, self.watch, self._cells)
-        return self._conversations
+                self._made = Conversations(self._shell, self.watch, self._cells)
+            return self._made
+
+    @property
+    def made(self) -> Conversations | None:
+        """Return the conversations, if there were any yet."""
+        return self._made
+
+    def lend(self) -> None:
+        """Take requests of attached programs; what answers them is made in a thread."""
+        if self._requests is not None:
+            return
+        lender: Future[Lender] = Future()
+
+        def receive(content: dict[str, Any], reply: Reply) -> None:
+            lender.add_done_callback(partial(_deliver, content, reply))
+
+        main = self.watch.main
+        self._requests = ControlRequests(getattr(self._shell, "kernel", None), receive, lambda: main.cell_runs)
+
+        def make() -> None:
+            try:
+                lender.set_result(self.conversations.lender)
+            except BaseException as error:  # noqa: BLE001 - it is raised where a request comes
+                lender.set_exception(error)
+
+        threading.Thread(target=make, name="indus_nb lending", daemon=True).start()
 
     def close(self) -> None:
         """Stop watching the user's cells, and close the sessions."""
+        atexit.unregister(self.close)
+        if self._requests is not None:
+            self._requests.close()
+        if self.magics is not None:
+            self.magics.close()
         self.watch.close()
         self._cells.close()
+        if self._made is not None:
+            self._made.close()
+
+
+def _deliver(content: dict[str, Any], reply: Reply, made: Future[Lender]) -> None:
+    if (error := made.exception()) is not None:
+        reply({"do": "end", "error": f"The tools of this kernel cannot be used: {type(error).__name__}: {error}"})
+    else:
+        made.result().receive(content, reply)
+
+
+class _Magics:
+    """What ``%load_ext`` adds to a shell, besides the magics themselves."""
+
+    def __init__(self, shell: InteractiveShell, state: _InShell) -> None:
+        self._state = state
+        self._stop_completing: Callable[[], None] = install_completion(
+            shell, self._session, self._complete_command, self._names
+        )
+        self.quiet = QuietStatements()
+        self._hint = ErrorHint(shell)
+        self._stop_preloading = preload_in_steps(
+            widgets=hasattr(shell, "kernel"), cell_runs=lambda: state.watch.main.busy
+        )
+
+    def close(self) -> None:
+        self._stop_completing()
+        self._stop_preloading()
         self._hint.close()
-        if self._conversations is not None:
-            self._conversations.close()
 
     def _session(self) -> AgentSession | None:
-        return None if self._conversations is None else self._conversations.session
+        return None if self._state.made is None else self._state.made.session
 
     def _names(self) -> Sequence[str]:
-        return () if self._conversations is None else self._conversations.names
+        return () if self._state.made is None else self._state.made.names
 
     def _complete_command(self, name: str, typed: str) -> Sequence[str]:
-        return () if self._conversations is None else self._conversations.complete_command(name, typed)
+        return () if self._state.made is None else self._state.made.complete_command(name, typed)
 
 
 _HINTS: dict[type[IndusError], str] = {
@@ -83,7 +146,7 @@ _HINTS: dict[type[IndusError], str] = {
 }
 
 
-_loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
+_states: WeakKeyDictionary[InteractiveShell, _InShell] = WeakKeyDictionary()
 
 
 def conversations_of(shell: InteractiveShell) -> Conversations:
@@ -91,21 +154,21 @@ def conversations_of(shell: InteractiveShell) -> Conversations:
 
     The magics are registered if they are not yet.
     """
-    if shell not in _loaded:
+    if shell not in _states or _states[shell].magics is None:
         load(shell)
-    return _loaded[shell].conversations(shell)
+    return _states[shell].conversations
 
 
-def lend(shell: InteractiveShell) -> Lent | None:
-    """Return the parts of the extension that programs attached to a kernel use.
+def lend(shell: InteractiveShell) -> None:
+    """Offer this kernel's tools to attached programs, between cells; the user sees nothing of it.
 
-    ``None`` where it is not loaded.
+    Raises:
+        AttributeError: The kernel cannot be asked while a cell runs: it is none of ipykernel.
     """
-    if shell not in _loaded:
-        return None
-    from indus_nb.kernel.toolset.lending import Lent
-
-    return Lent(conversations_of(shell).kernel)
+    own_imports.keep_out_working_directory()
+    if shell not in _states:
+        _states[shell] = _InShell(shell, in_cell=False)
+    _states[shell].lend()
 
 
 def serve(wanted: str = "") -> None:
@@ -132,14 +195,17 @@ def load(shell: InteractiveShell) -> None:
     """
     from IPython.core.magic import no_var_expand
 
-    loaded = _Loaded(shell)
+    if shell not in _states:
+        _states[shell] = _InShell(shell, in_cell=True)
+    state = _states[shell]
+    magics = state.magics = _Magics(shell, state)
     answers = _answers_not_displayed(shell)
 
     @no_var_expand
     def agent(line: str, cell: str | None = None) -> Any:
         """Ask the agent; `%agent help` shows how."""
         try:
-            answers[:] = [loaded.conversations(shell).serve(line, cell)]
+            answers[:] = [state.conversations.serve(line, cell)]
         except IndusError as error:
             from indus_nb.base.files import without_home
             from indus_nb.base.terminal import plain
@@ -160,9 +226,7 @@ def load(shell: InteractiveShell) -> None:
     manager: Any = shell.magics_manager  # its annotations are incomplete
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
-    shell.ast_transformers.append(loaded.quiet)
-    atexit.register(loaded.close)
-    _loaded[shell] = loaded
+    shell.ast_transformers.append(magics.quiet)
 
 
 def _answers_not_displayed(shell: Any) -> list[Any]:
@@ -189,20 +253,17 @@ def unload(shell: InteractiveShell) -> None:
 
     if work_here() is not None:
         raise UsageError("The agent's own code cannot unload the agent. Ask the user to do it.")
-    loaded = _loaded.pop(shell, None)
-    if loaded is None:
+    state = _states.pop(shell, None)
+    if state is None:
         return
-    loaded.stop_completing()
-    loaded.stop_preloading()
     manager: Any = shell.magics_manager
     for magics in manager.magics.values():
         magics.pop("agent", None)
     if literal_lines in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(literal_lines)
-    if loaded.quiet in shell.ast_transformers:
-        shell.ast_transformers.remove(loaded.quiet)
-    atexit.unregister(loaded.close)
-    loaded.close()
+    if state.magics is not None and state.magics.quiet in shell.ast_transformers:
+        shell.ast_transformers.remove(state.magics.quiet)
+    state.close()
 
 
 def _defaults() -> defaults.Defaults | None:

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
+    from indus_nb.front.notebook.lent import Lender
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
@@ -96,6 +97,7 @@ class Conversations:
         self._turns = CellTurns(cells)
         self._cells = cells
         self._served: Served | None = None
+        self._lender: Lender | None = None
         agent.front_end = self._reporter
 
     @property
@@ -191,6 +193,9 @@ class Conversations:
         if self._served is not None:
             with contextlib.suppress(Interrupted):
                 self._run(partial(self._served.do, "stop"))
+        if self._lender is not None:
+            with contextlib.suppress(Interrupted):
+                self._run(self._lender.close)
         for name in tuple(self._sessions):
             self._close_session(name)
         if self._gate is not None:
@@ -408,6 +413,15 @@ class Conversations:
 
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute)
+
+    @property
+    def lender(self) -> Lender:
+        """Return the tools of this kernel for attached programs."""
+        if self._lender is None:
+            from indus_nb.front.notebook.lent import Lender
+
+            self._lender = Lender(self.thread, self.kernel, self._notebook, self.taking_back)
+        return self._lender
 
     def serve_tools(self, wanted: str = "") -> None:
         """Serve the tools of this kernel to other programs, and show the address.

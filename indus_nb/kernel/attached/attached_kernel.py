@@ -1,51 +1,56 @@
-"""The tools of a kernel that the agent is attached to, as the extension in a notebook has them."""
+"""The tools of a kernel that the agent is attached to: those of a notebook, called from here."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.files import current_directory
-from indus_nb.base.messages import ImageContent, TextContent
-from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.messages import ImageContent, TextContent, text_of
+from indus_nb.base.terminal import plain
+from indus_nb.base.wire import JsonObject, clean_text, encodable, random_hex
 from indus_nb.core.resources.settings import Settings, agent_directory, load_settings
+from indus_nb.core.session.questions import caller
 from indus_nb.extend.api import Context, ExtensionApi
-from indus_nb.kernel.attached import approvals
 from indus_nb.kernel.attached.connection import language_of
-from indus_nb.kernel.attached.execution import AttachedExecution
 from indus_nb.kernel.attached.finding import find
-from indus_nb.kernel.attached.kernel import Ended, RunningKernel, refusal
+from indus_nb.kernel.attached.kernel import RunningKernel, refusal
 from indus_nb.kernel.attached.late import LateKernel
-from indus_nb.kernel.document import Reader, Traces, named_notebook
+from indus_nb.kernel.attached.plain import NO_INPUT, UNSEEN, PlainKernel
 from indus_nb.kernel.run.outputs import OutputBoard
-from indus_nb.kernel.toolset.arguments import PythonArguments, VariablesArguments
+from indus_nb.kernel.toolset.arguments import (
+    GUIDELINES,
+    NotebookArguments,
+    PythonArguments,
+    VariablesArguments,
+    described,
+    time_limit,
+)
 from indus_nb.kernel.toolset.long_code import LongCode, Running
-from indus_nb.kernel.toolset.results import joined, told, without_secrets
-from indus_nb.safety.redaction import hide, is_secret_cell, is_secret_name
+from indus_nb.kernel.toolset.remote_gate import GateAnswers
+from indus_nb.kernel.toolset.results import joined
 from indus_nb.start import SessionOptions
 from indus_nb.tools import Tool
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.function import function_tool
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, text_output
 
-_REPORT_EVERY = 0.1
 _LOOK_SECONDS = 2.0
-_MAX_NUMBERS = 1_000_000
-_HIDDEN_VALUE = "(value not shown)"
-_BUSY = "A cell runs there now, so which variables this overwrites or deletes cannot be told."
-_NO_INPUT = (
-    "[Nobody can answer input() in a kernel that the agent is attached to. Ask the user, and put the value into the "
-    "code.]"
-)
+_MAX_BLOCKS = 100
+_MAX_TEXT_CHARACTERS = 1_000_000
+_MAX_DETAILS_CHARACTERS = 1_000_000
+_MAX_SENTENCE_CHARACTERS = 2000
+_READS_INPUT = "EOFError: EOF when reading a line"
+_WAITS = "(waits for the cell that runs)"
+_BUSY = "A cell runs there now, so what of this could not be undone cannot be told."
 
 
 class AttachedKernel:
@@ -60,14 +65,13 @@ class AttachedKernel:
     def __init__(self, kernel: RunningKernel) -> None:
         """Make the tools of a kernel."""
         self._kernel = kernel
+        self._plain = PlainKernel(kernel)
         self._settings = Settings()
         self._long = LongCode()
         self._board = OutputBoard()
-        self._numbers = count(1)
         self._session: Context | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._prompts = 0
-        self._reader = Reader(_no_page, self._traces)
 
     @property
     def label(self) -> str:
@@ -75,7 +79,7 @@ class AttachedKernel:
         return self._kernel.found.label
 
     async def close(self) -> None:
-        """Close the channels; nothing of ours is left in the kernel."""
+        """Close the channels; calls of ours that go on in the kernel are ended."""
         self._kernel.close()
 
     def __call__(self, api: ExtensionApi) -> None:
@@ -103,15 +107,17 @@ class AttachedKernel:
         self._prompts += 1
 
     async def _move(self, api: ExtensionApi, verb: str, arguments: str, ctx: Context) -> None:
-        reply = await self._kernel.ask({"do": "lent", "verb": "move", "arguments": [verb, arguments]})
-        if "value" not in reply and "error" not in reply:
-            raise UsageError(f"The extension is not loaded in the kernel of {self.label}: `%load_ext indus_nb` there.")
-        if "error" in reply:
-            raise UsageError(str(reply["error"]))
+        try:
+            if limits := await self._kernel.attach(lambda: None):
+                raise UsageError(f"Nothing was changed: {limits}")
+            reply = await self._ask({"do": verb, "argument": arguments})
+        except ToolError as error:
+            raise UsageError(_sentence(error)) from error
+        moved = _sentence(reply.get("value"))
         what = "taken back" if verb == "undo" else "done once more, without running it again,"
-        message = f"The user has {what} what your last calls of python changed in the kernel: {reply['value']}."
+        message = f"The user has {what} what your last calls of python changed in the kernel: {moved}."
         api.send_message("undo", message, display=False)
-        ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {reply['value']}.")
+        ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {moved}.")
 
     def tools(self) -> list[Tool]:
         """Make the tools; outside of a session no call becomes a job."""
@@ -129,10 +135,7 @@ class AttachedKernel:
                 describe=self._describe,
                 secret_arguments=("code",),
                 snippet="Run code in the user's running kernel, on the live objects",
-                guidelines=(
-                    "Work on the user's live variables with python rather than reading their files again",
-                    "Do not overwrite or delete the user's variables unless asked to; choose new names",
-                ),
+                guidelines=GUIDELINES,
             ),
             FunctionTool(
                 name="variables",
@@ -145,9 +148,14 @@ class AttachedKernel:
                 read_only=True,
                 snippet="See which variables the user's running kernel holds",
             ),
-            function_tool(
-                self._reader.read,
+            FunctionTool(
                 name="notebook",
+                description=(
+                    "Read the user's notebook: cells with their sources and outputs, images included. Of a long "
+                    "notebook the first call lists the cells. What was not saved may be missing; the answer says so."
+                ),
+                arguments=NotebookArguments,
+                run=self._notebook,
                 read_only=True,
                 snippet="Read the cells and outputs of the kernel's notebook, as they were saved",
             ),
@@ -156,10 +164,21 @@ class AttachedKernel:
     def _jobs(self) -> Jobs | None:
         return self._session.settings.jobs if self._session is not None else None
 
+    async def _variables(self, arguments: VariablesArguments, context: ToolContext) -> ToolOutput:
+        self._long.check(self._jobs())
+        waits = partial(context.report, text_output(_WAITS))
+        if await self._kernel.attach(waits):
+            return text_output(await self._plain.variables(waits))
+        return await self._call("variables", {"pattern": arguments.pattern}, context)
+
+    async def _notebook(self, arguments: NotebookArguments, context: ToolContext) -> ToolOutput:
+        if limits := await self._kernel.attach(partial(context.report, text_output(_WAITS))):
+            raise ToolError(f"The notebook cannot be read: {limits}")
+        return await self._call("notebook", {"cells": arguments.cells}, context)
+
     # python
 
     async def _python(self, arguments: PythonArguments, context: ToolContext) -> ToolOutput:
-        self._loop = asyncio.get_running_loop()
         jobs = self._jobs()
         return await self._long.run(
             lambda context, job: self._run(arguments, context, job, limited=jobs is None),
@@ -173,180 +192,129 @@ class AttachedKernel:
     async def _run(
         self, arguments: PythonArguments, context: ToolContext, job: Running, *, limited: bool
     ) -> ToolOutput:
-        changed = asyncio.Event()
-        execution = AttachedExecution(changed.set, f"attached {id(self)} {self._prompts}")
-        seconds = arguments.timeout or self._limit(goes_on=not limited)
-        began = time.monotonic()
-        details: JsonObject = {"code": arguments.code}
-
-        def shown() -> ToolOutput:
-            text = "(waits for the cell that runs)" if execution.waiting else execution.text().content
-            cleaned = without_secrets(text, context.hide, self._kernel.secrets)
-            took = {"executionSeconds": round(time.monotonic() - began, 3)}
-            return ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details={**details, **took})
-
-        async def report() -> None:
-            while True:
-                await changed.wait()
-                changed.clear()
-                context.report(shown())
-                await asyncio.sleep(_REPORT_EVERY)
-
-        context.report(shown())
-        reporting = asyncio.create_task(report())
-        timed_out: list[float] = []
-        limit = asyncio.create_task(self._limit_time(execution, seconds, timed_out))
+        seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited)
+        waits = partial(context.report, text_output(_WAITS))
+        if await self._kernel.attach(waits):
+            outputs = self._board.begin(context.call_id, context.hide)
+            return await self._plain.run(arguments.code, seconds, context, outputs, self._settings, waits, is_job=job)
+        given: JsonObject = {"code": arguments.code, **({} if seconds is None else {"timeout": seconds})}
         try:
-            ended = await self._kernel.run(arguments.code, context.call_id, f"agent {next(self._numbers)}", execution)
-            details["executionSeconds"] = round(time.monotonic() - began, 3)
-            return await self._result(execution, ended, details, f"after {seconds:g} seconds" if timed_out else "")
+            return await self._call("python", given, context, is_job=lambda: job() is not None)
         except ToolError as error:
-            if not execution.begun or execution.ended:
-                raise
-            output = joined(execution.text().content, str(error))  # the kernel ended with what it was doing
-            raise ToolError(without_secrets(output, context.hide, self._kernel.secrets), details) from error
-        except asyncio.CancelledError:
-            if not execution.begun:
-                raise
-            how = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
-            why = f"The run was aborted: the code {how}." if job() is None else f"It was stopped: the code {how}."
-            output = joined(execution.text().content, why)
-            stopped = {**details, "interrupted": "stopped"}
-            raise ToolError(without_secrets(output, context.hide, self._kernel.secrets), stopped) from None
+            if str(error).endswith(_READS_INPUT):
+                error.output.content.append(TextContent(text=NO_INPUT))
+            raise
+
+    async def _call(
+        self,
+        tool: str,
+        arguments: JsonObject,
+        context: ToolContext,
+        is_job: Callable[[], bool] = lambda: False,
+    ) -> ToolOutput:
+        """Call a tool of the notebook; what it asks is asked here."""
+        call, gate, notebook = context.call_id or random_hex(8), context.gate, self._kernel.found.notebook
+        answers = GateAnswers(gate, lambda answer: self._kernel.tell({**answer, "call": call}))
+
+        so_far: list[ToolOutput] = []
+
+        def received(kind: str, message: JsonObject) -> None:
+            if kind == "report":
+                so_far[:] = [_output(message.get("output"))]
+                context.report(so_far[0])
+            elif kind in ("question", "withdraw"):
+                answers.received(message)
+
+        content: JsonObject = {
+            "do": "tool",
+            "call": call,
+            "tool": tool,
+            "arguments": arguments,
+            "caller": caller.get(),
+            "gate": None if gate is None else [str(path) for path in gate.readable],
+            "notebook": None if notebook is None else str(notebook),
+            "prompt": self._prompts,
+        }
+        waits = partial(context.report, text_output(_WAITS))
+        try:
+            reply = await self._kernel.call(content, received, waits, is_job=is_job)
+        except ToolError as error:  # the kernel ended with what it was doing
+            texts = [text_of(output.content) for output in so_far]
+            raise ToolError(joined(*texts, str(error)), so_far[-1].details if so_far else None) from error
         finally:
-            reporting.cancel()
-            limit.cancel()
-            execution.tail.close()
+            answers.close()
+        if reply.get("cancelled") is True:
+            raise ToolError("The call was ended in the kernel.")
+        output = _output(reply.get("output"))
+        if reply.get("isError") is not False:
+            failure = ToolError(text_of(output.content), output.details)
+            failure.output.content[:] = output.content
+            raise failure
+        return output
 
-    async def _limit_time(self, execution: AttachedExecution, seconds: float | None, timed_out: list[float]) -> None:
-        """Interrupt the code when its time is over; what it waits for before it begins does not count."""
-        if seconds is None:
-            return
-        await execution.sent.wait()
-        await asyncio.sleep(seconds)
-        timed_out.append(seconds)
-        execution.interrupt()
-
-    def _limit(self, *, goes_on: bool) -> float | None:
-        """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
-        wanted = self._settings.notebook
-        chosen = not goes_on or "python_timeout_seconds" in vars(wanted)
-        return wanted.python_timeout_seconds if chosen else None
-
-    async def _result(self, execution: AttachedExecution, ended: Ended, details: JsonObject, limit: str) -> ToolOutput:
-        for page in ended.pages:
-            execution.add_line(page)
-        if ended.error:
-            execution.add_line(ended.error)
-        details |= {"changed": ended.changed} if ended.changed else {}
-        details |= {"notUndoable": ended.not_undoable} if ended.not_undoable else {}
-        resize = self._settings.images.auto_resize
-        secrets = self._kernel.secrets
-        parts, images = await told(
-            execution.tail, execution.text(), execution.displays, None, details, resize=resize, known=secrets
+    async def _ask(self, content: JsonObject) -> JsonObject:
+        return await self._kernel.call(
+            {**content, "call": random_hex(8)}, lambda _kind, _message: None, lambda: None, is_job=lambda: False
         )
-        if ended.error is None:
-            ending = f"[It was interrupted {limit}, but went on to its end.]" if limit else ""
-            text = clean_text(joined(*parts, ending)) or ("" if images else "(no output)")
-            blocks: list[TextContent | ImageContent] = [TextContent(text=text)] if text else []
-            return ToolOutput(content=[*blocks, *images], details=details)
-        ending = f"The code was interrupted {limit or 'by the user'}." if not ended.error else ""
-        if ended.kind == "StdinNotImplementedError":
-            ending = _NO_INPUT
-        failure = ToolError(joined(*parts, ending).rstrip(), details)
-        failure.output.content.extend(images)
-        raise failure
+
+    # The question before code
 
     def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
-        others = {name: value for name, value in default.details.items() if name != "code"}
-        return replace(
-            default,
-            summary="",
-            code=arguments.code,
-            text="",
-            details=others,
-            announces_start=True,
-            approval=partial(self._approval, arguments.code),
-        )
+        tries = self._settings.notebook.preview
+        return described(default, arguments, tries=tries, approval=partial(self._approval, arguments.code))
 
     def _approval(self, code: str) -> Approval:
         """Build the question before code; called off the event loop, and no longer than for a look at the kernel."""
+        asked = Approval(f"Run this code in the kernel of {self.label}?", code, language="python", effects=[UNSEEN])
         loop = self._loop
         if loop is None or loop.is_closed() or _runs_here(loop):
-            return approvals.unknown(code, self.label, None)
-        asking = asyncio.run_coroutine_threadsafe(self._kernel.ask({"do": "outlook", "code": code}), loop)
+            return asked
+        looking = asyncio.run_coroutine_threadsafe(self._outlook(code), loop)
         try:
-            reply = asking.result(_LOOK_SECONDS)
+            found = looking.result(_LOOK_SECONDS)
         except TimeoutError:
-            asking.cancel()
-            return approvals.unknown(code, self.label, _BUSY)
+            looking.cancel()
+            return replace(asked, warning=_BUSY)
         except ToolError as error:
-            return approvals.unknown(code, self.label, str(error))
-        if (lent := reply.get("lent")) is not None:
-            return approvals.by_extension(code, cast("JsonObject", lent), self.label)
-        return approvals.unknown(code, self.label, None)
+            return replace(asked, warning=_sentence(error))
+        warning, also = found.get("warning"), found.get("also")
+        listed = cast("list[object]", also)[:1] if isinstance(also, list) else []
 
-    async def _traces(self) -> Traces:
-        """Collect the kernel's traces of its notebook; those of a server take precedence."""
-        reply = await self._kernel.ask({"do": "traces"})
-        environment, named = {"JPY_SESSION_NAME": str(reply.get("session") or "")}, reply.get("named")
-        namespace = {"__vsc_ipynb_file__": named} if isinstance(named, str) else {}
-        path, _ = named_notebook(environment, namespace, Path(str(reply.get("directory") or ".")), None)
-        ran = [str(source) for source in cast("list[object]", reply.get("ran") or [])]
-        before = [""] * min(int(reply.get("first") or 0), _MAX_NUMBERS)
-        known = self._kernel.found.notebook
-        return Traces(known or path, known is not None, ran=[*before, *ran])
+        def keep() -> None:
+            asyncio.run_coroutine_threadsafe(self._ask({"do": "keep", "code": code}), loop)
 
-    # variables
-
-    async def _variables(self, arguments: VariablesArguments, context: ToolContext) -> ToolOutput:
-        self._loop = asyncio.get_running_loop()
-        self._long.check(self._jobs())
-        waits = text_output("(waits for the cell that runs)")
-        reply = await self._kernel.ask(
-            {"do": "variables", "pattern": arguments.pattern}, on_busy=lambda: context.report(waits)
+        return replace(
+            asked,
+            warning=_sentence(warning) if isinstance(warning, str) else None,
+            also={_sentence(what): keep for what in listed},
         )
-        return text_output(self._listing(reply, arguments.pattern))
 
-    def _listing(self, data: JsonObject, pattern: str) -> str:
-        if isinstance(text := data.get("text"), str):
-            return text
-        hidden = self._kernel.secrets
-        one = data.get("one")
-        if isinstance(one, list):
-            name, kind, text, table = cast("list[Any]", one)
-            if is_secret_name(str(name)) and kind != "module":
-                return f"{name}: {kind} {_HIDDEN_VALUE}"
-            rows = _table(cast("JsonObject", table)) if isinstance(table, dict) else ""
-            return hide(joined(f"{name}: {kind} {text}", rows), hidden)
-        lines = [
-            f"{name}: {kind} {_HIDDEN_VALUE if is_secret_name(str(name)) else hide(str(text), hidden)}".rstrip()
-            for name, kind, text in cast("list[Any]", data.get("listed") or [])
-        ]
-        if data.get("more"):
-            lines.append(f"… and {data['more']} more. Give a pattern to see others.")
-        if not lines:
-            return f"No variable matches {pattern!r}." if data.get("any") and pattern else "There are no variables yet."
-        return "\n".join(lines)
+    async def _outlook(self, code: str) -> JsonObject:
+        return {} if await self._kernel.attach(lambda: None) else await self._ask({"do": "outlook", "code": code})
 
 
-async def _no_page(_what: str, _payload: Mapping[str, Any]) -> None:
-    """Answer nothing: no page can be asked from outside."""
+def _output(given: object) -> ToolOutput:
+    """Read a tool's output as a kernel sends it; its size is bounded."""
+    fields: dict[str, Any] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    listed: object = fields.get("content")
+    content: list[TextContent | ImageContent] = []
+    for block in cast("list[object]", listed)[:_MAX_BLOCKS] if isinstance(listed, list) else []:
+        match block:
+            case {"type": "text", "text": str() as text}:
+                content.append(TextContent(text=clean_text(textcut.head(text, _MAX_TEXT_CHARACTERS))))
+            case {"type": "image", "data": str() as data, "mimeType": str() as kind}:
+                content.append(ImageContent(data=clean_text(data), mime_type=clean_text(kind)))
+            case _:
+                pass
+    details = encodable(fields.get("details"))
+    if len(json.dumps(details)) > _MAX_DETAILS_CHARACTERS:
+        details = None
+    return ToolOutput(content=content, details=details)
 
 
-def _table(table: Mapping[str, Any]) -> str:
-    """Write the columns and first rows of a frame, without the cells of secret columns."""
-    columns = [(str(name), str(kind)) for name, kind in table.get("columns", ())]
-    kinds = "\n".join(f"- {name}: {kind}" for name, kind in columns)
-    names = ["", *(name for name, _ in columns)]
-    rows = [
-        " | ".join(
-            "…" if name and is_secret_cell(name, str(cell)) else str(cell).replace("\n", " ")
-            for name, cell in zip(names, row, strict=False)
-        )
-        for row in table.get("rows", ())
-    ]
-    return "\n".join([kinds, "", " | ".join(names), *rows])
+def _sentence(text: object) -> str:
+    """Return a text of the kernel's as it may be shown."""
+    return plain(clean_text(textcut.head(str(text), _MAX_SENTENCE_CHARACTERS)))
 
 
 def open_kernel(spec: str, cwd: Path | str | None = None) -> AttachedKernel:

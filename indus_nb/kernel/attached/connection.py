@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from indus_nb.base.wire import JsonObject
 from indus_nb.kernel.attached.finding import FoundKernel
+from indus_nb.kernel.run.control_channel import REPLY, REQUEST
 
 T = TypeVar("T")
 
@@ -45,6 +46,7 @@ class Request:
 
     Attributes:
         begun: Set when the kernel has begun with it.
+        taken: Set when our package in the kernel has taken it.
         idle: Set when the kernel has sent all messages that belong to it.
     """
 
@@ -52,6 +54,7 @@ class Request:
     on_message: OnMessage
     reply: asyncio.Future[JsonObject]
     begun: asyncio.Event = field(default_factory=asyncio.Event)
+    taken: asyncio.Event = field(default_factory=asyncio.Event)
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -110,7 +113,10 @@ class Connection:
                     self._handle(request, name, message["msg_type"], message["content"])
 
     def _handle(self, request: Request, name: str, kind: str, content: JsonObject) -> None:
-        if name != "iopub":
+        if kind == REPLY and content.get("do") != "end":
+            request.taken.set()
+            request.on_message(str(content.get("do")), content)
+        elif name != "iopub":
             if not request.reply.done():
                 request.reply.set_result(content)
         elif kind == "status":
@@ -126,7 +132,10 @@ class Connection:
         request = Request(message["header"]["msg_id"], on_message, asyncio.get_running_loop().create_future())
         self._requests[request.id] = request
         try:
-            (self._client.shell_channel if channel == "shell" else self._client.control_channel).send(message)
+            to = self._client.shell_channel if channel == "shell" else self._client.control_channel
+            # Not by the channel: its sending takes notice of what has come without waking the task that reads.
+            sending: asyncio.Future[object] = to.socket.send_multipart(self._client.session.serialize(message))
+            sending.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
             yield request
         finally:
             del self._requests[request.id]
@@ -142,6 +151,26 @@ class Connection:
         """
         with self._sent(channel, kind, {}, _nothing) as request:
             return await self.unless_gone(request.reply)
+
+    @contextlib.contextmanager
+    def requesting(self, content: JsonObject, on_message: OnMessage) -> Generator[Request]:
+        """Send our package in the kernel a request.
+
+        Args:
+            on_message: Called with what it reports and asks before its reply.
+        """
+        with self._sent("control", REQUEST, content, on_message) as request:
+            yield request
+
+    def tell(self, content: JsonObject) -> None:
+        """Send our package in the kernel what needs no answer."""
+        with self._sent("control", REQUEST, content, _nothing):
+            return
+
+    def wake(self) -> None:
+        """Wake the kernel's loop, which may sleep on while it has taken an interrupt; nothing is left behind."""
+        with self._sent("shell", "kernel_info_request", {}, _nothing):
+            return
 
     @contextlib.contextmanager
     def executing(self, code: str, on_message: OnMessage) -> Generator[Request]:

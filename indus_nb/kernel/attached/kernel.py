@@ -1,14 +1,13 @@
-"""A running kernel that the agent is attached to: code and requests to it, and the facts known of it.
+"""A running kernel that the agent is attached to: requests to it, and the facts known of it.
+
+Where our package is installed in the kernel's environment it is loaded there, and answers requests over the control
+channel (`indus_nb.front.notebook.lent`); elsewhere code is sent as text, and that is all (`plain`).
 
 What this module promises:
 
-- **Nothing stays there.** Requests are silent and carry the helper with them; what code defines in the user's namespace
-  is all that is left.
-- **Only our code is interrupted.** Where the kernel is on this machine, the helper watches a file that is locked
-  here as long as this process waits: once the lock is gone, also because this process was killed, it interrupts the
-  code, and does not begin with code that still waits. Elsewhere an interrupt is sent only after our code has begun and
-  before it has ended.
+- **Nothing stays there** but our package among the imported modules, and what code defines.
 - **Nothing waits in the kernel while a cell of the user's runs** but a question that leaves nothing.
+- **A program that is gone ends its code**: it holds a file locked, which is watched in the kernel.
 """
 
 from __future__ import annotations
@@ -23,19 +22,33 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Protocol, Self, cast
+from typing import cast
 
 from indus_nb.base.terminal import plain
-from indus_nb.base.wire import JsonObject, random_hex
-from indus_nb.kernel.attached.connection import Connection, KernelGoneError, Request, language_in, payload_of
-from indus_nb.kernel.attached.finding import FoundKernel, interrupt_by_server
+from indus_nb.base.textcut import one_line
+from indus_nb.base.wire import JsonObject, clean_text, random_hex
+from indus_nb.kernel.attached.connection import (
+    Connection,
+    KernelGoneError,
+    OnMessage,
+    Request,
+    language_in,
+    payload_of,
+)
+from indus_nb.kernel.attached.finding import FoundKernel
 from indus_nb.safety.redaction import labelled_secrets
 from indus_nb.tools.tool import ToolError
+from indus_nb.version import __version__
 
 _BUSY_SECONDS = 0.4
-_END_SECONDS = 5.0
-_INTERRUPT_SECONDS = 1.0
+_TAKEN_SECONDS = 0.5
+_END_SECONDS = 6.0
+_MAX_WHY_CHARACTERS = 300
 _NAME = "<indus attached>"
+_REMEDY = (
+    "so only code can be run there and the variables be listed by name and type. For all tools of the notebook, with "
+    "previews and undo: `%pip install indus_nb=={version}` in that notebook, and start its kernel again."
+)
 
 
 @dataclass(slots=True)
@@ -43,235 +56,194 @@ class About:
     """Facts that a kernel reports about itself.
 
     Attributes:
-        secrets: Values of its environment that are secret, with their names.
+        limits: Why our package cannot be used there, and what to do, as a sentence; empty where it can.
+        secrets: Values of its environment that are secret, with their names, where nothing hides them over there.
     """
 
-    leases: bool
-    has_extension: bool
+    limits: str
     secrets: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class Ended:
-    """Result of code that has ended.
-
-    Attributes:
-        error: The traceback of what it raised; ``None`` if it raised nothing, empty if it was interrupted.
-        changed: Its changes, as a line.
-        pages: Help texts that a front end would show beside the cell.
-    """
-
-    error: str | None
-    kind: str
-    changed: str
-    not_undoable: str
-    pages: list[str]
-
-
-class Watcher(Protocol):
-    """Observer of the progress of code.
-
-    Attributes:
-        prompt: A key that the calls of one prompt share.
-        ended: Set when nothing of it will run any more.
-    """
-
-    prompt: str
-    ended: bool
-
-    def waits(self) -> None:
-        """Handle that the code has to wait for a cell."""
-        ...
-
-    def begins(self, interrupt: Callable[[], None]) -> None:
-        """Handle that the code is sent, and take the callback that interrupts it."""
-        ...
-
-    def message(self, kind: str, content: JsonObject) -> None:
-        """Handle a message with what the code prints or displays."""
-        ...
-
-
 class Lease:
-    """A file that is locked as long as this process waits; used as a context."""
+    """A file that is locked as long as this process uses a kernel."""
 
     def __init__(self) -> None:
         self._file, self.path = tempfile.mkstemp(prefix="indusagi-", suffix=".lease")
         fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._held = True
 
-    def release(self) -> None:
-        """Release the lock, so that the helper interrupts the code."""
-        if self._held:
-            self._held = False
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._held = False
+    def close(self) -> None:
+        """Release the lock, and remove the file."""
         os.close(self._file)
         with contextlib.suppress(OSError):
             Path(self.path).unlink()
 
 
 class RunningKernel:
-    """Client of one kernel, with one request at a time."""
+    """Client of one kernel.
+
+    Attributes:
+        about: What the kernel has reported about itself; ``None`` before the first request.
+    """
 
     def __init__(self, found: FoundKernel) -> None:
         """Create a client of a kernel; the first request opens the channels."""
         self.found = found
+        self.about: About | None = None
         self._connection: Connection | None = None
-        self._about: About | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._lease: Lease | None = None
+        self._process: tuple[int, str | None] | None = None
+        self._client = random_hex(8)
+        self._attaching = asyncio.Lock()
 
     @property
     def secrets(self) -> Mapping[str, str]:
         """Return secret values that must not be shown: of this process's environment, and of the kernel's if known."""
-        return {**labelled_secrets(), **(self._about.secrets if self._about is not None else {})}
-
-    @property
-    def about(self) -> About | None:
-        """Return what the kernel has reported about itself; ``None`` before the first request."""
-        return self._about
+        return {**labelled_secrets(), **(self.about.secrets if self.about is not None else {})}
 
     def close(self) -> None:
         """Close the channels; the next request opens others."""
-        connection, self._connection, self._about = self._connection, None, None
+        connection, self._connection, self.about = self._connection, None, None
+        lease, self._lease, self._process = self._lease, None, None
         if connection is not None:
             connection.close()
+        if lease is not None:
+            lease.close()
 
     async def open(self) -> Connection:
         """Open the channels."""
         return Connection(self.found)
 
     @contextlib.asynccontextmanager
-    async def _free(self, on_busy: Callable[[], None]) -> AsyncGenerator[Connection]:
-        """Wait until the kernel runs no cell."""
-        async with self._one_at_a_time:
-            try:
-                if self._connection is None:
-                    self._connection = await self.open()
+    async def channels(self, on_busy: Callable[[], None]) -> AsyncGenerator[Connection]:
+        """Open the channels to the kernel if need be, and attach to it, once no cell runs there.
+
+        Raises:
+            ToolError: The kernel is gone, or cannot be worked in.
+        """
+        try:
+            async with self._attaching:
                 connection = self._connection
-                info = asyncio.ensure_future(connection.ask("kernel_info_request"))
-                try:
-                    await asyncio.wait([info], timeout=_BUSY_SECONDS)
-                    if not info.done():
-                        on_busy()
-                    if problem := refusal(language_in(await info), self.found):
-                        raise ToolError(problem)
-                finally:
-                    info.cancel()
-                if self._about is None:
-                    self._about = await self._hello(connection)
-                yield connection
-            except KernelGoneError:
-                self.close()
-                raise ToolError(
-                    f"The kernel of {self.found.label} is gone: it was shut down, restarted or killed, and its "
-                    "variables are lost. Ask the user to start it again and to run the cells that are needed."
-                ) from None
+                if connection is None:
+                    connection = self._connection = await self.open()
+                if self.about is None:
+                    await self._attach(connection, on_busy)
+            yield connection
+        except KernelGoneError:
+            self.close()
+            raise ToolError(
+                f"The kernel of {self.found.label} is gone: it was shut down, restarted or killed, and its "
+                "variables are lost. Ask the user to start it again and to run the cells that are needed."
+            ) from None
 
-    async def _hello(self, connection: Connection) -> About:
-        with Lease() as lease:
-            reply = await self._answer(connection, {"do": "hello", "lease": lease.path})
-        leases = reply.get("leases") is True
-        if leases:
-            started: object = reply.get("started")
-            connection.process = (int(reply["pid"]), started if isinstance(started, str) else None)
-        return About(leases, reply.get("extension") is True, _secrets(reply))
+    async def attach(self, on_busy: Callable[[], None]) -> str:
+        """Attach to the kernel; returns why only code can be run there, as a sentence, empty if everything can be done.
 
-    async def _answer(self, connection: Connection, given: JsonObject) -> JsonObject:
-        number = random_hex(8)
-        with connection.executing(_request({**given, "id": number}), lambda _kind, _content: None) as request:
-            reply = await connection.unless_gone(request.reply)
-        return self._read(reply, number)
+        Raises:
+            ToolError: The kernel is gone, or cannot be worked in.
+        """
+        async with self.channels(on_busy):
+            return "" if self.about is None else self.about.limits
 
-    def _read(self, reply: JsonObject, number: str) -> JsonObject:
-        answer = payload_of(reply, number)
-        if answer is None:
-            message = f"{reply.get('ename', '')}: {reply.get('evalue', '')}".strip(": ")
-            why = f" ({message[:300]})" if message else ""
-            raise ToolError(f"The kernel of {self.found.label} did not do what it was asked{why}: it needs IPython.")
-        return answer
+    async def _attach(self, connection: Connection, on_busy: Callable[[], None]) -> None:
+        await self.wait_until_free(connection, on_busy)
+        self._lease = self._lease or Lease()
+        request: JsonObject = {"do": "attach", "lease": self._lease.path, "version": __version__}
+        reply = await self.entrance(connection, request)
+        pid, started, why, environment = (reply.get(key) for key in ("pid", "started", "why", "environment"))
+        process = (pid, started if isinstance(started, str) else None) if isinstance(pid, int) else None
+        if self._process not in (None, process):
+            raise KernelGoneError  # another one has taken its place
+        self._process = process
+        connection.process = process if reply.get("here") is True else None
+        limits = _told(f"{why}, {_REMEDY.format(version=__version__)}") if why else ""
+        held = cast("dict[str, str]", environment) if isinstance(environment, dict) else {}
+        self.about = About(limits, {**labelled_secrets(held)})
 
-    async def ask(self, given: JsonObject, on_busy: Callable[[], None] = lambda: None) -> JsonObject:
-        """Send the helper a short request, once no cell runs.
+    async def wait_until_free(self, connection: Connection, on_busy: Callable[[], None]) -> None:
+        """Wait until no cell runs.
 
         Args:
             on_busy: Called if a cell runs.
-
-        Raises:
-            ToolError: The kernel is gone, or cannot be asked.
         """
-        async with self._free(on_busy) as connection:
-            return await self._answer(connection, given)
+        info = asyncio.ensure_future(connection.ask("kernel_info_request"))
+        try:
+            await asyncio.wait([info], timeout=_BUSY_SECONDS)
+            if not info.done():
+                on_busy()
+            if problem := refusal(language_in(await info), self.found):
+                raise ToolError(problem)
+        finally:
+            info.cancel()
 
-    async def run(self, code: str, call: str, name: str, watcher: Watcher) -> Ended:
-        """Run code of the model's; when the task is cancelled, the code is interrupted.
-
-        Raises:
-            ToolError: The kernel is gone, or cannot run it.
-        """
-        async with self._free(watcher.waits) as connection:
-            about = cast("About", self._about)
-            given: JsonObject = {"do": "run", "code": code, "call": call, "name": name, "prompt": watcher.prompt}
-            with Lease() as lease:
-                given["lease"] = lease.path if about.leases else ""
-                answer = await self._execute(connection, {**given, "awaits": False}, lease, watcher)
-                if answer.get("awaits"):
-                    answer = await self._execute(connection, {**given, "awaits": True}, lease, watcher)
-            about.secrets = _secrets(answer)
-            error, pages = answer.get("error"), answer.get("pages")
-            return Ended(
-                error=None if error is None else str(error),
-                kind=str(answer.get("kind", "")),
-                changed=str(answer.get("changed") or ""),
-                not_undoable=str(answer.get("notUndoable") or ""),
-                pages=[str(page) for page in cast("list[object]", pages)] if isinstance(pages, list) else [],
-            )
-
-    async def _execute(self, connection: Connection, given: JsonObject, lease: Lease, watcher: Watcher) -> JsonObject:
+    async def entrance(self, connection: Connection, given: JsonObject) -> JsonObject:
+        """Have the text that is sent along carry out a request."""
         number = random_hex(8)
-        code = _request({**given, "id": number}, awaits=given["awaits"])
-        with connection.executing(code, watcher.message) as request:
-            interrupts: set[asyncio.Future[None]] = set()
+        call = f'helper["main"]({json.dumps({**given, "id": number})!r})'
+        code = f'(lambda helper: exec(compile({_entrance()!r}, {_NAME!r}, "exec"), helper) or {call})({{}})'
+        with connection.executing(code, lambda _kind, _content: None) as request:
+            reply = await connection.unless_gone(request.reply)
+        answer = payload_of(reply, number)
+        if answer is None:
+            message = _told(f"{reply.get('ename', '')}: {reply.get('evalue', '')}".strip(": "))
+            why = f" ({message})" if message else ""
+            raise ToolError(f"The kernel of {self.found.label} did not do what it was asked{why}: it needs IPython.")
+        return answer
 
-            def interrupt() -> None:
-                lease.release()
-                if not given["lease"] and not interrupts:
-                    interrupts.add(asyncio.ensure_future(_interrupt(connection, request, self.found)))
+    async def call(
+        self, content: JsonObject, on_message: OnMessage, on_busy: Callable[[], None], *, is_job: Callable[[], bool]
+    ) -> JsonObject:
+        """Make a request of our package in the kernel; when the task is cancelled, what it does is ended.
 
-            watcher.begins(interrupt)
+        Args:
+            content: The request, with the id of the ``call``.
+            on_message: Called with what the kernel reports and asks meanwhile.
+            is_job: Whether the call has become a job.
+
+        Raises:
+            ToolError: The kernel is gone, or our package has failed there.
+        """
+        async with self.channels(on_busy) as connection:
+            reply = await self._reply(connection, content, on_message, is_job)
+            if reply is None:  # our package was unloaded there: nothing was done
+                self.about = None
+        if reply is None:
+            async with self.channels(on_busy) as connection:
+                reply = await self._reply(connection, content, on_message, is_job)
+        if reply is None or "error" in reply:
+            raise ToolError(str((reply or {}).get("error", f"The kernel of {self.found.label} does not answer.")))
+        return reply
+
+    async def _reply(
+        self, connection: Connection, content: JsonObject, on_message: OnMessage, is_job: Callable[[], bool]
+    ) -> JsonObject | None:
+        """Return the reply; ``None`` if nothing takes the request."""
+        lease = "" if self._lease is None else self._lease.path
+        with connection.requesting({**content, "client": self._client, "lease": lease}, on_message) as request:
             try:
-                reply = await connection.all_of(request)
+                await self._handled(connection, request)
+                return await connection.unless_gone(request.reply) if request.taken.is_set() else None
             except asyncio.CancelledError:
-                interrupt()
-                ending = asyncio.ensure_future(connection.all_of(request))
+                self.tell({"do": "cancel", "call": content["call"], "job": is_job()})
+                ending = asyncio.ensure_future(connection.unless_gone(request.reply))
                 await asyncio.wait([ending], timeout=_END_SECONDS)
-                watcher.ended = request.reply.done()
+                if ending.done() and ending.exception() is None and "output" in (reply := ending.result()):
+                    return reply
                 ending.cancel()
                 raise
-            finally:
-                for sent in interrupts:
-                    sent.cancel()
-            watcher.ended = True
-            return self._read(reply, number)
 
-
-async def _interrupt(connection: Connection, request: Request, found: FoundKernel) -> None:
-    """Interrupt our code in a kernel elsewhere, once it has begun and until it has ended."""
-    await request.begun.wait()
-    while not (request.idle.is_set() or request.reply.done()):
+    async def _handled(self, connection: Connection, request: Request) -> None:
+        """Wait until a request is taken, or cannot be any more: something that was sent behind it is answered."""
         try:
-            await asyncio.wait_for(connection.ask("interrupt_request", "control"), _INTERRUPT_SECONDS)
-        except TimeoutError:  # of a kernel that takes signals only: its server sends one
-            if not (request.idle.is_set() or request.reply.done()):
-                await asyncio.to_thread(interrupt_by_server, found)
-        except KernelGoneError:
-            return
-        await asyncio.sleep(_INTERRUPT_SECONDS)
+            async with asyncio.timeout(_TAKEN_SECONDS):
+                await request.taken.wait()
+        except TimeoutError:
+            # Only now: pages take the end of this request for that of the cell that runs.
+            await connection.ask("kernel_info_request", "control")
+
+    def tell(self, content: JsonObject) -> None:
+        """Send our package in the kernel something about a request."""
+        if self._connection is not None:
+            self._connection.tell({**content, "client": self._client})
 
 
 def refusal(language: str, found: FoundKernel) -> str | None:
@@ -282,19 +254,11 @@ def refusal(language: str, found: FoundKernel) -> str | None:
     return f"The kernel of {found.label} {what}: only kernels of Python (IPython) can be worked in."
 
 
-def _secrets(reply: JsonObject) -> dict[str, str]:
-    """Return the secrets of the kernel's environment, by their values."""
-    environment: object = reply.get("environment")
-    held = cast("dict[str, str]", environment) if isinstance(environment, dict) else {}
-    return {**labelled_secrets(held)}
-
-
-def _request(given: JsonObject, *, awaits: bool = False) -> str:
-    """Build the code that sends the helper a request and leaves no name behind."""
-    run = f'exec(compile({_helper()!r}, {_NAME!r}, "exec"), helper) or helper["main"]({json.dumps(given)!r})'
-    return f"{'await ' if awaits else ''}(lambda helper: {run})({{}})"
+def _told(text: str) -> str:
+    """Return a text of the kernel's as it may be shown."""
+    return one_line(plain(clean_text(text)), _MAX_WHY_CHARACTERS + len(_REMEDY))
 
 
 @cache
-def _helper() -> str:
-    return "\n\n".join(Path(__file__).with_name(name).read_text("utf-8") for name in ("inventory.py", "helper.py"))
+def _entrance() -> str:
+    return Path(__file__).with_name("entrance.py").read_text("utf-8")

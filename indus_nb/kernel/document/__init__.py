@@ -10,7 +10,7 @@ from indus_nb.kernel.document.notebook_file import (
 )
 from indus_nb.kernel.document.notebook_tools import NotebookTools
 from indus_nb.kernel.document.proposals import FinishedCell
-from indus_nb.kernel.document.reading import NotebookReader, Reader, Reading, chosen_cells
+from indus_nb.kernel.document.reading import NotebookReader, Reading, chosen_cells
 
 __all__ = [
     "Cell",
@@ -18,7 +18,6 @@ __all__ = [
     "NotebookFile",
     "NotebookReader",
     "NotebookTools",
-    "Reader",
     "Reading",
     "Traces",
     "chosen_cells",

@@ -1,7 +1,7 @@
 """The tool ``notebook``: the cells of the user's notebook for the model to read.
 
 They come from the page where one shows the notebook, else from the file. `Reading` writes them as text within limits;
-`NotebookReader` knows the notebook of one shell, `Reader` any.
+`NotebookReader` knows the notebook of one shell.
 """
 
 from __future__ import annotations
@@ -302,22 +302,23 @@ class KnownNotebook:
         return self.file.path.name if self.file is not None else PurePosixPath(self.path).name
 
 
-class Reader:
-    """A notebook, and the tool `notebook` that reads it.
+class NotebookReader:
+    """The notebook of one shell, and the tool `notebook` that reads it.
 
     The page is asked for ``cells`` with ``{}``, and answers ``{"cells": [{"id", "type", "source", "executionCount"},
     …]}`` with all of them. ``None``, or an answer without them, means that no page shows the notebook.
     """
 
-    def __init__(self, ask_page: AskPage, traces: Callable[[], Awaitable[Traces]]) -> None:
-        """Make the reader of a notebook.
+    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
+        """Make the reader of a shell's notebook.
 
         Args:
             ask_page: Asks the page that shows the notebook.
         """
         self._ask_page = ask_page
-        self._traces = traces
-        self.directory = Path.cwd()
+        self._shell = shell
+        self.cells = cells
+        self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         """The directory in which the kernel was started."""
 
     async def look(self, *, outputs: bool = False) -> KnownNotebook:
@@ -329,7 +330,7 @@ class Reader:
             ToolError: Neither knows the notebook.
         """
         answer = await self._ask_page("cells", {"outputs": True} if outputs else {})
-        page, traces = cells_of(answer), await self._traces()
+        page, traces = cells_of(answer), self._traces()
         if not page:
             file = await in_thread(lambda _: find_notebook(traces))
             return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False)
@@ -394,26 +395,13 @@ class Reader:
             raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
         return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
 
-
-class NotebookReader(Reader):
-    """The notebook of one shell."""
-
-    def __init__(self, shell: Any, ask_page: AskPage, cells: CellIds) -> None:
-        """Make the reader of a shell's notebook.
-
-        Args:
-            ask_page: Asks the page that shows the notebook.
-        """
-        super().__init__(ask_page, self._traces_here)
-        self._shell = shell
-        self.cells = cells
-        self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
-
     def named(self) -> tuple[Path | None, bool]:
         """Return where the notebook lies according to the front end; see `named_notebook`."""
+        if (notebook := self.cells.origin.notebook) is not None:
+            return Path(notebook), True
         return named_notebook(os.environ, self._shell.user_ns, self.directory, self.cells.origin.cell)
 
-    async def _traces_here(self) -> Traces:
+    def _traces(self) -> Traces:
         history: Any = getattr(self._shell.history_manager, "input_hist_raw", ())
         cells, origin = self.cells, self.cells.origin
         path, certain = self.named()

@@ -25,7 +25,7 @@ from indus_nb.kernel.preview.watching import prober, watch
 from indus_nb.kernel.undo.objects import libraries
 from indus_nb.kernel.undo.objects.pages import Probe
 from indus_nb.safety.effects import Effect
-from indus_nb.safety.sandbox.alone import lone_filter
+from indus_nb.safety.sandbox.filters import lone_filter
 from indus_nb.safety.sandbox.launcher import confine
 
 _DEVICES = ("null", "zero", "full", "random", "urandom")

@@ -272,19 +272,24 @@ class Job:
 class MainThread:
     """Dispatcher of the agent's work to the kernel's main thread.
 
-    It is made on that thread.
+    It is made on that thread, within a cell that runs or, for an attached program, between cells.
     """
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, *, in_cell: bool = True) -> None:
         self.inbox: Inbox | None = None
         self._shell = shell
         self._loop = _kernel_loop(shell)
         self._jobs: set[Job] = set()
-        self._cell_runs = True  # the one that brought us
+        self._cell_runs = in_cell
         self._waiting: deque[Job] = deque()
         self._current: Job | None = None
         shell.events.register("pre_run_cell", self._cell_begins)
         shell.events.register("post_run_cell", self._cell_ends)
+
+    @property
+    def cell_runs(self) -> bool:
+        """Return whether a cell of the user's runs, be it one that waits for the agent."""
+        return self._cell_runs
 
     @property
     def busy(self) -> bool:

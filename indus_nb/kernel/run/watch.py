@@ -14,15 +14,15 @@ from indus_nb.kernel.run.main_thread import MainThread
 
 
 class Watch:
-    """Watcher of the cells of one shell; made on its main thread.
+    """Watcher of the cells of one shell; made on its main thread, within a cell or between cells.
 
     Attributes:
         main: Knows when a cell runs, and has work done between cells or within one.
         routes: Where prints and displays go.
     """
 
-    def __init__(self, shell: Any) -> None:
-        self.main = MainThread(shell)
+    def __init__(self, shell: Any, *, in_cell: bool = True) -> None:
+        self.main = MainThread(shell, in_cell=in_cell)
         self.routes = Routes(shell)
         self.journal = Journal(shell, self.routes)
 

@@ -8,6 +8,8 @@ its end begins.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from indus_nb.base.events import AgentSettled, AgentStart, MessageStart, SessionEvent, ToolOutput
@@ -21,6 +23,20 @@ from indus_nb.tools.tool import ToolContext, ToolError
 Running: TypeAlias = Callable[[], Job | None]
 """Function that returns the job that a call has become, or ``None``."""
 _TOOL = "python"
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """Where a call belongs whose session is in another process, which decides whether it goes on as a job.
+
+    Attributes:
+        is_job: Whether it has become a job.
+    """
+
+    is_job: bool = False
+
+
+elsewhere: ContextVar[Elsewhere | None] = ContextVar("indus_nb call of another process", default=None)
 
 
 class LongCode:

@@ -14,7 +14,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.messages import ImageContent, TextContent
+from indus_nb.base.messages import TextContent
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
 from indus_nb.core.session.questions import caller
@@ -31,13 +30,13 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import ToolBegin, ToolResultEvent
 from indus_nb.kernel.preview import Report
 from indus_nb.kernel.run.agent_thread import Inbox
-from indus_nb.kernel.run.execution import Execution, Shown
+from indus_nb.kernel.run.execution import Execution
 from indus_nb.kernel.run.main_thread import Job
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
-from indus_nb.kernel.toolset.arguments import PythonArguments, VariablesArguments
-from indus_nb.kernel.toolset.long_code import LongCode, Running
-from indus_nb.kernel.toolset.results import joined, told, without_secrets
+from indus_nb.kernel.toolset.arguments import GUIDELINES, PythonArguments, VariablesArguments, described, time_limit
+from indus_nb.kernel.toolset.long_code import LongCode, Running, elsewhere
+from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported, without_secrets
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
 from indus_nb.kernel.undo.reach import bound_in_source
@@ -50,7 +49,6 @@ from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.tool import CallGate, FunctionTool, ToolContext, ToolError, in_thread, text_output
 
 T = TypeVar("T")
-_REPORT_EVERY = 0.1
 _MAX_NAMES = 50
 _MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
@@ -155,8 +153,9 @@ class UserKernel:
             return session[0].settings.jobs if session else None
 
         async def run(arguments: PythonArguments, context: ToolContext) -> ToolOutput:
+            limited = jobs() is None and elsewhere.get() is None
             return await self._long.run(
-                lambda context, job: self._run(arguments, context, job, limited=jobs() is None),
+                lambda context, job: self._run(arguments, context, job, limited=limited),
                 context,
                 jobs(),
                 code=arguments.code,
@@ -182,10 +181,7 @@ class UserKernel:
                 describe=self._describe,
                 secret_arguments=("code",),
                 snippet="Run code in the user's kernel, on the live objects",
-                guidelines=(
-                    "Work on the user's live variables with python rather than reading their files again",
-                    "Do not overwrite or delete the user's variables unless asked to; choose new names",
-                ),
+                guidelines=GUIDELINES,
             )
         )
         api.register_tool(
@@ -287,14 +283,14 @@ class UserKernel:
     ) -> Trial:
         """Run code in a copy of the kernel; its result counts if it ``ran`` there for good, else it may run here."""
         code = arguments.code
-        changed = _Signal()
-        seconds = arguments.timeout or self._limit(goes_on=not limited) or _MAX_TRIAL_SECONDS
+        changed = Signal()
+        seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited) or _MAX_TRIAL_SECONDS
         own = self.own()
         trial = await self.trials.begin(
             code, seconds, cwd=self._cwd, readable=gate.readable, own=own, keys=self._keys(), on_text=changed.set
         )
         following = asyncio.create_task(trial.follow())
-        reporting = asyncio.create_task(_reported(trial, changed, context, outputs, lambda: _details(code, trial)))
+        reporting = asyncio.create_task(reported(trial, changed, context, outputs, lambda: _details(code, trial)))
         try:
             await asyncio.wait([following], timeout=self._settings.looks_seconds)
             if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
@@ -344,7 +340,7 @@ class UserKernel:
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept.]"
             )
         how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
-        return await _output(trial, how, ending, details, self._settings, outputs)
+        return await output_of(trial, how, ending, details, self._settings, outputs)
 
     async def _in_kernel(
         self,
@@ -357,7 +353,7 @@ class UserKernel:
         limited: bool,
     ) -> ToolOutput:
         """Run code in the kernel, and report changes that were not in its preview."""
-        changed = _Signal()
+        changed = Signal()
         execution = Execution(
             self._shell,
             arguments.code,
@@ -367,7 +363,7 @@ class UserKernel:
             on_start=lambda execution: self.before_code(context.call_id, execution.code, preview or ()),
             on_end=partial(self._keep, context.call_id, for_agent=not caller.get()),
         )
-        seconds = arguments.timeout or self._limit(goes_on=not limited)
+        seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited)
         began = time.monotonic()
 
         def details() -> JsonObject:
@@ -377,7 +373,7 @@ class UserKernel:
 
         if self._main.busy:
             context.report(text_output("(waits for the cell that runs)", details()))
-        reporting = asyncio.create_task(_reported(execution, changed, context, outputs, details))
+        reporting = asyncio.create_task(reported(execution, changed, context, outputs, details))
         try:
             done = await self._main.do(execution, seconds)
             if done.ended_by == "user" and (goes_on := job()) is not None:
@@ -388,35 +384,23 @@ class UserKernel:
                 found["looked"] = True
             if execution.how == "interrupted":
                 found["interrupted"] = _why(done, seconds)
-            return await _output(execution, how, ending, found, self._settings, outputs)
+            return await output_of(execution, how, ending, found, self._settings, outputs)
         except asyncio.CancelledError:
             if not execution.begun:
                 raise
-            raise ToolError(_stopped(execution, outputs, job()), {**details(), "interrupted": "stopped"}) from None
+            asked = elsewhere.get()
+            was_job = job() is not None if asked is None else asked.is_job
+            text = _stopped(execution, outputs, was_job=was_job)
+            raise ToolError(text, {**details(), "interrupted": "stopped"}) from None
         finally:
             reporting.cancel()
             execution.tail.close()
             if not execution.begun:
                 self.steps.forget(context.call_id)
 
-    def _limit(self, *, goes_on: bool) -> float | None:
-        """Return the time limit in seconds; for code that continues as a job, only a limit that the user set."""
-        wanted = self._settings.notebook
-        chosen = not goes_on or "python_timeout_seconds" in vars(wanted)
-        return wanted.python_timeout_seconds if chosen else None
-
     def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
-        others = {name: value for name, value in default.details.items() if name != "code"}
-        return replace(
-            default,
-            summary="",
-            code=arguments.code,
-            text="",
-            details=others,
-            announces_start=True,
-            tries=self._settings.notebook.preview,
-            approval=lambda: self.approval(arguments.code),
-        )
+        tries = self._settings.notebook.preview
+        return described(default, arguments, tries=tries, approval=partial(self.approval, arguments.code))
 
     def approval(self, code: str) -> Approval:
         """Build the question before code, with those of its changes that could not be undone."""
@@ -581,39 +565,6 @@ class _Look(Generic[T]):
             self.error = error
 
 
-class _Signal:
-    """Signal to a task of this loop, from any thread, that there is more to read."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        self._loop.call_soon_threadsafe(self._event.set)
-
-    async def wait(self) -> None:
-        await self._event.wait()
-        self._event.clear()
-
-
-async def _reported(
-    shown: Shown, changed: _Signal, context: ToolContext, outputs: CallOutputs, details: Callable[[], JsonObject]
-) -> None:
-    """Report what code has shown so far, as it grows."""
-
-    def report() -> None:
-        text = shown.text().content
-        outputs.show(shown.card_text() or text, shown.displays.outputs)
-        cleaned = without_secrets(text, str)
-        context.report(ToolOutput(content=[TextContent(text=cleaned)] if cleaned else [], details=details()))
-
-    report()
-    while True:
-        await changed.wait()
-        report()
-        await asyncio.sleep(_REPORT_EVERY)
-
-
 def _details(code: str, trial: Trial) -> JsonObject:
     ran = {"code": code, "executionSeconds": round(trial.seconds, 3), "ran": "copy"}
     return {**ran, **_change_details(trial.changed, trial.not_undoable)}
@@ -639,35 +590,9 @@ def _ended(execution: Execution, job: Job, seconds: float | None) -> tuple[Liter
     return ("done" if execution.how == "done" else "failed"), ""
 
 
-async def _output(
-    shown: Shown,
-    how: Literal["done", "failed"],
-    ending: str,
-    details: JsonObject,
-    settings: Settings,
-    outputs: CallOutputs,
-) -> ToolOutput:
-    """Build the tool's output; raise a failure as ``ToolError``, with the images that there are."""
-    displays = shown.displays
-    parts, images = await told(
-        shown.tail, shown.text(), displays, outputs.place, details, resize=settings.images.auto_resize
-    )
-    card = joined(shown.card_text(), displays.left_out(), ending)
-    text = joined(*parts, ending)
-    if how == "done":
-        text = text if text or images else "(no output)"
-        outputs.show(card or "(no output)" if not displays.outputs else card, displays.outputs)
-        blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []
-        return ToolOutput(content=[*blocks, *images], details=details)
-    outputs.show(card, displays.outputs)
-    failure = ToolError(text.rstrip(), details)
-    failure.output.content.extend(images)
-    raise failure
-
-
-def _stopped(execution: Execution, outputs: CallOutputs, goes_on: object) -> str:
+def _stopped(execution: Execution, outputs: CallOutputs, *, was_job: bool) -> str:
     """Return the text for the model on code that was aborted with the run, or stopped as a job."""
     why = "was interrupted" if execution.ended else "did not end when it was interrupted, and may still run"
-    ending = f"The run was aborted: the code {why}." if goes_on is None else f"It was stopped: the code {why}."
+    ending = f"It was stopped: the code {why}." if was_job else f"The run was aborted: the code {why}."
     outputs.show(joined(execution.card_text(), ending), execution.displays.outputs)
     return clean_text(hide_known(joined(execution.text().content, ending), labelled_secrets()))

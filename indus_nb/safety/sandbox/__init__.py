@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from indus_nb.safety.sandbox.confined import Confined
 from indus_nb.safety.sandbox.policy import MODES, Mode, Policy, SandboxError, make_policy
 from indus_nb.safety.sandbox.probe import Machine, machine
-from indus_nb.safety.sandbox.sandbox import Confined, Sandbox
+from indus_nb.safety.sandbox.sandbox import Sandbox
 
 __all__ = ["MODES", "Confined", "Machine", "Mode", "Policy", "Sandbox", "SandboxError", "machine", "make_policy"]

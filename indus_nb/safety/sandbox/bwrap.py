@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from indus_nb.safety.sandbox.policy import PRIVATE_PLACES, SYSTEM_PLACES, Policy, ProtectedPaths
@@ -45,17 +45,21 @@ def mounts(policy: Policy, special: ProtectedPaths, private: Path) -> list[str]:
     Returns:
         Options of ``bwrap``.
     """
-    planned = sorted(_mounts(policy, special, private), key=lambda mount: len(mount[0].parts))
     options = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for name in _KERNEL_FILES:
         if Path(f"/proc/{name}").exists():
             options += ["--ro-bind", f"/proc/{name}", f"/proc/{name}"]
-    for _, made in planned:
-        options += made
-    for path, made in planned:
+    return [*options, *_ordered(_mounts(policy, special, private))]
+
+
+def _ordered(planned: Iterable[tuple[Path, list[str]]]) -> Iterator[str]:
+    """Yield the options for mounts, the deeper ones later, and those that leave what is empty read-only."""
+    mounts = sorted(planned, key=lambda mount: len(mount[0].parts))
+    for _, made in mounts:
+        yield from made
+    for path, made in mounts:
         if "--tmpfs" in made:
-            options += ["--remount-ro", str(path)]
-    return options
+            yield from ("--remount-ro", str(path))
 
 
 def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
@@ -88,14 +92,7 @@ def look_mounts(policy: Policy, private: Path, refused: Path) -> list[str]:
         else:
             planned.append((path, ["--ro-bind", str(refused), str(path)]))
     planned.append((private, ["--bind", str(private), str(private)]))
-    planned.sort(key=lambda mount: len(mount[0].parts))
-    options = ["--ro-bind", "/", "/", "--dev", "/dev"]
-    for _, made in planned:
-        options += made
-    for path, made in planned:
-        if "--tmpfs" in made:
-            options += ["--remount-ro", str(path)]
-    return options
+    return ["--ro-bind", "/", "/", "--dev", "/dev", *_ordered(planned)]
 
 
 def _mounts(policy: Policy, special: ProtectedPaths, private: Path) -> Iterator[tuple[Path, list[str]]]:

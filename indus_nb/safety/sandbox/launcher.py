@@ -20,6 +20,7 @@ import time
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than everything here
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 NOT_CONFINED = 126
@@ -306,18 +307,16 @@ def _give_up_rights(libc: ctypes.CDLL, parent: int, *, reads: bool = False) -> N
     _option(libc, "no new privileges", _NO_NEW_PRIVILEGES, 1)
 
 
-def _children() -> list[int]:
-    found: list[int] = []
+def _processes() -> Iterator[tuple[int, bytes, int, int]]:
+    """Yield the number of each process, its state, its parent and its group."""
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
+                    state, parent, group = file.read().rpartition(b")")[2].split()[:3]
             except OSError:
                 continue
-            if parent == os.getpid():
-                found.append(int(name))
-    return found
+            yield int(name), state, int(parent), int(group)
 
 
 def _wait(program: int) -> int:
@@ -328,7 +327,7 @@ def _wait(program: int) -> int:
         if ended == program:
             status = code
     while True:
-        for child in _children():
+        for child in [process for process, _, parent, _ in _processes() if parent == os.getpid()]:
             try:
                 os.kill(child, signal.SIGKILL)
             except ProcessLookupError:
@@ -385,16 +384,7 @@ def _wait_for_tried(program: int, control: int) -> int:
 
 def _members(group: int) -> int:
     """Count the living processes of a group but for the first."""
-    found = 0
-    for name in os.listdir("/proc"):
-        if name.isdecimal() and int(name) != group:
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            found += int(fields[2]) == group and fields[0] not in (b"Z", b"X")
-    return found
+    return sum(of == group != process and state not in (b"Z", b"X") for process, state, _, of in _processes())
 
 
 def main(arguments: list[str]) -> None:

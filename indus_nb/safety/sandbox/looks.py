@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 import site
 import sys
-import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path, PurePath
 
 from indus_nb.safety.key_places import holds_keys
 from indus_nb.safety.sandbox.bwrap import own_places
+from indus_nb.safety.sandbox.listings import Listings
 from indus_nb.safety.sandbox.policy import (
     PRIVATE_PLACES,
     SYSTEM_PLACES,
@@ -54,8 +52,6 @@ _MAX_PROGRAMS = 5000
 _MAX_DIRECTORIES = 20_000
 _PACKAGES = ("node_modules", "site-packages", ".git")
 """Directories that others have written, and that hold what is only named like keys."""
-_SETTLED_SECONDS = 2.0
-"""A directory that changed later than so long ago may change again without another time of change."""
 
 
 def look_policy(
@@ -202,7 +198,7 @@ def _programs(environment: Mapping[str, str], closed: Iterable[Path]) -> Iterato
         if str(place).startswith(inside):
             yield from _with_parts(place, closed)
         try:
-            targets = _led_to(place, place.stat().st_mtime_ns)
+            targets = _programs_in.look(str(place))
         except OSError:
             continue
         for target in targets:
@@ -213,12 +209,14 @@ def _programs(environment: Mapping[str, str], closed: Iterable[Path]) -> Iterato
     yield from (Path(place) for place in libraries if place.startswith("/"))
 
 
-@lru_cache(maxsize=256)
-def _led_to(directory: Path, _changed: int) -> tuple[Path, ...]:
+def _led_to(directory: str) -> tuple[Path, ...]:
     """Return the targets of the links in a directory of programs."""
     with os.scandir(directory) as entries:
         looked_at = [entry for entry, _ in zip(entries, range(_MAX_PROGRAMS), strict=False)]
     return tuple(dict.fromkeys(_resolved(Path(entry.path)) for entry in looked_at if entry.is_symlink()))
+
+
+_programs_in = Listings(_led_to)
 
 
 def _with_parts(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
@@ -248,35 +246,19 @@ def _git_configuration(environment: Mapping[str, str], homes: Iterable[Path]) ->
                     yield named
 
 
-class _Directories:
-    """Entries of projects' directories, cached until they change."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, list[str], list[str]]] = {}
-        self._lock = threading.Lock()
-
-    def look(self, directory: str) -> tuple[list[str], list[str]]:
-        """Return the directories in one, and the paths that are named like keys or are no files."""
-        changed = os.stat(directory, follow_symlinks=False).st_mtime_ns  # noqa: PTH116 - of text
-        known = self._known.get(directory)
-        if known is not None and known[0] == changed:
-            return known[1], known[2]
-        directories: list[str] = []
-        keys: list[str] = []
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                if entry.name in _PACKAGES:
-                    continue
-                if holds_keys(PurePath(entry.name)) or _is_special(entry):
-                    keys.append(entry.path)
-                elif entry.is_dir(follow_symlinks=False):
-                    directories.append(entry.path)
-        with self._lock:
-            if len(self._known) > 2 * _MAX_DIRECTORIES:
-                self._known.clear()
-            if time.time_ns() - changed > _SETTLED_SECONDS * 1e9:
-                self._known[directory] = changed, directories, keys
-        return directories, keys
+def _listing(directory: str) -> tuple[list[str], list[str]]:
+    """Return the directories in one, and the paths that are named like keys or are no files."""
+    directories: list[str] = []
+    keys: list[str] = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name in _PACKAGES:
+                continue
+            if holds_keys(PurePath(entry.name)) or _is_special(entry):
+                keys.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                directories.append(entry.path)
+    return directories, keys
 
 
 def _is_special(entry: os.DirEntry[str]) -> bool:
@@ -285,7 +267,7 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
     return not (is_usual or entry.is_symlink())
 
 
-_directories = _Directories()
+_directories = Listings(_listing)
 
 
 def key_files(trees: Iterable[Path], *, but: Iterable[Path] = ()) -> list[Path]:

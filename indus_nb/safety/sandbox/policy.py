@@ -106,7 +106,9 @@ def make_policy(
         mode=mode,
         workspace=workspace,
         network=network if isinstance(network, bool) else tuple(network),
-        writable=tuple(place for place in dict.fromkeys(places) if not _is_within(place, workspace) or place in _own()),
+        writable=tuple(
+            place for place in dict.fromkeys(places) if not place.is_relative_to(workspace) or place in _own()
+        ),
         hidden=tuple(sorted(closed)),
         kept=tuple(path for path in _own() if path not in places),
         unix_sockets=unix_sockets,
@@ -121,7 +123,7 @@ def _check_workspace(workspace: Path, homes: Sequence[Path], hidden: Iterable[Pa
                 "start files of your shell. Start in the directory of a project, or choose --sandbox read-only."
             )
     for path in hidden:
-        if _is_within(workspace, path):
+        if workspace.is_relative_to(path):
             raise SandboxError(f"The working directory is in {path}, which is hidden in a sandbox. Start elsewhere.")
 
 
@@ -165,15 +167,12 @@ def _linked_files(directory: Path) -> Iterator[Path]:
         return
 
 
-def _is_within(path: Path, directory: Path) -> bool:
-    return path == directory or directory in path.parents
-
-
 @dataclass(frozen=True, slots=True)
 class ProtectedPaths:
     """Protected paths within the writable places.
 
-    ``pinned`` are directories that must not be moved away. ``read_only`` are paths that are there, and ``absent`` ones
+    ``pinned`` are directories that must not be moved away: those of git, and those that lead to what is protected or
+    hidden, for that would be moved with them. ``read_only`` are paths that are there, and ``absent`` ones
     that must not come into being. ``outside`` are directories of git that are writable besides.
     """
 
@@ -190,7 +189,7 @@ def guarded(policy: Policy) -> ProtectedPaths:
         SandboxError: A place that must be protected is a link, which cannot be.
     """
     pinned: list[Path] = []
-    read_only: list[Path] = [path for path in policy.kept if any(_is_within(path, r) for r in policy.writable_roots)]
+    read_only: list[Path] = [path for path in policy.kept if any(map(path.is_relative_to, policy.writable_roots))]
     absent: list[Path] = []
     outside: list[Path] = []
     for root in policy.writable_roots:
@@ -203,7 +202,7 @@ def guarded(policy: Policy) -> ProtectedPaths:
         if is_file:
             read_only.append(place)
     for directory in git_directories(policy):
-        inside = any(_is_within(directory, root) for root in policy.writable_roots)
+        inside = any(map(directory.is_relative_to, policy.writable_roots))
         (pinned if inside else outside).append(directory)
         _make_directory(directory / "hooks")
         for name in ("hooks", "config", "config.worktree", "commondir", "gitdir"):
@@ -214,14 +213,24 @@ def guarded(policy: Policy) -> ProtectedPaths:
                     "or choose --sandbox off or read-only."
                 )
             (read_only if path.exists() else absent).append(path)
-        for path in (*_programs_of(directory), *_of_worktrees(directory)):
+        for path in (*_programs_of(directory, policy.writable_roots), *_of_worktrees(directory)):
             (read_only if path.exists() else absent).append(path)
+    pinned += _leading(policy, (*read_only, *policy.hidden))
     return ProtectedPaths(
         tuple(dict.fromkeys(pinned)),
         tuple(dict.fromkeys(read_only)),
         tuple(path for path in dict.fromkeys(absent) if path.name != "gitdir"),
         tuple(dict.fromkeys(outside)),
     )
+
+
+def _leading(policy: Policy, paths: Sequence[Path]) -> Iterator[Path]:
+    """Yield the directories between the writable places and paths in them that lie in none of these paths."""
+    for path in filter(Path.exists, paths):
+        for above in path.parents:
+            is_inside = any(root in above.parents for root in policy.writable_roots)
+            if is_inside and above.is_dir() and not any(map(above.is_relative_to, paths)):
+                yield above
 
 
 def _make_directory(path: Path) -> None:
@@ -327,15 +336,15 @@ def _of_worktrees(directory: Path) -> Iterator[Path]:
         yield from (tree / name for name in ("commondir", "gitdir", "config.worktree"))
 
 
-def _programs_of(directory: Path) -> Iterator[Path]:
-    """Yield hooks and configuration that a repository's configuration places in the working tree."""
+def _programs_of(directory: Path, roots: Sequence[Path]) -> Iterator[Path]:
+    """Yield hooks and configuration that a repository's configuration places where may be written."""
     tree = directory.parent
     config = directory / "config"
     named = [(tree, value) for value in git_values(config, "hookspath")]
     named += [(directory, value) for value in git_values(config, "path")]
     for start, value in named:
         path = Path(os.path.realpath(os.path.join(start, os.path.expanduser(value))))  # noqa: PTH111, PTH118 - of text
-        if tree in path.parents and directory not in path.parents:
+        if any(root in path.parents for root in roots) and directory not in path.parents:
             yield path
 
 

@@ -14,6 +14,7 @@ import re
 import socket
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -114,15 +115,14 @@ class Proxy:
         self._thread = threading.Thread(target=self._run, name="sandbox proxy", daemon=True)
         self._thread.start()
 
-    def serve(self, control: socket.socket) -> Service:
-        """Serve the listening socket that a confined program is going to send.
+    def serve(self, control: socket.socket) -> Future[None]:
+        """Serve the listening socket that a confined program is going to send, until that is cancelled.
 
         Args:
             control: Where it comes from.
         """
         control.setblocking(False)  # noqa: FBT003 - it accepts no keyword
-        future = asyncio.run_coroutine_threadsafe(self._serve(control), self._loop)
-        return Service(self._loop, future)
+        return asyncio.run_coroutine_threadsafe(self._serve(control), self._loop)
 
     def close(self) -> None:
         """End the thread, and with it all connections."""
@@ -250,20 +250,6 @@ async def _end_tasks() -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class Service:
-    """One confined program's use of the proxy."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, future: object) -> None:
-        self._loop = loop
-        self._future = future
-
-    def close(self) -> None:
-        """End it, with its connections."""
-        cancel = getattr(self._future, "cancel", None)
-        if cancel is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(cancel)
 
 
 def _literal(host: str) -> Address | None:

@@ -12,17 +12,15 @@ from __future__ import annotations
 import os
 import re
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from indus_nb.safety.sandbox.policy import Policy, SandboxError, git_directories, submodules
-from indus_nb.safety.sandbox.restoring import State, put_back, states
+from indus_nb.safety.sandbox.listings import Listings
+from indus_nb.safety.sandbox.policy import Policy, git_directories, submodules
+from indus_nb.safety.sandbox.restoring import State, found_states, put_back
 
 _ALL = 100_000
 _MAX_POINTER = 1 << 14
-_SETTLED_SECONDS = 2.0
-"""A directory that changed later than so long ago may change again without another time of change."""
 _CONFIGURATIONS = ("config", "config.worktree")
 _SAMPLE = ".sample"
 _OWNER_LISTS = stat.S_IRUSR | stat.S_IXUSR
@@ -51,7 +49,12 @@ class Repositories:
     def __init__(self, policy: Policy, private: Path) -> None:
         self._policy = policy
         self._private = private
-        self._listed: dict[str, tuple[tuple[int, ...], tuple[list[str], list[str]]]] = {}
+        self._before: dict[Path, dict[Path, State]] = {}
+        self._listings = Listings(_listing)
+
+    def remember(self) -> None:
+        """Remember what there is before a program."""
+        self._before = self.look()
 
     def look(self, *, opens: bool = False) -> dict[Path, dict[Path, State]]:
         """Return the files that git reads to find programs, by the file or directory that holds them.
@@ -62,18 +65,14 @@ class Repositories:
         found: dict[Path, dict[Path, State]] = {}
         for directory in self._directories(opens=opens):
             for path in _parts(directory):
-                found[path] = _states(path)
+                found[path] = found_states(path)
         return found
 
-    def set_right(self, before: dict[Path, dict[Path, State]]) -> list[str]:
-        """Put aside what is new and runs programs, put back what stood in its place, and say so in sentences.
-
-        Args:
-            before: What ``look`` returned before the program.
-        """
+    def set_right(self) -> list[str]:
+        """Put aside what is new and runs programs, put back what stood in its place, and say so in sentences."""
         sentences: list[str] = []
         for path, now in self.look(opens=True).items():
-            was = before.get(path, {})
+            was = self._before.get(path, {})
             if now != was and not _is_harmless(path, now):
                 try:
                     result = f"was put aside. {put_back(path, was)}"
@@ -101,17 +100,13 @@ class Repositories:
             directory = waiting.pop()
             try:
                 state = os.lstat(directory)
-                changed = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
                 if opens and state.st_uid == os.geteuid() and state.st_mode & _OWNER_LISTS != _OWNER_LISTS:
                     os.chmod(directory, stat.S_IMODE(state.st_mode) | _OWNER_LISTS)  # noqa: PTH101 - of text
-                known = self._listed.get(directory)
-                listing = known[1] if known is not None and known[0] == changed else _listing(directory)
+                places, directories = self._listings.look(directory)
             except OSError:
                 continue
-            if time.time() - state.st_ctime > _SETTLED_SECONDS:
-                self._listed[directory] = changed, listing
-            yield from listing[0]
-            waiting += listing[1]
+            yield from places
+            waiting += directories
 
 
 def _listing(directory: str) -> tuple[list[str], list[str]]:
@@ -154,13 +149,6 @@ def _first_line(path: Path) -> str:
 def _parts(directory: Path) -> Iterator[Path]:
     """Yield the files and directories in which a directory of git names programs, or holds them."""
     yield from (directory / name for name in (*_CONFIGURATIONS, "hooks"))
-
-
-def _states(path: Path) -> dict[Path, State]:
-    try:
-        return dict(states(path))
-    except (OSError, SandboxError):
-        return {path: (0, b"it cannot be looked at")}
 
 
 def _is_harmless(path: Path, now: dict[Path, State]) -> bool:

@@ -1,7 +1,8 @@
 """Protected paths that a confined program could change: found afterwards, and put back or aside.
 
 What this module promises: nothing is deleted. What was changed is kept beside, under another name, and said. It is for
-what no mount can hold: files that are not there yet, and, with Landlock, everything that is protected.
+what no mount can hold: files that are not there yet, and, with Landlock, everything that is protected. A directory is
+recognised because it is held open: what is made later can have its name, and not its number.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from indus_nb.base.files import write_atomically
@@ -23,59 +25,85 @@ State = tuple[int, bytes]
 
 
 class Watched:
-    """Snapshot of what is protected, to restore it.
+    """Snapshot of what is protected, to restore it as often as a program ends.
 
     Args:
-        absent: Paths that must not come into being.
-        kept: Files and directories that must stay as they are.
-        pinned: Directories that must stay where they are.
+        paths: Files and directories that must stay as they are. Those that are not there must not come into being.
+        pinned: Directories that must stay where they are. They are held open until ``close``.
 
     Raises:
         SandboxError: There is too much to remember.
+        OSError: Something cannot be looked at.
     """
 
-    def __init__(self, absent: Iterable[Path], kept: Iterable[Path] = (), pinned: Iterable[Path] = ()) -> None:
-        self._absent = tuple(path for path in absent if not os.path.lexists(path))
-        self._pinned = {path: _identity(path) for path in pinned}
-        self._kept = {path: dict(states(path)) for path in kept}
+    def __init__(self, paths: Iterable[Path], pinned: Iterable[Path] = ()) -> None:
+        self._before = {path: dict(states(path)) for path in map(_with_real_parent, paths)}
+        self._pinned: dict[Path, int] = {}
+        try:
+            for path in sorted(pinned):  # those that others lie in come first
+                self._pinned[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the directories."""
+        while self._pinned:
+            os.close(self._pinned.popitem()[1])
 
     def set_right(self) -> list[str]:
         """Restore what was changed, and say so in sentences."""
-        sentences = [f"{path} was moved; it is protected, and was moved back." for path in self._moved_back()]
-        sentences += [
-            f"{path} was made; it is protected, and was renamed to {aside.name}." for path, aside in self._moved()
-        ]
-        for path, before in self._kept.items():
+        sentences: list[str] = []
+        for path, descriptor in self._pinned.items():
+            where = _place(descriptor)
+            if where not in (None, path):
+                sentences.append(f"{path} was moved; it is protected, and {_moved_back(path, descriptor)}")
+        for path, before in self._before.items():
+            if _is_straight(path.parent) and found_states(path) == before:
+                continue
+            what = "changed" if before else "made"
             try:
-                after = dict(states(path))
-            except SandboxError:
-                after = {}
-            if after != before:
-                sentences.append(f"{path} was changed; it is protected, and was put back. {put_back(path, before)}")
+                result = f"put {'back' if before else 'aside'}. {put_back(path, before)}"
+            except OSError as error:
+                result = f"not put back ({error}). Look at it before you go on."
+            sentences.append(f"{path} was {what}; it is protected, and was {result}")
         return sentences
 
-    def _moved_back(self) -> Iterator[Path]:
-        for path, identity in self._pinned.items():
-            if _identity(path) == identity or not _is_straight(path.parent):
-                continue
-            moved = next((each for each in path.parent.iterdir() if _identity(each) == identity), None)
-            if moved is not None:
-                _put_aside(path)
-                moved.rename(path)
-                yield path
 
-    def _moved(self) -> Iterator[tuple[Path, Path]]:
-        for path in self._absent:
-            if os.path.lexists(path) and _is_straight(path.parent) and (aside := _put_aside(path)) is not None:
-                yield path, aside
+def _with_real_parent(path: Path) -> Path:
+    return Path(os.path.realpath(path.parent), path.name)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        state = path.lstat()
-    except OSError:
+def _is_straight(path: Path) -> bool:
+    return os.path.realpath(path) == str(path)
+
+
+def _place(descriptor: int) -> Path | None:
+    """Return the place of a directory that is held; ``None`` if it was removed."""
+    if os.fstat(descriptor).st_nlink == 0:
         return None
-    return state.st_dev, state.st_ino
+    return Path(f"/proc/self/fd/{descriptor}").readlink()
+
+
+def _moved_back(path: Path, descriptor: int) -> str:
+    try:
+        put_back(path, {})
+        where = _place(descriptor)  # it may lie in what was put aside
+        if where is not None:
+            _make_way(where)
+            _make_way(path)
+            where.rename(path)
+    except OSError as error:
+        return f"could not be moved back ({error}). It is {_place(descriptor)}."
+    return "was moved back."
+
+
+def found_states(path: Path) -> dict[Path, State]:
+    """Return what ``states`` lists, or that it cannot be looked at, which is a state, too."""
+    try:
+        return dict(states(path))
+    except (OSError, SandboxError):
+        return {path: (0, b"it cannot be looked at")}
 
 
 def states(path: Path) -> Iterator[tuple[Path, State]]:
@@ -83,6 +111,7 @@ def states(path: Path) -> Iterator[tuple[Path, State]]:
 
     Raises:
         SandboxError: It is too much to remember.
+        OSError: It cannot be looked at.
     """
     files = size = 0
     waiting = [path]
@@ -90,7 +119,7 @@ def states(path: Path) -> Iterator[tuple[Path, State]]:
         each = waiting.pop()
         try:
             state = each.lstat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         if stat.S_ISDIR(state.st_mode):
             yield each, (state.st_mode, b"")
@@ -109,24 +138,6 @@ def states(path: Path) -> Iterator[tuple[Path, State]]:
         yield each, (state.st_mode, content)
 
 
-def _put_aside(path: Path) -> Path | None:
-    if not os.path.lexists(path):
-        return None
-    for number in range(1, 1000):
-        aside = path.with_name(f"{path.name}{_ASIDE}-{number}")
-        if not os.path.lexists(aside):
-            try:
-                path.rename(aside)
-            except OSError:
-                return None
-            return aside
-    return None
-
-
-def _is_straight(path: Path) -> bool:
-    return os.path.realpath(path) == str(path)
-
-
 def put_back(path: Path, before: dict[Path, State]) -> str:
     """Put the present file aside, and restore the one before.
 
@@ -135,18 +146,50 @@ def put_back(path: Path, before: dict[Path, State]) -> str:
 
     Returns:
         A sentence that says where what stood there is now.
+
+    Raises:
+        OSError: It cannot be put back, or not all of it.
     """
-    for above in reversed(path.parents):  # a link in the way must not lead us elsewhere
-        if above.is_symlink():
-            _put_aside(above)
-        above.mkdir(exist_ok=True)
-    aside = _put_aside(path) if os.path.lexists(path) else None
+    aside = _make_way(path, makes=bool(before))
+    if os.path.lexists(path):
+        aside = _put_aside(path)
     for each, (mode, content) in sorted(before.items()):
         if stat.S_ISDIR(mode):
-            each.mkdir(exist_ok=True)
+            each.mkdir()
         elif stat.S_ISLNK(mode):
             each.symlink_to(os.fsdecode(content))
         elif stat.S_ISREG(mode):
             write_atomically(each, content)
             each.chmod(stat.S_IMODE(mode))
+    for each, (mode, _) in sorted(before.items(), reverse=True):
+        if stat.S_ISDIR(mode):
+            each.chmod(stat.S_IMODE(mode))
     return f"What stood there is in {aside.name}." if aside is not None else "It had been removed."
+
+
+def _make_way(path: Path, *, makes: bool = True) -> Path | None:
+    """Put aside what is no directory above a path, for a link there must not lead elsewhere.
+
+    Args:
+        makes: Whether directories that are missing are made.
+
+    Returns:
+        Where the last of it is now.
+    """
+    aside = None
+    for above in reversed(path.parents):
+        if above.is_symlink() or (above.exists() and not above.is_dir()):
+            aside = _put_aside(above)
+        if makes:
+            above.mkdir(exist_ok=True)
+        needed = os.X_OK | (os.W_OK if above == path.parent else 0)
+        if above.exists() and not os.access(above, needed):  # the program has closed what is the user's
+            above.chmod(stat.S_IMODE(above.stat().st_mode) | stat.S_IRWXU)
+    return aside
+
+
+def _put_aside(path: Path) -> Path:
+    names = (path.with_name(f"{path.name}{_ASIDE}-{number}") for number in count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
+    path.rename(aside)
+    return aside

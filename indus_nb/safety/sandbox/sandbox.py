@@ -7,26 +7,27 @@ look at the whole tree of directories.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import socket
-import sys
 import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
+from indus_nb.safety.sandbox.confined import (
+    SERVICE_VARIABLES,
+    Confined,
+    made_in_thread,
+    plain_interpreter,
+    private_variables,
+)
 from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError, guarded
 from indus_nb.safety.sandbox.probe import Machine, machine
-from indus_nb.safety.sandbox.proxy import Proxy, Service, is_of_this_machine
+from indus_nb.safety.sandbox.proxy import Proxy, is_of_this_machine
 from indus_nb.safety.sandbox.repositories import Repositories
 from indus_nb.safety.sandbox.restoring import Watched
 from indus_nb.safety.sandbox.temporary import Temporary
@@ -34,29 +35,6 @@ from indus_nb.safety.sandbox.temporary import Temporary
 _PORT = 3128
 """Port of the proxy, in a network namespace that has nothing else."""
 _LOCAL_ADDRESSES = "localhost,127.0.0.1,::1"
-SERVICE_VARIABLES = (
-    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"),
-    *(
-        "XAUTHORITY",
-        "XDG_RUNTIME_DIR",
-        "DOCKER_HOST",
-        "CONTAINER_HOST",
-        "TMUX",
-        "STY",
-        "JPY_API_TOKEN",
-        "JUPYTER_TOKEN",
-    ),
-    *("VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "GIT_ASKPASS", "SSH_ASKPASS", "EMACS_SERVER_FILE"),
-)
-"""Variables that lead to services of the user's."""
-_CACHES = {
-    "UV_CACHE_DIR": "uv",
-    "PIP_CACHE_DIR": "pip",
-    "npm_config_cache": "npm",
-    "GOCACHE": "go",
-    "MPLCONFIGDIR": "matplotlib",
-}
-"""Programs that fail, or give bad advice, when their cache cannot be written, by the variable that places it."""
 _REFUSALS = re.compile(
     r"read-only file system|permission denied|operation not permitted|network is unreachable|errno 1[^0-9]|erofs|eacces"
     r"|could not resolve|name resolution|name or service not known|403 refused by the sandbox"
@@ -65,58 +43,6 @@ _REFUSALS = re.compile(
 )
 _HINT_READS_CHARACTERS = 20_000
 _INET, _INET6, _UNIX, _NETLINK = 2, 10, 1, 16
-
-
-@dataclass(slots=True)
-class Confined:
-    """A program's arguments, confined, and the descriptors that it inherits.
-
-    Start it while the context is entered or before ``close``, which sets right what it must not have changed and fills
-    ``said`` with sentences about that.
-    """
-
-    arguments: list[str]
-    pass_fds: tuple[int, ...] = ()
-    said: list[str] = field(default_factory=list[str])
-    _set_right: list[Callable[[], list[str]]] = field(default_factory=list[Callable[[], list[str]]])
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while something is set right: that of the sandbox, so that two programs do not put the same aside."""
-    _service: Service | None = None
-
-    def release(self) -> None:
-        """Close the descriptors, which the program has inherited."""
-        for descriptor in self.pass_fds:
-            os.close(descriptor)
-        self.pass_fds = ()
-
-    def close(self) -> None:
-        """Clean up after the end of the program."""
-        self.release()
-        if self._service is not None:
-            self._service.close()
-            self._service = None
-        set_right, self._set_right = self._set_right, []
-        with self._lock:
-            for each in set_right:
-                self.said += each()
-
-    async def closed(self) -> None:
-        """Do what ``close`` does, in a thread; that goes on if this is cancelled."""
-        await asyncio.shield(asyncio.to_thread(self.close))
-
-    def then(self, set_right: Callable[[], list[str]], lock: threading.Lock) -> Self:
-        """Add a callback that restores more in the end."""
-        self._set_right.append(set_right)
-        self._lock = lock
-        return self
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def looks_refused(output: str) -> bool:
@@ -146,9 +72,11 @@ class Sandbox:
         self._before_change = before_change
         self._asks = asks
         self._here = here
-        self._private: Path | None = None
+        self._private: Temporary | None = None
         self._proxy: Proxy | None = None
         self._repositories: Repositories | None = None
+        self._watched = Watched(())
+        self._running = 0
         self._lock = threading.Lock()
         # Kept from the start: a confined program may come to change the file.
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
@@ -202,12 +130,7 @@ class Sandbox:
         Returns:
             What to run. If this is cancelled, it is closed.
         """
-        making = asyncio.ensure_future(asyncio.to_thread(self.confine, arguments, unset=unset))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(_close_unused)
-            raise
+        return await made_in_thread(partial(self.confine, arguments, unset=unset), Confined.close)
 
     def _confine(self, arguments: Sequence[str], unset: Sequence[str] | None) -> Confined:
         here = self._here or machine()
@@ -222,8 +145,6 @@ class Sandbox:
             self._before_change()
         private = self._temporary()
         unset = [*SERVICE_VARIABLES, *(_keys() if unset is None else unset)]
-        self._repositories = self._repositories or Repositories(self.policy, private)
-        set_right = partial(self._repositories.set_right, self._repositories.look())
         if backend == "bwrap":
             confined = self._by_bwrap(arguments, here, special, private, unset)
         elif backend == "landlock":
@@ -231,7 +152,35 @@ class Sandbox:
         else:
             profile = seatbelt.arguments(self.policy, special, private)
             confined = Confined([*profile, "/usr/bin/env", *_as_words(unset, private_variables(private)), *arguments])
-        return confined.then(set_right, self._lock)
+        try:
+            self._remember(special, private, changeable=backend == "landlock")
+        except BaseException:
+            confined.close()
+            raise
+        confined.set_right = self._set_right
+        return confined
+
+    def _remember(self, special: ProtectedPaths, private: Path, *, changeable: bool) -> None:
+        """Remember what is protected, unless a program runs already, which may have changed it.
+
+        Args:
+            changeable: Whether programs can change also what is there.
+        """
+        if self._running == 0:
+            paths = (*special.read_only, *special.absent) if changeable else special.absent
+            self._watched = Watched(paths, special.pinned if changeable else ())
+            self._repositories = self._repositories or Repositories(self.policy, private)
+            self._repositories.remember()
+        self._running += 1
+
+    def _set_right(self) -> list[str]:
+        with self._lock:
+            try:
+                return self._watched.set_right() + (self._repositories.set_right() if self._repositories else [])
+            finally:
+                self._running -= 1
+                if self._running == 0:
+                    self._watched.close()
 
     def check_change(self, path: Path) -> None:
         """Reject a change of a file that no confined program could make.
@@ -286,18 +235,15 @@ class Sandbox:
     def close(self) -> None:
         """Remove the temporary directory, and stop the proxy."""
         if self._private is not None:
-            self._remove()
+            self._private.remove()
             self._private = None
         if self._proxy is not None:
             self._proxy.close()
             self._proxy = None
 
     def _temporary(self) -> Path:
-        if self._private is None:
-            temporary = Temporary()
-            self._private = temporary.path
-            self._remove = weakref.finalize(self, temporary.remove)
-        return self._private
+        self._private = self._private or Temporary()
+        return self._private.path
 
     def _by_bwrap(
         self, arguments: Sequence[str], here: Machine, special: ProtectedPaths, private: Path, unset: list[str]
@@ -307,18 +253,16 @@ class Sandbox:
         policy = self.policy
         changed = private_variables(Path("/tmp"))  # noqa: S108 - its own
         families = [_INET, _INET6, _NETLINK] + ([_UNIX] if policy.unix_sockets else [])
-        descriptors = [_readable(launcher.system_call_filter(families))]
+        confined = Confined([], (_readable(launcher.system_call_filter(families)),))
         inner = list(arguments)
-        service: Service | None = None
         try:
             if not isinstance(policy.network, bool):
                 proxy = self._proxied(policy.network)
                 changed |= _proxy_variables(policy.network)
                 ours, theirs = socket.socketpair()
-                service = proxy.serve(ours)
-                descriptors.append(theirs.detach())
-                spec = json.dumps({"listen": [descriptors[1], _PORT]})
-                inner = [*self._launch(spec), *inner]
+                confined.service = proxy.serve(ours)
+                confined.pass_fds += (theirs.detach(),)
+                inner = [*self._launch(json.dumps({"listen": [confined.pass_fds[-1], _PORT]})), *inner]
             options = bwrap.namespaces(
                 user=here.bwrap.user_namespace,
                 disable_nested=here.bwrap.disables_nested,
@@ -326,17 +270,12 @@ class Sandbox:
             )
             options += bwrap.mounts(policy, special, private)
             options += bwrap.variables(unset, changed)
-            options += ["--seccomp", str(descriptors[0]), "--"]
-            watched = Watched(special.absent)
+            options += ["--seccomp", str(confined.pass_fds[0]), "--"]
         except BaseException:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            if service is not None:
-                service.close()
+            confined.close()
             raise
-        return Confined(
-            [here.bwrap.path, *options, *inner], tuple(descriptors), [], [watched.set_right], _service=service
-        )
+        confined.arguments = [here.bwrap.path, *options, *inner]
+        return confined
 
     def _by_landlock(
         self, arguments: Sequence[str], special: ProtectedPaths, private: Path, unset: list[str]
@@ -345,8 +284,7 @@ class Sandbox:
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
         spec |= {"unset": unset, "set": private_variables(private)}
-        watched = Watched(special.absent, special.read_only, special.pinned)
-        return Confined([*self._launch(json.dumps(spec)), *arguments], (), [], [watched.set_right])
+        return Confined([*self._launch(json.dumps(spec)), *arguments])
 
     def _launch(self, spec: str) -> list[str]:
         python = plain_interpreter()
@@ -362,22 +300,6 @@ class Sandbox:
             except ValueError as error:
                 raise SandboxError(f"`sandbox.network` of the settings: {error}.") from error
         return self._proxy
-
-
-def plain_interpreter() -> str:
-    """Return the path of this interpreter outside of its virtual environment."""
-    return getattr(sys, "_base_executable", None) or sys.executable
-
-
-def private_variables(place: Path) -> dict[str, str]:
-    """Return the variables that direct programs to a directory of their own."""
-    changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}
-    return changed | {name: f"{place}/.{what}" for name, what in _CACHES.items() if name not in os.environ}
-
-
-def _close_unused(making: asyncio.Future[Confined]) -> None:
-    if not making.cancelled() and making.exception() is None:
-        making.get_loop().run_in_executor(None, making.result().close)
 
 
 def _keys() -> list[str]:

@@ -1,4 +1,4 @@
-"""A supervisor of system calls that the filter of ``reporting`` hands over, in a thread beside a tried program.
+"""A supervisor of system calls that the filter of ``filters`` hands over, in a thread beside a tried program.
 
 What this module promises: the program cannot forge a report, for what is read of it are the arguments of its own calls,
 and it neither has the listener nor the socket; when the thread ends, calls that wait fail.
@@ -16,7 +16,7 @@ import struct
 import threading
 
 from indus_nb.safety.sandbox.calls import Call
-from indus_nb.safety.sandbox.reporting import call_names
+from indus_nb.safety.sandbox.filters import call_names
 from indus_nb.safety.sandbox.wanted import Wanted
 
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ _MAX_REMOVED = 20
 
 
 class Temporary:
-    """A new directory; those that killed processes have left are removed meanwhile.
+    """A new directory, for as long as this object; those that killed processes have left are removed meanwhile.
 
     Attributes:
         path: Where it is, resolved.
@@ -30,15 +31,17 @@ class Temporary:
 
     def __init__(self) -> None:
         self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-        self._lock = _locked(self.path)
+        self.remove = weakref.finalize(self, _remove, self.path, _locked(self.path), os.getpid())
+        """Removes it with what is in it, at the end of the process at the latest."""
         threading.Thread(target=remove_stale, args=(self.path.parent,), name="indus_nb sandbox", daemon=True).start()
 
-    def remove(self) -> None:
-        """Remove it with what is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+
+def _remove(path: Path, lock: int | None, process: int) -> None:
+    if process != os.getpid():  # a forked process ends: the directory is its parent's
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
 
 
 def remove_stale(place: Path, min_age_seconds: float = _MIN_AGE_SECONDS) -> None:
@@ -50,8 +53,7 @@ def remove_stale(place: Path, min_age_seconds: float = _MIN_AGE_SECONDS) -> None
     for path, _ in zip(_old_ones(place, min_age_seconds), range(_MAX_REMOVED), strict=False):
         lock = _locked(path)
         if lock is not None:
-            shutil.rmtree(path, ignore_errors=True)
-            os.close(lock)
+            _remove(path, lock, os.getpid())
 
 
 def _old_ones(place: Path, min_age_seconds: float) -> Iterator[Path]:

@@ -15,20 +15,26 @@ import json
 import os
 import socket
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from indus_nb.base.wire import JsonObject
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.sandbox import bwrap, landlock, launcher
+from indus_nb.safety.sandbox.confined import (
+    SERVICE_VARIABLES,
+    Confined,
+    made_in_thread,
+    plain_interpreter,
+    private_variables,
+)
+from indus_nb.safety.sandbox.filters import reporting_filter
 from indus_nb.safety.sandbox.looks import holds_hidden, look_policy, may_read
 from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError
 from indus_nb.safety.sandbox.probe import Machine, machine
-from indus_nb.safety.sandbox.reporting import reporting_filter
-from indus_nb.safety.sandbox.sandbox import SERVICE_VARIABLES, Confined, plain_interpreter, private_variables
 from indus_nb.safety.sandbox.supervisor import Supervisor
 from indus_nb.safety.sandbox.temporary import Temporary
 from indus_nb.safety.sandbox.wanted import Wanted
@@ -95,7 +101,7 @@ class CommandTrials:
         self._cwd = Path(os.path.realpath(cwd))
         self._hidden = hidden
         self._here = here
-        self._private: Path | None = None
+        self._private: Temporary | None = None
         self._lock = threading.Lock()
         self._launcher = Path(launcher.__file__).read_text(encoding="utf-8")
 
@@ -142,12 +148,8 @@ class CommandTrials:
             loop.call_soon_threadsafe(on_effect)
 
         others = changed or {}, names_reads, report
-        making = asyncio.ensure_future(asyncio.to_thread(self._begin, arguments, environment, readable, held, others))
-        try:
-            return await asyncio.shield(making)
-        except asyncio.CancelledError:
-            making.add_done_callback(_close_unused)
-            raise
+        begin = partial(self._begin, arguments, environment, readable, held, others)
+        return await made_in_thread(begin, lambda trial: trial.confined.close())
 
     def _begin(
         self,
@@ -185,13 +187,13 @@ class CommandTrials:
         truncates = lists_all or (self._here or machine()).landlock >= _HOLDS_TRUNCATE
         wanted = Wanted(self._cwd, private, held, reads, report, truncates=truncates)
         supervisor = Supervisor(ours, wanted)
-        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),))
 
         def closed() -> list[str]:
             supervisor.close()
             return []
 
-        return CommandTrial(confined.then(closed, threading.Lock()), supervisor, wanted)
+        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),), closed)
+        return CommandTrial(confined, supervisor, wanted)
 
     def _rules(self, policy: Policy, private: Path, held: Sequence[Path]) -> list[tuple[str, bool | None]]:
         return [*landlock.rules(policy, ProtectedPaths(), private), *((str(path), True) for path in held)]
@@ -209,11 +211,8 @@ class CommandTrials:
 
     def _temporary(self) -> Path:
         with self._lock:
-            if self._private is None:
-                temporary = Temporary()
-                self._private = temporary.path
-                weakref.finalize(self, temporary.remove)
-            return self._private
+            self._private = self._private or Temporary()
+            return self._private.path
 
     def files_to_hold(self, trial: CommandTrial) -> list[Path] | None:
         """Return the files that a command must be able to write to for its effects; they are inspected.
@@ -229,11 +228,6 @@ class CommandTrials:
             return None
         files = [Path(effect.what) for effect in effects]
         return files if all(file.is_file() and not file.is_symlink() for file in files) else None
-
-
-def _close_unused(making: asyncio.Future[CommandTrial]) -> None:
-    if not making.cancelled() and making.exception() is None:
-        making.get_loop().run_in_executor(None, making.result().confined.close)
 
 
 def _git_variables(environment: Mapping[str, str]) -> dict[str, str]:

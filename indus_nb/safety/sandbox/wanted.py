@@ -17,7 +17,7 @@ from pathlib import Path
 
 from indus_nb.safety.effects import Effect, EffectKind
 from indus_nb.safety.sandbox.calls import Arguments, Call, UnreadableError, host_and_port, resolved, signed
-from indus_nb.safety.sandbox.reporting import CHANGES, NEVER, OPENS, RUNS
+from indus_nb.safety.sandbox.filters import CHANGES, NEVER, OPENS, RUNS
 
 MAX_EFFECTS = 50
 _MAX_ADDRESS = 128
