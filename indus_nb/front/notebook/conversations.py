@@ -229,7 +229,7 @@ class Conversations:
 
         def compute(placeholders: Sequence[str]) -> Mapping[str, Computed]:
             inbox = Inbox()
-            with self.kernel.serving(inbox):
+            with self._watch.main.serving(inbox):
                 return self._drive(partial(self.kernel.compute, placeholders), inbox)
 
         text, hints = filled_in(request.text, self._shell.user_ns, compute, evaluates=evaluates)
