@@ -112,6 +112,30 @@ def test_a_turn_that_is_cut_in_two_has_its_beginning_apart_from_what_came_before
     assert (found.history, found.turn_head, kept(store, found)) == (before, head, tail)
 
 
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        user("go"),
+        BashExecutionMessage(command="ls", output="a", exit_code=0, cancelled=False, truncated=False),
+        CustomMessage(custom_type="note", content="go", display=True),
+        BranchSummaryMessage(summary="tried", from_id="x", timestamp=1),
+    ],
+)
+def test_a_turn_begins_with_whatever_the_model_answers(tmp_path: Path, beginning: Message) -> None:
+    store = SessionStore.in_memory(tmp_path)
+    if isinstance(beginning, BranchSummaryMessage):
+        store.append("branch_summary", summary=beginning.summary, from_id="x")
+    else:
+        store.append_message(beginning)
+    for message in (answer(WORDS, "read"), result("read-0"), answer(WORDS)):
+        store.append_message(message)
+    found = prepared(store, 10)
+    assert (found.history, [message.role for message in found.turn_head]) == (
+        [],
+        [beginning.role, "assistant", "toolResult"],
+    )
+
+
 def test_a_result_is_kept_with_its_call_however_long_it_is(tmp_path: Path) -> None:
     said = [user("go"), answer("", "read"), result("read-0", WORDS * 100), answer("done")]
     store = stored(tmp_path, said)
@@ -238,6 +262,13 @@ class TestAgain:
         store.append_message(answer(WORDS))
         found = prepared(store, 30)
         assert (found.history, found.turn_head) == (steps[:2], [])
+
+    def test_a_long_summary_is_not_what_goes_on_word_for_word(self, tmp_path: Path) -> None:
+        store = stored(tmp_path, [user("old")])
+        kept_then = store.append_message(user("kept"))
+        store.append("compaction", summary=WORDS * 10, firstKeptEntryId=kept_then, tokensBefore=9)
+        new = store.append_message(user(WORDS))
+        assert prepared(store, 20).first_kept_entry_id == new
 
     def test_files_that_an_earlier_one_named_are_named_still(self, tmp_path: Path) -> None:
         named = {"readFiles": ["a.py", "b.py"], "modifiedFiles": ["c.py"]}
