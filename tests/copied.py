@@ -32,7 +32,7 @@ class Doing:
         world = World(dict, {}) if self.compares else None
         try:
             send({"gave": self.do()}, b"")
-        except Exception as error:  # noqa: BLE001 - that is what came of it
+        except Exception as error:  # that is what came of it
             send({"raised": f"{type(error).__name__}: {error}"}, b"")
         if world is not None:
             self.around = world.changes()
