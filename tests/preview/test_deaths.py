@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reaso
 
 
 def descriptors() -> set[str]:
-    return {name for name in os.listdir("/proc/self/fd") if Path(f"/proc/self/fd/{name}").exists()}
+    return {path.name for path in Path("/proc/self/fd").iterdir() if path.exists()}
 
 
 def children() -> str:
@@ -164,10 +164,10 @@ TOO_MUCH: dict[str, tuple[Callable[[Send], None], str]] = {
 
 def _pipe() -> int:
     """The descriptor that a copy reports by."""
-    for name in os.listdir("/proc/self/fd"):
+    for path in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/self/fd/{name}").startswith("pipe:"):
-                return int(name)
+            if str(path.readlink()).startswith("pipe:"):
+                return int(path.name)
     raise AssertionError
 
 
@@ -307,8 +307,7 @@ class TestSeparation:
         def about() -> list[object]:
             return [os.getsid(0) == os.getpid(), Path("/proc/self/oom_score_adj").read_text().strip()]
 
-        assert copied(about, readable=[("/", False), ("/proc/self", False)]).gave in ([True, "1000"], None)
-        assert copied(lambda: os.getsid(0) != os.getppid()).gave is True
+        assert copied(about).gave == [True, "1000"]
 
     def test_signals_that_this_process_handles_are_not_handled_there(self) -> None:
         noted: list[int] = []

@@ -107,7 +107,7 @@ def test_all_that_one_copy_sends_has_a_limit_together(monkeypatch: pytest.Monkey
     frames, frame = Frames(), packed({}, b"x" * (1000 << 10))
     for _ in range(8):
         assert [data for data, _ in frames.feed(frame)] == [{}]
-    with pytest.raises(ValueError, match="it sent too much$"):
+    with pytest.raises(ValueError, match=r"it sent too much$"):
         [*frames.feed(frame)]
 
 
@@ -120,7 +120,7 @@ def test_frames_are_read_in_pieces_of_any_size(size: int) -> None:
 
 
 def test_what_cannot_be_written_as_json_is_sent_as_text() -> None:
-    assert [*Frames().feed(packed({"x": {1, 1}, "y": "\ud800"}))] == [({"x": "{1}", "y": "\ud800"}, b"")]
+    assert [*Frames().feed(packed({"x": {1}, "y": "\ud800"}))] == [({"x": "{1}", "y": "\ud800"}, b"")]
 
 
 def test_names_that_no_variable_has_are_left_out() -> None:

@@ -101,8 +101,9 @@ async def test_a_turn_that_is_cut_has_two_summaries_each_with_its_part_of_the_re
     await session.prompt("A long task")
     session.settings.compaction.reserve_tokens = 1000
     messages_api.default = lambda request: "The head." if is_for_a_head(request) else "The history."
-    result = await session.compact()
+    result = await session.compact("the note")
     history, head = sorted(messages_api.requests[3:], key=is_for_a_head)
+    assert all(asked(each).endswith("Pay special attention to this: the note") for each in (history, head))
     assert (history.body["max_tokens"], head.body["max_tokens"]) == (800, 500)
     assert "[User]: first" in asked(history)
     assert "A long task" not in asked(history)
@@ -303,19 +304,20 @@ class TestRows:
         assert session.messages[0].summary.startswith("Three.")
         assert [message.role for message in session.messages].count("compactionSummary") == 1
 
-    async def test_a_long_turn_that_is_cut_twice_keeps_the_first_summary(
+    async def test_if_a_turn_alone_is_cut_the_summary_of_what_came_before_it_stands(
         self, session: AgentSession, messages_api: MessagesApi
     ) -> None:
-        session.settings.compaction.keep_recent_tokens = 1
         await talk(session, messages_api, "first", "second")
-        messages_api.add("The history.", "The history.")
+        session.settings.compaction.keep_recent_tokens = LAST_TURN
+        messages_api.add("What was first.")
         await session.compact()
-        messages_api.add(Reply(ToolUse("read", {"path": "none"})), "No.")
-        await session.prompt("a long task")
-        messages_api.default = lambda request: "The head." if is_for_a_head(request) else "More history."
-        summary = (await session.compact()).summary
-        assert "history." in summary
-        assert "**Turn Context (split turn):**\n\nThe head." in summary
+        await talk(session, messages_api, "third")
+        session.settings.compaction.keep_recent_tokens = 2 * LAST_TURN  # the answer of the second turn is kept
+        messages_api.add("The head.")
+        result = await session.compact()
+        assert result.summary == "What was first.\n\n---\n\n**Turn Context (split turn):**\n\nThe head."
+        assert is_for_a_head(messages_api.requests[-1])
+        assert "second" in asked(messages_api.requests[-1])
 
     async def test_a_session_that_is_opened_again_goes_on_from_its_summary(
         self, open_: Open, messages_api: MessagesApi, home: Path
