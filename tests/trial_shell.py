@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class TrialShell:
             await trial.follow()
             return trial
 
-        with self._watch.main.serving(inbox):
+        # What the tests' own output is captured by is an open file, which no copy has.
+        with self._watch.main.serving(inbox), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             return self._thread.drive(work, inbox, lambda: None)
 
     def effects(self, code: str) -> list[str]:

@@ -75,7 +75,7 @@ STOPPED: dict[str, tuple[Callable[[], object], EffectKind, str]] = {
     "mkfifo": (lambda: os.mkfifo("new"), "unknown", "does what a copy of the kernel may not"),
     "mknod": (lambda: os.mknod("new"), "unknown", "does what a copy of the kernel may not"),
     "nice": (lambda: os.nice(-1), "unknown", "does what a copy of the kernel may not"),
-    "setuid": (os.setsid, "unknown", "does what a copy of the kernel may not"),
+    "a group of processes": (lambda: os.setpgid(0, 0), "unknown", "does what a copy of the kernel may not"),
     "a database": (lambda: sqlite3.connect("new.db"), "writes_file", "makes the database new.db"),
     "a program": (lambda: subprocess.run(["touch", "new"], check=False), "runs_program", "runs touch new"),
     "a program by a shell": (
