@@ -34,6 +34,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.txt").write_text("b")
     os.mkfifo(tmp_path / "pipe")
+    database = sqlite3.connect(tmp_path / "there.db")
+    database.execute("create table t as select 1 a")
+    database.close()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -50,6 +53,12 @@ STOPPED: dict[str, tuple[Callable[[], object], EffectKind, str]] = {
     "remove": (lambda: os.remove("there.txt"), "deletes", "deletes there.txt"),
     "unlink of a path": (lambda: Path("there.txt").unlink(), "deletes", "deletes there.txt"),
     "rmdir": (lambda: os.rmdir("sub"), "deletes", "deletes the directory sub"),
+    "remove in a directory that is open": (
+        lambda: os.remove("b.txt", dir_fd=os.open("sub", os.O_RDONLY)),
+        "deletes",
+        "deletes sub/b.txt",
+    ),
+    "a move of its own file": (lambda: os.rename(tempfile.mkstemp()[1], "new"), "writes_file", "moves "),
     "rmtree": (lambda: shutil.rmtree("sub"), "deletes", "deletes the directory sub"),
     "mkdir of a descriptor": (
         lambda: os.mkdir("new", dir_fd=os.open(".", os.O_RDONLY)),
@@ -139,6 +148,7 @@ def test_an_effect_outside_is_named_and_does_not_happen(folder: Path, what: str)
 
 HARMLESS: dict[str, Callable[[], object]] = {
     "a database in memory": lambda: sqlite3.connect(":memory:").execute("select 1").fetchall()[0][0],
+    "a database that is there": lambda: sqlite3.connect("there.db").execute("select a from t").fetchall()[0][0],
     "a pair of sockets": lambda: [each.close() for each in socket.socketpair()] and 1,
     "the null device": lambda: open(os.devnull, "w").write("x"),
     "what is about a file": lambda: int(os.path.exists("there.txt")) + os.stat("there.txt").st_nlink - 1,

@@ -1,4 +1,4 @@
-"""What is found of code that ran in a copy of the kernel: each effect on objects of all kinds, and none that is none."""
+"""What is found of code that ran in a copy of a shell: each effect on objects of all kinds, and none that is none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ tick = counter()
 numbers = (n for n in range(9)); items = iter(rows); turns = itertools.count()
 def noting(x, seen=[]): seen.append(x); return x
 generator = random.Random(1); draws = np.random.default_rng(1); old_draws = np.random.RandomState(1)
-queue = collections.deque([1], maxlen=2); missing = collections.defaultdict(list); ordered = collections.OrderedDict(a=1, b=2)
+queue = collections.deque([1], maxlen=2); missing = collections.defaultdict(list)
+ordered = collections.OrderedDict(a=1, b=2)
 memory = io.StringIO('abc'); codes = array.array('i', [1]); space = types.SimpleNamespace(a=1)
 weak = weakref.WeakValueDictionary(a=thing); event = threading.Event(); lock = threading.Lock()
 half = functools.partial(dict, a=[1]); error = ValueError([1]); own = types.ModuleType('own'); own.kept = []
@@ -61,7 +62,7 @@ EFFECTS = {
     "piece[0] = 2": "changes large, changes piece",
     "large[1_000_000] = 1": "changes large",
     "np.multiply(values, 2, out=values); None": "changes values",
-    "values.shape = (2, 3)": "changes values 6 → 2 × 3",
+    "values.shape = (2, 3)": "changes values 6 → 2",
     "values.flags.writeable = False": "changes values",
     "frame['c'] = 1": "changes frame 2 → 3 columns",
     "frame.index.name = 'i'": "changes frame",
@@ -121,7 +122,7 @@ EFFECTS = {
     "%pdb on": "changes how errors are shown",
     "%xmode Plain": "changes how errors are shown",
     "%autocall 2": "changes the shell's settings",
-    "import asyncio; asyncio.get_running_loop().set_task_factory(lambda *_: None); del asyncio": "changes the event loop",
+    "import asyncio; asyncio.get_running_loop().set_task_factory(print); del asyncio": "changes the event loop",
     "del rows": "deletes rows",
 }
 LOOKS = r"""
