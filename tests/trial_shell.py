@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -74,7 +75,10 @@ class TrialShell:
 def trial_shell(folder: Path) -> Iterator[TrialShell]:
     """Open a shell."""
     opened = TrialShell(folder)
+    callbacks = gc.callbacks[:]
+    gc.callbacks.clear()  # those of Hypothesis note times in its module, which would be an effect of any code
     try:
         yield opened
     finally:
+        gc.callbacks[:] = callbacks
         opened.close()

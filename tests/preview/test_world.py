@@ -26,7 +26,7 @@ import sys
 import threading
 import tracemalloc
 import types
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 from importlib import import_module
 from pathlib import Path
 
@@ -37,6 +37,15 @@ from indus_nb.kernel.preview.world import World
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+
+
+@pytest.fixture(autouse=True)
+def _no_callbacks_of_collections() -> Iterator[None]:
+    """Without Hypothesis's, which note times in its module."""
+    before = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = before
 
 
 class Plain:
