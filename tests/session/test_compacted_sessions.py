@@ -14,6 +14,7 @@ from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Tex
 from indus_nb import AgentSession, SessionOptions, open_session
 from indus_nb.base.errors import CompactionError, SessionFileError
 from indus_nb.base.events import CompactionEnd, SessionEvent
+from indus_nb.core.resources.settings import CompactionSettings
 
 LONG = "word " * 200
 LAST_TURN = 256
@@ -379,6 +380,20 @@ class TestByItself:
         await self.filled(session, messages_api, tokens)
         assert bool(events) is is_done
         assert (session.messages[0].role == "compactionSummary") is is_done
+
+    @pytest.mark.parametrize(("tokens", "is_done"), [(4_000, False), (4_001, True)])
+    async def test_of_a_small_context_half_is_reserved_and_half_of_the_rest_is_kept(
+        self, home: Path, open_: Open, messages_api: MessagesApi, tokens: int, is_done: bool
+    ) -> None:
+        small = {"providers": {"anthropic": {"models": [{"id": "small", "contextWindow": 8_000}]}}}
+        (home / "agent").mkdir(exist_ok=True)
+        (home / "agent" / "models.json").write_text(json.dumps(small))
+        session = open_(model="anthropic/small")
+        session.settings.compaction = CompactionSettings()
+        await talk(session, messages_api, *(f"part {number}" for number in range(10)))
+        await self.filled(session, messages_api, tokens)
+        assert (session.messages[0].role == "compactionSummary") is is_done
+        assert "part 9" in str(session.messages)
 
     async def test_it_is_not_due_again_before_an_answer_has_counted(
         self, session: AgentSession, messages_api: MessagesApi

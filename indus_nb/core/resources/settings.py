@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
@@ -40,11 +40,27 @@ class CompactionSettings(WireModel):
     reserve_tokens: int = wire_field(default=16_384, ge=0)
     keep_recent_tokens: int = wire_field(default=20_000, ge=0)
 
+    def within(self, window: int | None) -> Self:
+        """Return them for a model: of a small context at most half is reserved, and half of the rest is kept.
+
+        Args:
+            window: Size of the model's context in tokens; ``None`` or 0 if unknown.
+        """
+        if not window:
+            return self
+        reserved = min(self.reserve_tokens, window // 2)
+        kept = min(self.keep_recent_tokens, (window - reserved) // 2)
+        return self.replace(reserve_tokens=reserved, keep_recent_tokens=kept)
+
 
 class BranchSummarySettings(WireModel):
     """Space kept free of the context when a branch is summarised; in tokens."""
 
     reserve_tokens: int = wire_field(default=16_384, ge=0)
+
+    def within(self, window: int) -> Self:
+        """Return them for a model with a context of so many tokens: at most half of it is reserved."""
+        return self.replace(reserve_tokens=min(self.reserve_tokens, window // 2))
 
 
 class ImageSettings(WireModel):
