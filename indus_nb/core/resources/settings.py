@@ -33,6 +33,10 @@ _STRICTER = ("approve", "effects", "defaultTools", "notebook", "sandbox")
 """Keys that such a project can make stricter: ask more, offer fewer tools, show less, confine more."""
 
 
+def _reserved(tokens: int, window: int) -> int:
+    return tokens if tokens < window else window // 2
+
+
 class CompactionSettings(WireModel):
     """Thresholds of compaction, and how much of a conversation is kept as it is; in tokens."""
 
@@ -41,14 +45,14 @@ class CompactionSettings(WireModel):
     keep_recent_tokens: int = wire_field(default=20_000, ge=0)
 
     def within(self, window: int | None) -> Self:
-        """Return them for a model: of a small context at most half is reserved, and half of the rest is kept.
+        """Return them for a model: half of a context that is too small is reserved, and half of what is not is kept.
 
         Args:
             window: Size of the model's context in tokens; ``None`` or 0 if unknown.
         """
         if not window:
             return self
-        reserved = min(self.reserve_tokens, window // 2)
+        reserved = _reserved(self.reserve_tokens, window)
         kept = min(self.keep_recent_tokens, (window - reserved) // 2)
         return self.replace(reserve_tokens=reserved, keep_recent_tokens=kept)
 
@@ -59,8 +63,8 @@ class BranchSummarySettings(WireModel):
     reserve_tokens: int = wire_field(default=16_384, ge=0)
 
     def within(self, window: int) -> Self:
-        """Return them for a model with a context of so many tokens: at most half of it is reserved."""
-        return self.replace(reserve_tokens=min(self.reserve_tokens, window // 2))
+        """Return them for a model with a context of so many tokens: half is reserved if it is too small."""
+        return self.replace(reserve_tokens=_reserved(self.reserve_tokens, window))
 
 
 class ImageSettings(WireModel):
