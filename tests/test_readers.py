@@ -50,7 +50,7 @@ NAMES = [
     ),
     *("models.catalog", "models.models_file", "models.cassettes.file", "extend.mcp.config", "extend.events"),
     *("tools.agents", "tools.todo", "tools.jobs", "tools.files.read", "tools.files.search", "tools.files.writing"),
-    *("tools.commands.bash", "kernel.toolset.arguments"),
+    *("tools.commands.bash", "kernel.toolset.declarations"),
 ]
 MODULES = {import_module(f"indus_nb.{name}").__name__ for name in NAMES}
 VALUES: list[Any] = [

@@ -250,3 +250,18 @@ async def test_a_kernel_that_asks_about_what_needs_no_question_is_refused() -> N
     GateAnswers(None, sent.append).received({"do": "question", "number": 1, "verb": "covers", "effects": []})
     await until(lambda: sent)
     assert sent[0]["refusal"].startswith("Nothing was run")
+
+
+@pytest.mark.parametrize("version", ["7.3.0", "7.0.1", "6.31.0"])
+async def test_every_ipykernel_lends_its_tools_while_a_cell_runs(tmp_path: Path, version: str) -> None:
+    world = private_environment(tmp_path / "jupyter", ipykernel=version)
+    (tmp_path / "work").mkdir()
+    with Kernel(tmp_path / "work", world) as kernel:
+        attached = await attached_to(kernel)
+        assert await attached.text("python", code="import ipykernel\nipykernel.__version__") == f"'{version}'\n"
+        cell = kernel.begin("import os, time\nprint('begun')\nwhile not os.path.exists('asked'): time.sleep(0.01)")
+        cell.wait_for(lambda cell: "begun" in cell.streams)
+        assert (await attached.kernel._outlook("1"))["do"] == "end"
+        (kernel.folder / "asked").touch()
+        assert cell.finish().states[-4:] == ["busy", "idle", "busy", "idle"]
+        await attached.kernel.close()

@@ -102,6 +102,27 @@ def test_why_a_copy_ended_is_said_in_words_of_ours() -> None:
     assert why("failed", f"ValueError: {'x ' * 5000}").count("x") < 200
 
 
+def test_all_that_one_copy_sends_has_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indus_nb.kernel.preview.report.MAX_BYTES", 8 << 20)
+    frames, frame = Frames(), packed({}, b"x" * (1000 << 10))
+    for _ in range(8):
+        assert [data for data, _ in frames.feed(frame)] == [{}]
+    with pytest.raises(ValueError, match=r"it sent too much$"):
+        [*frames.feed(frame)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 1000])
+def test_frames_are_read_in_pieces_of_any_size(size: int) -> None:
+    sent = [({"a": 1}, b""), ({}, b"bytes"), ({"text": "\N{SNOWMAN}"}, b"{}")]
+    data = b"".join(packed(*each) for each in sent)
+    frames = Frames()
+    assert [each for at in range(0, len(data), size) for each in frames.feed(data[at : at + size])] == sent
+
+
+def test_what_cannot_be_written_as_json_is_sent_as_text() -> None:
+    assert [*Frames().feed(packed({"x": {1}, "y": "\ud800"}))] == [({"x": "{1}", "y": "\ud800"}, b"")]
+
+
 def test_names_that_no_variable_has_are_left_out() -> None:
     found = parsed(Report(dropped=["x" * 5_000_000, "fig", "a b"], kept=["x", "\n"]).to_json())
     assert found is not None

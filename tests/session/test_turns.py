@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,30 @@ async def test_an_activity_that_is_cancelled_before_its_first_step_leaves_the_se
     task.cancel()
     await asyncio.wait([task])
     assert turns.idle
+
+
+async def test_a_failure_that_its_caller_does_not_wait_for_any_more_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, over = asyncio.Event(), asyncio.Event()
+    turns = Turns(lambda: None, over.set)
+
+    async def fail() -> None:
+        begun.set()
+        await over.wait()
+        raise CompactionError("Compaction cancelled")
+
+    async def call() -> None:
+        await turns.outcome(turns.begin(Activity.COMPACTING, fail()))
+
+    caller = asyncio.create_task(call())
+    await begun.wait()
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert turns.idle
+    gc.collect()  # asyncio logs it when the task is gone
+    assert [record.getMessage() for record in caplog.records] == []
 
 
 async def test_waiting_for_a_turn_in_the_activity_itself_is_refused_instead_of_never_ending() -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
@@ -33,6 +33,10 @@ _STRICTER = ("approve", "effects", "defaultTools", "notebook", "sandbox")
 """Keys that such a project can make stricter: ask more, offer fewer tools, show less, confine more."""
 
 
+def _reserved(tokens: int, window: int) -> int:
+    return tokens if tokens < window else window // 2
+
+
 class CompactionSettings(WireModel):
     """Thresholds of compaction, and how much of a conversation is kept as it is; in tokens."""
 
@@ -40,11 +44,27 @@ class CompactionSettings(WireModel):
     reserve_tokens: int = wire_field(default=16_384, ge=0)
     keep_recent_tokens: int = wire_field(default=20_000, ge=0)
 
+    def within(self, window: int | None) -> Self:
+        """Return them for a model: half of a context that is too small is reserved, and half of what is not is kept.
+
+        Args:
+            window: Size of the model's context in tokens; ``None`` or 0 if unknown.
+        """
+        if not window:
+            return self
+        reserved = _reserved(self.reserve_tokens, window)
+        kept = min(self.keep_recent_tokens, (window - reserved) // 2)
+        return self.replace(reserve_tokens=reserved, keep_recent_tokens=kept)
+
 
 class BranchSummarySettings(WireModel):
     """Space kept free of the context when a branch is summarised; in tokens."""
 
     reserve_tokens: int = wire_field(default=16_384, ge=0)
+
+    def within(self, window: int) -> Self:
+        """Return them for a model with a context of so many tokens: half is reserved if it is too small."""
+        return self.replace(reserve_tokens=_reserved(self.reserve_tokens, window))
 
 
 class ImageSettings(WireModel):

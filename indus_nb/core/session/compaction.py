@@ -414,7 +414,9 @@ class Summariser:
         Raises:
             CompactionError: The model fails.
         """
-        budget = (self.model.context_window or _UNKNOWN_WINDOW) - settings.reserve_tokens
+        window = self.model.context_window or _UNKNOWN_WINDOW
+        settings = settings.within(window)
+        budget = window - settings.reserve_tokens
         files = FileNames()
         messages: list[Message] = []
         total = 0

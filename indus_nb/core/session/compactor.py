@@ -36,7 +36,7 @@ class Compactor:
 
     def is_due(self, model: Model) -> bool:
         """Return whether the conversation has come too near to the end of the model's context."""
-        settings = self._state.settings.compaction
+        settings = self._state.settings.compaction.within(model.context_window)
         if not settings.enabled or not model.context_window:
             return False
         tokens = self._state.conversation.usage(model).tokens
@@ -78,7 +78,8 @@ class Compactor:
     async def _compact(
         self, summariser: Summariser, reason: CompactionReason, instructions: str | None
     ) -> CompactionResult:
-        store, conversation, settings = self._state.store, self._state.conversation, self._state.settings.compaction
+        store, conversation = self._state.store, self._state.conversation
+        settings = self._state.settings.compaction.within(summariser.model.context_window)
         self.running = True
         try:
             await self._publisher.emit(CompactionStart(reason=reason))

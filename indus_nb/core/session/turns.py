@@ -150,6 +150,7 @@ class Turns:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # else asyncio logs it
             await self.abort()
             raise
 

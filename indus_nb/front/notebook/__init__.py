@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -88,7 +89,8 @@ class _InShell:
             except BaseException as error:  # noqa: BLE001 - it is raised where a request comes
                 lender.set_exception(error)
 
-        threading.Thread(target=make, name="indus_nb lending", daemon=True).start()
+        # In a copy of this context, for ipykernel 7.0 looks there for the message that a cell came with.
+        threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
 
     def close(self) -> None:
         """Stop watching the user's cells, and close the sessions."""

@@ -90,7 +90,7 @@ class Conversations:
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
-        self.kernel.open_notebooks = self._notebook.open_notebooks
+        self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
@@ -216,7 +216,7 @@ class Conversations:
 
         Returns whether one does.
         """
-        inbox = self.kernel.inbox
+        inbox = self._watch.main.inbox
         if inbox is None:
             return False
         inbox.put(partial(self._shell.set_next_input, code, replace=False))
@@ -272,7 +272,7 @@ class Conversations:
                 async with self._turns.turn(session, execution, replaces=branches) as turn:
                     run.on_prompted = turn.note_prompt
                     if turn.replaces:
-                        self.kernel.disown()
+                        self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))
                     await run.work(text, images, answer)
             finally:
@@ -286,7 +286,7 @@ class Conversations:
             self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
             return None
         try:
-            with self.kernel.serving(inbox):
+            with self._watch.main.serving(inbox):
                 self._drive(work, inbox)
         except SessionBusyError as error:
             raise SessionBusyError(_BUSY) from error
@@ -473,7 +473,7 @@ class Conversations:
         cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
         inbox = Inbox()
         try:
-            with self.kernel.serving(inbox):
+            with self._watch.main.serving(inbox):
                 return cell.run(lambda do: self._drive(do, inbox), work, self._shown)
         finally:
             if cell.comm_id is not None and self._gate is not None:

@@ -26,20 +26,20 @@ from indus_nb.kernel.attached.kernel import RunningKernel, refusal
 from indus_nb.kernel.attached.late import LateKernel
 from indus_nb.kernel.attached.plain import NO_INPUT, UNSEEN, PlainKernel
 from indus_nb.kernel.run.outputs import OutputBoard
-from indus_nb.kernel.toolset.arguments import (
-    GUIDELINES,
+from indus_nb.kernel.toolset.declarations import (
     NotebookArguments,
     PythonArguments,
     VariablesArguments,
-    described,
+    python_tool,
     time_limit,
+    variables_tool,
 )
 from indus_nb.kernel.toolset.long_code import LongCode, Running
 from indus_nb.kernel.toolset.remote_gate import GateAnswers
 from indus_nb.kernel.toolset.results import joined
 from indus_nb.start import SessionOptions
 from indus_nb.tools import Tool
-from indus_nb.tools.description import Approval, CallDescription
+from indus_nb.tools.description import Approval
 from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, text_output
 
@@ -122,32 +122,16 @@ class AttachedKernel:
     def tools(self) -> list[Tool]:
         """Make the tools; outside of a session no call becomes a job."""
         return [
-            FunctionTool(
-                name="python",
-                description=(
-                    f"Run Python code in the user's running Jupyter kernel ({self.label}): its variables are there, "
-                    "and what it defines stays. Returns what it prints and displays, figures as images. It waits for a "
-                    "cell that runs."
-                ),
-                arguments=PythonArguments,
-                run=self._python,
-                starts_jobs=True,
-                describe=self._describe,
-                secret_arguments=("code",),
+            python_tool(
+                f"Run Python code in the user's running Jupyter kernel ({self.label}): its variables are there, and "
+                "what it defines stays. Returns what it prints and displays, figures as images. It waits for a cell "
+                "that runs.",
                 snippet="Run code in the user's running kernel, on the live objects",
-                guidelines=GUIDELINES,
+                run=self._python,
+                approval=self._approval,
+                tries=lambda: self._settings.notebook.preview,
             ),
-            FunctionTool(
-                name="variables",
-                description=(
-                    "List the variables of the user's running kernel: name, type, shape, types of columns, a short "
-                    "view; one of them more closely, with its first rows."
-                ),
-                arguments=VariablesArguments,
-                run=self._variables,
-                read_only=True,
-                snippet="See which variables the user's running kernel holds",
-            ),
+            variables_tool("the user's running kernel", self._variables),
             FunctionTool(
                 name="notebook",
                 description=(
@@ -258,10 +242,6 @@ class AttachedKernel:
         )
 
     # The question before code
-
-    def _describe(self, default: CallDescription, arguments: PythonArguments) -> CallDescription:
-        tries = self._settings.notebook.preview
-        return described(default, arguments, tries=tries, approval=partial(self._approval, arguments.code))
 
     def _approval(self, code: str) -> Approval:
         """Build the question before code; called off the event loop, and no longer than for a look at the kernel."""

@@ -152,8 +152,12 @@ def _is_dead(value: Any) -> bool:
 
 def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> None:
     """Record an effect that is let through."""
-    if event in ("os.putenv", "os.unsetenv") and prober(own):
-        set_by_imports.add(_text(args[0]))
+    if event in ("os.putenv", "os.unsetenv"):
+        if prober(own):
+            set_by_imports.add(_text(args[0]))
+        elif _caller() != "os":  # past ``os.environ``, which would show it
+            name = "environment variables"
+            end.effects.append(Effect("changes_setting", name, f"changes {name}"))
     if event == "ctypes.dlsym" and _is_users_call():
         name = one_line(_text(args[1]), _MAX_CHARACTERS)
         end.effects.append(Effect("unknown", name, f"calls {name} in C, whose effects cannot be seen"))
@@ -174,6 +178,11 @@ def _refuse(effect: Effect, end: Ending, own: FrameType) -> None:
 _INITIALS = frozenset("ospw_fc")
 set_by_imports: set[str] = set()
 """Environment variables that modules have set while they were imported, which they do again where they are used."""
+
+
+def _caller() -> object:
+    """Return the name of the module whose code causes the event."""
+    return sys._getframe(3).f_globals.get("__name__")  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
 
 
 def _is_users_call() -> bool:

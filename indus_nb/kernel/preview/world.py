@@ -285,13 +285,15 @@ def _has_pyplot() -> bool:
     return "matplotlib.pyplot" in sys.modules
 
 
-def _loggers() -> set[str]:
-    """List the names of loggers of which something is set."""
-    return {
+def _loggers() -> tuple[Any, ...]:
+    """Return the names of loggers of which something is set, and what is set for all of them."""
+    manager = logging.root.manager
+    names = {
         name
-        for name, each in [*logging.root.manager.loggerDict.items()]
+        for name, each in [*manager.loggerDict.items()]
         if isinstance(each, logging.Logger) and (each.level or each.handlers or each.filters or not each.propagate)
     }
+    return names, manager.disable, logging.getLevelNamesMapping()
 
 
 def _figures() -> list[int]:

@@ -39,9 +39,11 @@ _PRAGMAS = frozenset({"foreign_key_check", "foreign_key_list", "integrity_check"
 }
 """Pragmas of SQLite whose argument selects the report; that of others is a new value."""
 _OF_SQLITE = ("in_transaction", "isolation_level", "row_factory", "text_factory", "total_changes", "autocommit")
-_ABOUT_SQLITE = tuple(
-    f"select * from pragma_{table}"  # noqa: S608 - one of these
-    for table in ("function_list", "collation_list", "database_list", "schema_version")
+_ABOUT_SQLITE = (
+    "select * from pragma_function_list",
+    "select * from pragma_collation_list",
+    "select * from pragma_database_list where name <> 'temp'",  # it is opened to check others
+    "select * from pragma_schema_version",
 )
 """Queries for state of an SQLite connection that can be changed without a statement."""
 _MAX_SERIALIZED_BYTES = 32 << 20

@@ -36,7 +36,11 @@ class ShellState:
         loop: Any = asyncio.get_running_loop()
         waiting = [*getattr(loop, "_scheduled", ()), *getattr(loop, "_ready", ())]
         late = [handle for handle in waiting if not handle.cancelled()]
-        return {**_of_shell(self._shell), "the event loop": (late, loop.get_debug(), loop.get_exception_handler())}
+        return {**_of_shell(self._shell), "the event loop": (late, *_of_loop(loop))}
+
+
+def _of_loop(loop: asyncio.AbstractEventLoop) -> tuple[object, ...]:
+    return loop.get_debug(), loop.get_exception_handler(), loop.get_task_factory()
 
 
 def _handlers() -> Iterator[Any]:
@@ -87,7 +91,9 @@ def _of_shell(shell: Any) -> dict[str, Any]:
             for each in formatters
             for held in (getattr(each, "type_printers", {}), getattr(each, "deferred_printers", {}))
             if each is not None
-        ],
+        ]
+        + [_options(each) for each in formatters if each is not None],
+        "how errors are shown": (shell.call_pdb, getattr(shell.InteractiveTB, "mode", None)),
         "the history": [
             _ids(shell.user_ns.get("Out")),
             _ids(shell.user_ns.get("In")),
@@ -106,6 +112,12 @@ def _of_shell(shell: Any) -> dict[str, Any]:
         "how code is read": [*map(id, shell.ast_transformers), *map(id, shell.input_transformers_post)],
         "the shell's settings": {name: getattr(shell, name) for name in shell.trait_names(config=True)},
     }
+
+
+def _options(formatter: Any) -> dict[str, Any]:
+    """Return the options of a formatter that are simple values, such as the digits of numbers."""
+    given = {name: getattr(formatter, name) for name in formatter.trait_names(config=True)}
+    return {name: value for name, value in given.items() if isinstance(value, str | int)}
 
 
 def _identity(magic: Any) -> object:
