@@ -68,16 +68,18 @@ def sent(api: MessagesApi) -> str:
 
 def test_expressions_and_names_stand_for_values_as_in_cells(page: Page, api: MessagesApi) -> None:
     api.add("So it is.")
-    page.prompt("mean {sales.units.mean():.2f} of $sales, {{rate}} and `{rate}`, {nothing}")
+    page.prompt("mean {sales.units.mean():.2f} of {odd:x} $sales, {{rate}} and `{rate}`, {nothing}")
     page.wait_until_idle("So it is.")
     text = sent(api)
-    assert "mean 3.50 of" in text
+    assert "mean 3.50 of ran " in text
     assert "region" in text
     assert "{rate} and `{rate}`, {nothing}" in text
     assert page.toasts == ["{nothing}: sent as it stands, there is no such variable."]
 
 
-@pytest.mark.parametrize("what", ["{sales.nope}", "{odd:x}", "{__import__('os').system('touch ran')+rate}"])
+@pytest.mark.parametrize(
+    "what", ["{sales.nope}", "{sales.pop('units')}", "{__import__('os').system('touch ran')+rate}"]
+)
 def test_what_cannot_be_looked_up_is_said_and_nothing_is_sent(
     kernel: Kernel, page: Page, api: MessagesApi, what: str
 ) -> None:

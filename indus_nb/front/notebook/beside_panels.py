@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -21,7 +21,7 @@ from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
-from indus_nb.kernel.values.interpolation import interpolate, named_values
+from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
 from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "doctor")
@@ -38,8 +38,14 @@ class PanelKernel:
         journal: Journal,
         notebook: NotebookTools,
         taking_back: TakingBack,
+        compute: Callable[[Sequence[str]], Awaitable[Mapping[str, Computed]]],
     ) -> None:
-        """Bind the kernel's namespace, journal, notebook and undo to its panels."""
+        """Bind the kernel's namespace, journal, notebook and undo to its panels.
+
+        Args:
+            compute: Computes the values of placeholders in a copy of the kernel.
+        """
+        self._compute = compute
         self._namespace = namespace
         self._journal = journal
         self._notebook = notebook
@@ -72,6 +78,9 @@ class PanelKernel:
         if not named:
             return Filled(interpolate(text, self._namespace.kinds(), for_prompt).text)
         filled = await self._namespace.do(lambda variables: interpolate(text, variables, for_prompt))
+        if filled.to_compute:
+            computed = await self._compute(filled.to_compute)
+            filled = await self._namespace.do(lambda variables: interpolate(text, variables, for_prompt, computed))
         if filled.kept:
             source, why = next(iter(filled.kept.items()))
             others = f" So were {len(filled.kept) - 1} more." if len(filled.kept) > 1 else ""

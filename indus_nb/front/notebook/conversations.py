@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -47,6 +47,7 @@ from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
+from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
@@ -225,7 +226,13 @@ class Conversations:
 
     def _filled_in(self, request: Request, *, evaluates: bool) -> tuple[str, list[ImageContent]]:
         """Return the prompt with values of the user's variables filled in, and its images."""
-        text, hints = filled_in(request.text, self._shell.user_ns, evaluates=evaluates)
+
+        def compute(placeholders: Sequence[str]) -> Mapping[str, Computed]:
+            inbox = Inbox()
+            with self._watch.main.serving(inbox):
+                return self._drive(partial(self.kernel.compute, placeholders), inbox)
+
+        text, hints = filled_in(request.text, self._shell.user_ns, compute, evaluates=evaluates)
         for hint in hints:
             self._screen.show(blocks.notice(hint), final=True)
         return text, [image_of(wanted, self._shell) for wanted in request.images]
@@ -405,7 +412,7 @@ class Conversations:
         from indus_nb.front.notebook.beside_panels import PanelKernel
 
         namespace = UserNamespace(self._shell, self._watch.main)
-        return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back)
+        return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute)
 
     @property
     def lender(self) -> Lender:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -244,7 +244,7 @@ def find_notebook(traces: Traces) -> NotebookFile:
                 "or moved, ask the user to save it and to restart the kernel, or read it by its name."
             )
         raise problem or ToolError(f"{named} cannot be read.")
-    if not {*_stripped(traces.ran)}.isdisjoint(code_sources(file.cells)):
+    if not {source.strip() for source in traces.ran if source.strip()}.isdisjoint(code_sources(file.cells)):
         return file
     if not traces.ids:
         raise ToolError(
@@ -348,10 +348,6 @@ def _others_with(named: Path, ids: frozenset[str]) -> list[NotebookFile]:
             if _holds(file, ids):
                 found.append(file)
     return found
-
-
-def _stripped(ran: Sequence[str]) -> Iterator[str]:
-    return (text for source in ran if (text := source.strip()))
 
 
 def code_sources(cells: Sequence[Cell]) -> set[str]:

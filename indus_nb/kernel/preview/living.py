@@ -77,7 +77,7 @@ def live(
             cut_off(pipe, *(() if pages is None else (pages.number,)))
             limit(limits)
             confine(
-                [*_of_processes(readable), *_devices(), (scratch, True)],
+                [*_of_processes(readable), *((f"/dev/{name}", True) for name in _DEVICES), (scratch, True)],
                 lone_filter(),
                 network=False,
                 parent=before.process,
@@ -159,10 +159,6 @@ def _of_processes(readable: Sequence[tuple[str, bool | None]]) -> list[tuple[str
         f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "sys")
     ]
     return [*(rule for rule in readable if rule[0] != "/proc"), *((path, False) for path in (*own, *about))]
-
-
-def _devices() -> list[tuple[str, bool | None]]:
-    return [(f"/dev/{name}", True) for name in _DEVICES]
 
 
 def _one_thread() -> None:

@@ -417,10 +417,6 @@ def _made_stamp(column: Any) -> Any:
     return cast("Any", sys.modules["pandas"]).Index(_made_column(column))[0]
 
 
-def _made_nat() -> Any:
-    return cast("Any", sys.modules["pandas"]).NaT
-
-
 def _figure(obj: Any, _: KnownObjects) -> _Sent:
     # ``to_dict`` would encode arrays as text.
     sent: dict[str, Any] = {part: [each.to_plotly_json() for each in getattr(obj, part)] for part in ("data", "frames")}
@@ -489,7 +485,7 @@ MADE: Mapping[str, Callable[..., Any]] = {
     "time": _made_moment,
     "offset": dt.timezone,
     "stamp": _made_stamp,
-    "nat": _made_nat,
+    "nat": lambda: cast("Any", sys.modules["pandas"]).NaT,
 }
 """Constructors of each kind from its parts, which have been made before."""
 OF_OWN_PARTS = frozenset(

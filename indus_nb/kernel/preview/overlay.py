@@ -12,6 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from indus_nb.kernel.preview.report import Stop
@@ -53,8 +54,8 @@ class Overlay:
         if interactive is not None:
             interactive.io_open = self.open
         for name, function in (
-            ("stat", self._stat),
-            ("lstat", self._lstat),
+            ("stat", partial(self._moved, "stat")),
+            ("lstat", partial(self._moved, "lstat")),
             ("remove", self._remove),
             ("unlink", self._remove),
             ("mkdir", self._mkdir),
@@ -139,12 +140,6 @@ class Overlay:
         if place == _GONE:
             raise _error(errno.ENOENT, str(path))
         return self._plain[name](path if place is None else place, *args, **kwargs)
-
-    def _stat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._moved("stat", path, *args, **kwargs)
-
-    def _lstat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._moved("lstat", path, *args, **kwargs)
 
     def _remove(self, path: Any, *args: Any, **kwargs: Any) -> None:
         known = None if kwargs else _path(path)

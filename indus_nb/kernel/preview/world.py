@@ -122,7 +122,8 @@ class World:
             for attribute in _differing(before, now):
                 if name not in self._own and _is_by_itself(name, before, now, attribute):
                     continue
-                if not _is_by_import(before, now, attribute):
+                is_submodule = attribute not in before and isinstance(now.get(attribute), ModuleType)
+                if not is_submodule:  # which was imported
                     full = f"{name}.{attribute}"
                     yield Effect("changes_setting", full, f"changes {full}")
 
@@ -239,11 +240,6 @@ def _is_loaded(value: Any) -> bool:
     kinds = (type, FunctionType, BuiltinFunctionType)
     home = getattr(value, "__module__", None) if isinstance(value, kinds) else type(value).__module__
     return callable(value) and isinstance(home, str) and (is_installed(home) or home.startswith("_cython_"))
-
-
-def _is_by_import(before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
-    """Return whether a module has got a submodule, which was imported."""
-    return name not in before and isinstance(now.get(name), ModuleType)
 
 
 def _context() -> dict[str, int]:

@@ -211,13 +211,9 @@ def _safe_maths(text: str) -> str | None:
     return text if not links and _LINK.search(text) is None and only_draws(text) else None
 
 
-def _safe_markdown(text: str) -> str | None:
-    return None if _ADDRESS.search(text) else _safe_maths(text)
-
-
 _TEXTS: Mapping[str, Callable[[str], str | None]] = {
     "text/html": _safe_html,
     "text/latex": _safe_maths,
-    "text/markdown": _safe_markdown,
+    "text/markdown": lambda text: None if _ADDRESS.search(text) else _safe_maths(text),
 }
 """Sanitisers by format: each returns harmless text, or ``None`` if there can be none."""

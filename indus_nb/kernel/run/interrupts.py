@@ -200,7 +200,7 @@ class CodeInterrupts:
         While a cell of the user's runs and the code awaits, its task is cancelled instead.
         """
         if self.is_reached:
-            _interrupt_main_thread()
+            signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)
         elif self.task is not None:
             self.task.get_loop().call_soon_threadsafe(self.task.cancel)
 
@@ -212,7 +212,3 @@ def _on_main_thread() -> bool:
 def _is_of_a_loop(frame: FrameType | None) -> bool:
     """Return whether an interrupt would hit the event loop's own code, and so the next task."""
     return frame is None or frame.f_globals.get("__name__", "").partition(".")[0] in ("asyncio", "nest_asyncio2")
-
-
-def _interrupt_main_thread() -> None:
-    signal.pthread_kill(cast("int", threading.main_thread().ident), signal.SIGINT)

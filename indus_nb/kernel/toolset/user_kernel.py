@@ -40,6 +40,7 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
+from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval
 from indus_nb.tools.jobs import Jobs
@@ -91,6 +92,10 @@ class UserKernel:
         if look.error is not None:
             raise look.error
         return look.found[0]
+
+    async def compute(self, placeholders: Sequence[str]) -> dict[str, Computed]:
+        """Compute the values of a prompt's placeholders in a copy of the kernel."""
+        return await self.trials.compute(placeholders, cwd=self._cwd.absolute(), keys=self._keys())
 
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session.

@@ -18,7 +18,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -39,11 +40,15 @@ from indus_nb.kernel.trials.shell_state import ShellState
 from indus_nb.kernel.undo import Change, Checkpoint, CheckpointBudget, take
 from indus_nb.kernel.undo.objects.outside import settings
 from indus_nb.kernel.undo.reach import names_in_source
+from indus_nb.kernel.values.describe import for_prompt
+from indus_nb.kernel.values.interpolation import written
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import is_distinct, labelled_secrets
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 """Keys of random number generators among the values of variables; no variable has a blank in its name."""
+VALUES = "_indus_nb_values"
+"""Name in a copy of the function that sends values of a prompt: it is given placeholders, each with its expression."""
 _OF_SHELL = ("In", "Out")
 """Variables of the shell's own, which are not compared by name."""
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
@@ -97,6 +102,7 @@ class TrialTask:
         self._stand_ins = (_STAND_IN, *{label.encode() for label in known.values()})
         _hide_keys(known, self._shell)
         _detach(self._shell, stop)
+        setattr(builtins, VALUES, partial(_send_written, send))
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
@@ -278,7 +284,8 @@ class _Run(Execution):
         update: bool = False,
     ) -> None:
         value = self.displays.value_of(bundle)
-        kept = inert(bundle) if not _is_progress(value) else {"text/plain"}
+        is_progress = type(value).__module__.partition(".")[0] == "tqdm"
+        kept = {"text/plain"} if is_progress else inert(bundle)
         # As they are: what is made of them is made again where they are shown.
         harmless = None if kept is None else {kind: bundle.get(kind, "") for kind in kept}
         if harmless is None:
@@ -313,10 +320,6 @@ def _is_drawn(value: Any) -> bool:
         return False
     own = [value, *(getattr(value, "__dict__", {}).get(name) for name in ("figure", "_figure", "_fig"))]
     return type(value).__module__.startswith("matplotlib.") or any(isinstance(each, drawing.Artist) for each in own)
-
-
-def _is_progress(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "tqdm"
 
 
 def _begin(job: Job, whole: Coroutine[Any, Any, None]) -> None:
@@ -398,6 +401,15 @@ def _detach(shell: Any, stop: Stop) -> None:
     if scripts is not None:
         scripts.ScriptMagics.shebang = run_script
     cast("Any", logging.Handler).handleError = _nothing  # of one whose file is not here
+
+
+def _send_written(send: Send, *values: tuple[str, Callable[[], object]]) -> None:
+    for placeholder, compute in values:
+        try:
+            found = {"value": written(placeholder, compute(), for_prompt), "problem": ""}
+        except Exception as error:  # noqa: BLE001 - whatever the expression raises; it says so in the prompt's place
+            found = {"value": "", "problem": _ended_by(error)[1]}
+        send({"of": placeholder, **found}, b"")
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:

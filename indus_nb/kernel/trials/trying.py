@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from indus_nb.base import textcut
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.kernel.preview import Copy, Report, obstacle, working_thread
 from indus_nb.kernel.preview.values import RefusedValueError, loaded
@@ -28,10 +28,12 @@ from indus_nb.kernel.run.execution import Routes, Shown
 from indus_nb.kernel.run.main_thread import Job, MainThread
 from indus_nb.kernel.run.outputs import received
 from indus_nb.kernel.trials.definitions import definitions, imported, maker
-from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, TrialTask, shadowed
+from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, VALUES, TrialTask, shadowed
 from indus_nb.kernel.undo.reach import names_in_source
+from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS
+from indus_nb.kernel.values.interpolation import Computed, code_of
 from indus_nb.safety.effects import Effect
-from indus_nb.safety.redaction import is_distinct
+from indus_nb.safety.redaction import hide_known, is_distinct, labelled_secrets
 from indus_nb.safety.sandbox import landlock
 from indus_nb.safety.sandbox.looks import look_policy
 from indus_nb.safety.sandbox.policy import ProtectedPaths, SandboxError
@@ -40,6 +42,7 @@ from indus_nb.tools.tool import ToolError
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Pauses between looks whether a thread of a library has ended its work, in seconds."""
 _FORK_SECONDS = 10.0
+_COMPUTE_SECONDS = 10.0
 _WORDS = 624
 """Number of words in the state of a Mersenne twister."""
 _MAX_LINES = 12
@@ -113,6 +116,27 @@ class Trials:
             await asyncio.sleep(pause)
         return Trial.without(code, problem)
 
+    async def compute(self, placeholders: Sequence[str], *, cwd: Path, keys: Mapping[str, str]) -> dict[str, Computed]:
+        """Compute the values of a prompt's placeholders in one copy; what has an effect there has no value.
+
+        Args:
+            cwd: The project, which it may read.
+            keys: Values that it must not see, with their placeholders.
+        """
+        pairs = ", ".join(f"({placeholder!r}, lambda: {code_of(placeholder)})" for placeholder in placeholders)
+        code = f"{VALUES}({pairs})"
+        trial = await self.begin(code, _COMPUTE_SECONDS, cwd=cwd, readable=(), own={}, keys=keys, on_text=lambda: None)
+        trial.computed = dict.fromkeys(placeholders, Computed(problem="it ended its copy of the kernel"))
+        try:
+            await trial.follow()
+        finally:
+            trial.discard()
+        effects = [effect.words for effect in trial.effects if effect.kind != "draws_random"]
+        if effects:
+            problem = f"what this prompt computes {textcut.one_line(effects[0], _MAX_LINE_CHARACTERS)}"
+            return dict.fromkeys(placeholders, Computed(problem=problem))
+        return trial.computed
+
     async def _forked(self, task: TrialTask, copy: Copy) -> _Fork:
         fork = _Fork(task, copy)
         try:
@@ -149,19 +173,15 @@ def _package(value: Any) -> str:
 
 def _rules(cwd: Path, readable: Sequence[Path]) -> list[tuple[str, bool | None]]:
     """Return the Landlock rules of a copy: the paths that it may read, none of which it may write."""
-    home = Path("~").expanduser() if _has_home() else cwd
+    try:
+        home = Path("~").expanduser()
+    except RuntimeError:  # the user has none
+        home = cwd
     own = agent_directory()
     hidden = [] if cwd.is_relative_to(own) else [own]
     policy = look_policy(cwd, [*readable, *(home / name for name in _CACHES)], hidden=hidden)
     found = landlock.rules(policy, ProtectedPaths(), None)
     return [(path, None if rule is None else False) for path, rule in found if not path.startswith("/dev/")]
-
-
-def _has_home() -> bool:
-    try:
-        return bool(Path("~").expanduser())
-    except RuntimeError:
-        return False
 
 
 class _Fork:
@@ -203,6 +223,7 @@ class Trial(Shown):
         report: Its result; ``None`` while it runs.
         changed: The values that were taken over, as a line.
         not_undoable: Why they cannot be undone; empty if it can.
+        computed: Values of a prompt's placeholders, if it is to compute some.
     """
 
     def __init__(self, code: str, copy: Copy | None, on_text: Callable[[], None]) -> None:
@@ -218,6 +239,7 @@ class Trial(Shown):
         self.ran = False
         self.changed = ""
         self.not_undoable = ""
+        self.computed: dict[str, Computed] = {}
         self._copy = copy
         self._prefix = secrets.token_hex(4)
         self._values = b""
@@ -243,6 +265,13 @@ class Trial(Shown):
             self.add_text(str(data["text"]))
         elif "clear" in data:
             self.clear(waits=bool(data["clear"]))
+        elif "of" in data:
+            if (placeholder := str(data["of"])) in self.computed:
+                value, problem = (clean_text(str(data.get(name, ""))) for name in ("value", "problem"))
+                known = labelled_secrets()
+                shown = textcut.head(hide_known(value, known), MAX_TEXT_CHARACTERS + _MAX_LINE_CHARACTERS)
+                why = textcut.one_line(hide_known(problem, known), _MAX_LINE_CHARACTERS)
+                self.computed[placeholder] = Computed(shown, why)
         elif "values" in data:
             self._values = blob
         elif "display" in data:

@@ -9,7 +9,7 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
@@ -31,6 +31,8 @@ class Keeper:
 
     holds_state = False
     """True for kinds of mutable objects."""
+    fixed = ""
+    """Why a change of such an object cannot be put back; empty where it can."""
 
     def size(self, obj: Any) -> int:  # noqa: ARG002 - of this kind nothing is copied
         """Return how many bytes a snapshot of the object takes."""
@@ -63,9 +65,9 @@ class Keeper:
         """Return the object's copy-on-write buffers, which others may write to all the same."""
         return ()
 
-    def lacks(self, obj: Any, state: Any) -> str:  # noqa: ARG002
+    def lacks(self, obj: Any, state: Any) -> str:
         """Return why the object, as it is now, cannot be restored to ``state``; empty if it can."""
-        return ""
+        return self.fixed if self.fixed and not self.same(obj, state) else ""
 
     def seal(self, obj: Any) -> Any:
         """Return a value that later shows whether the object changed; may be less than a snapshot."""
@@ -88,9 +90,34 @@ class Keeper:
 
 
 class State(Keeper):
-    """Base class of the kinds of mutable objects."""
+    """Base class of the kinds of mutable objects, whose snapshots Python compares."""
 
     holds_state = True
+
+    def same(self, obj: Any, state: Any) -> bool:
+        """Return whether the object holds ``state``."""
+        return bool(self.remember(obj) == state)
+
+
+class OneHeld(State):
+    """Base class of the kinds of objects that hold one other."""
+
+    def same(self, obj: Any, state: Any) -> bool:
+        """Return whether the object holds ``state``."""
+        return self.remember(obj) is state
+
+    def parts(self, state: Any) -> Iterable[Any]:
+        """Return the object in a snapshot."""
+        return (state,)
+
+
+class SeveralHeld(State):
+    """Base class of the kinds of objects that hold some others, each in its place."""
+
+    def same(self, obj: Any, state: Sequence[Any]) -> bool:
+        """Return whether the object holds ``state``."""
+        now = self.remember(obj)
+        return len(now) == len(state) and identical(now, state)
 
 
 def identical(one: Iterable[Any], other: Iterable[Any]) -> bool:
@@ -100,6 +127,25 @@ def identical(one: Iterable[Any], other: Iterable[Any]) -> bool:
         Whether each is the one at the same place.
     """
     return all(map(is_, one, other))
+
+
+def attributes(obj: Any, but: Collection[str]) -> dict[str, Any]:
+    """Return an object's attributes, without those named in ``but``."""
+    own: dict[str, Any] = getattr(obj, "__dict__", {})
+    return {name: value for name, value in own.items() if name not in but}
+
+
+def put_attributes(obj: Any, state: Mapping[str, Any]) -> None:
+    """Give an object the attributes in ``state``, and no others."""
+    own: dict[str, Any] = getattr(obj, "__dict__", {})
+    for name in own.keys() - state.keys():
+        del own[name]
+    own.update(state)
+
+
+def same_items(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two mappings have the same objects under the same names."""
+    return one.keys() == other.keys() and all(one[name] is value for name, value in other.items())
 
 
 def class_of(obj: object) -> type[Any]:

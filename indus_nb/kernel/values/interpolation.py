@@ -1,8 +1,9 @@
 """Values of the user's variables in a prompt: ``{expression}`` and ``$name``.
 
-A prompt may hold text from elsewhere, so no expression is run: ``evaluation`` looks its value up, or refuses. The text
-is scanned once, from left to right. Code in backticks, formulas and LaTeX groups are skipped; so the work is linear in
-the length of the text, whatever signs it holds.
+A prompt may hold text from elsewhere, so no expression is run in the kernel: ``evaluation`` looks its value up, or it
+is computed in a confined copy of the kernel, from which its text alone comes back. The text is scanned once, from left
+to right. Code in backticks, formulas and LaTeX groups are skipped; so the work is linear in the length of the text,
+whatever signs it holds.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from indus_nb.base import textcut
 from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS
-from indus_nb.kernel.values.evaluation import RefusedError, can_format, evaluate
+from indus_nb.kernel.values.evaluation import NotHeldError, can_format, evaluate
 
 _MAX_EXPRESSION_CHARACTERS = 300
 _MAX_MARKS = 32  # braces and strings within it
@@ -50,7 +51,7 @@ _CONVERSIONS: Mapping[str, Callable[[object], str]] = {"r": repr, "s": str, "a":
 _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _MAX_VALUES = 500
 _MAX_VALUES_CHARACTERS = 1_000_000
-_RUNS_CODE = "it is more than a look at data, and a prompt runs no code"
+_TO_COMPUTE = "it has to be computed"
 _TOO_MUCH = "there are too many values in this prompt"
 
 
@@ -61,11 +62,23 @@ class Interpolated:
     Attributes:
         missing: The expressions in braces that stayed because they name something that is not defined.
         kept: Other placeholders that stayed, as written, and why.
+        to_compute: Those of them whose values no object holds.
     """
 
     text: str
     missing: list[str]
     kept: dict[str, str]
+    to_compute: list[str]
+
+
+class Computed(NamedTuple):
+    """Value of an expression that was computed in a copy of the kernel, as text; or why there is none."""
+
+    text: str = ""
+    problem: str = ""
+
+
+NONE: Mapping[str, Computed] = {}
 
 
 class _Expression(NamedTuple):
@@ -90,17 +103,22 @@ class _Place(NamedTuple):
     missing: bool = False
 
 
-def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[object], str]) -> Interpolated:
+def interpolate(
+    text: str,
+    namespace: Mapping[str, Any],
+    render: Callable[[object], str],
+    computed: Mapping[str, Computed] = NONE,
+) -> Interpolated:
     r"""Put the values of variables that a prompt names into it.
 
     ``{expression}`` stands for a value when it stands on one line without blanks at its ends, is a Python expression
-    that ``evaluation`` evaluates, and names something in ``namespace`` and nothing that is not defined; ``!r`` and a
-    format behind ``:`` are those of an f-string. What would run code or fails stays as it was typed. ``$name`` stands
+    that names something in ``namespace`` and nothing that is not defined; ``!r`` and a format behind ``:`` are those of
+    an f-string. What fails, or has to be computed and is not in ``computed``, stays as it was typed. ``$name`` stands
     for the value of a variable, unless it is a part of a word or of a formula:
 
-    >>> values = {"x": 2, "price": 2.5, "name": "Ada"}
-    >>> interpolate("$name pays {price:.2f} for {x + 1}, not {this} or {'x': 1}", values, repr)
-    Interpolated(text="Ada pays 2.50 for 3, not {this} or {'x': 1}", missing=['this'], kept={})
+    >>> values = {"x": [2], "price": 2.5, "name": "Ada"}
+    >>> interpolate("$name pays {price:.2f} for {x[0]}, not {this} or {'x': 1}", values, repr)
+    Interpolated(text="Ada pays 2.50 for 2, not {this} or {'x': 1}", missing=['this'], kept={}, to_compute=[])
 
     ``{{x}}`` and ``$$x`` become ``{x}`` and ``$x``. Code in backticks, ``${x}`` and LaTeX stay as they are:
 
@@ -109,6 +127,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
 
     Args:
         render: Writes a value that is not a string.
+        computed: Values that a copy of the kernel has computed, by their placeholders.
 
     Returns:
         The prompt to send, and what stayed as it was typed.
@@ -116,6 +135,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
     pieces: list[str] = []
     missing: dict[str, None] = {}
     kept: dict[str, str] = {}
+    to_compute: list[str] = []
     copied = count = characters = 0
     for place in _places(text, namespace):
         value = place.literal
@@ -127,16 +147,22 @@ def interpolate(text: str, namespace: Mapping[str, Any], render: Callable[[objec
                 kept[place.source] = _TOO_MUCH
                 continue
             try:
-                value = _written(place.expression, namespace, render)
-                characters += len(value)
-            except RefusedError:
-                kept[place.source] = _RUNS_CODE
+                value = _looked_up(place.expression, namespace, render)
+            except NotHeldError:
+                if (found := computed.get(place.source)) is None:
+                    to_compute.append(place.source)
+                    kept[place.source] = _TO_COMPUTE
+                elif found.problem:
+                    kept[place.source] = found.problem
+                else:
+                    value = found.text
             except Exception as error:  # noqa: BLE001 - whatever an operation on the user's data raises
                 kept[place.source] = f"{type(error).__name__}: {textcut.one_line(str(error), 200)}"
         if value is not None:
+            characters += len(value)
             pieces += text[copied : place.start], value
             copied = place.end
-    return Interpolated("".join((*pieces, text[copied:])), list(missing), kept)
+    return Interpolated("".join((*pieces, text[copied:])), list(missing), kept, to_compute)
 
 
 def named_values(text: str, namespace: Mapping[str, Any]) -> list[str]:
@@ -202,10 +228,26 @@ def _of_braces(text: str, sign: re.Match[str], namespace: Mapping[str, Any]) -> 
     return _Place(sign.start(), inside, f"{{{source}}}", missing=True) if undefined else None
 
 
-def _written(expression: _Expression, namespace: Mapping[str, Any], render: Callable[[object], str]) -> str:
+def code_of(placeholder: str) -> str:
+    """Return the expression of a placeholder, as code in a line."""
+    expression = _expression(placeholder[1:-1])
+    return "None" if expression is None else ast.unparse(expression.tree)
+
+
+def written(placeholder: str, value: Any, render: Callable[[object], str]) -> str:
+    """Write the value of a placeholder's expression as it stands in a prompt; may run code of the value's class."""
+    expression = _expression(placeholder[1:-1])
+    return "" if expression is None else _written(expression, value, render)
+
+
+def _looked_up(expression: _Expression, namespace: Mapping[str, Any], render: Callable[[object], str]) -> str:
     value = evaluate(expression.tree, namespace)
     if (expression.conversion or expression.spec) and not can_format(value):
-        raise RefusedError
+        raise NotHeldError
+    return _written(expression, value, render)
+
+
+def _written(expression: _Expression, value: Any, render: Callable[[object], str]) -> str:
     if expression.conversion is not None:
         value = _CONVERSIONS[expression.conversion](value)
     if expression.spec:

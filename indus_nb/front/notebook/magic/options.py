@@ -465,7 +465,7 @@ HELP = f"""\
 {_OPTION_LINES}
 
 In a prompt {{expression}} and $name stand for values of your variables: {{df.shape}}, {{mean:.2f}}, $df.
-In the lines below %%agent they do so with -i only, for text that is pasted may be of others; no code is run.
+In the lines below %%agent they do so with -i only, for text that is pasted may be of others.
 What names no variable of yours stays as it is, and so do code in `…` or ```…``` and formulas in $…$.
 {{{{name}}}} and $$name are sent as {{name}} and $name.
 

@@ -17,7 +17,17 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, cast
 
-from indus_nb.kernel.undo.keeper import ABSENT, Keeper, State, class_of, identical
+from indus_nb.kernel.undo.keeper import (
+    ABSENT,
+    Keeper,
+    OneHeld,
+    SeveralHeld,
+    State,
+    attributes,
+    class_of,
+    identical,
+    same_items,
+)
 
 _OWN_OF_CLASSES = frozenset(
     {"__dict__", "__weakref__", "__annotate_func__", "__annotations_cache__", "_abc_impl", "__slotnames__"}
@@ -38,8 +48,10 @@ _OF_DECIMALS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 class ListKind(State):
     """Lists: their elements."""
 
+    kind: Any = list
+
     def size(self, obj: Any) -> int:
-        return 8 * list[Any].__len__(obj)
+        return 8 * self.kind.__len__(obj)
 
     def remember(self, obj: Any) -> list[Any]:
         return list[Any].__getitem__(obj, slice(None))
@@ -48,7 +60,7 @@ class ListKind(State):
         list[Any].__setitem__(obj, slice(None), state)
 
     def same(self, obj: Any, state: list[Any]) -> bool:
-        return list[Any].__len__(obj) == len(state) and identical(list[Any].__iter__(obj), state)
+        return self.kind.__len__(obj) == len(state) and identical(self.kind.__iter__(obj), state)
 
     def parts(self, state: list[Any]) -> Iterable[Any]:
         return state
@@ -125,11 +137,10 @@ class SetKind(State):
         return state.__sizeof__()
 
 
-class DequeKind(State):
+class DequeKind(ListKind):
     """Deques: their elements."""
 
-    def size(self, obj: Any) -> int:
-        return 8 * deque[Any].__len__(obj)
+    kind: Any = deque
 
     def remember(self, obj: Any) -> list[Any]:
         return [*deque[Any].__iter__(obj)]
@@ -137,15 +148,6 @@ class DequeKind(State):
     def put(self, obj: Any, state: list[Any]) -> None:
         deque[Any].clear(obj)
         deque[Any].extend(obj, state)
-
-    def same(self, obj: Any, state: list[Any]) -> bool:
-        return deque[Any].__len__(obj) == len(state) and identical(deque[Any].__iter__(obj), state)
-
-    def parts(self, state: list[Any]) -> Iterable[Any]:
-        return state
-
-    def weight(self, state: list[Any]) -> int:
-        return 8 * len(state)
 
 
 class BytearrayKind(State):
@@ -184,14 +186,11 @@ class ArrayKind(State):
             _ARRAY.__delitem__(obj, slice(None))
             _ARRAY.frombytes(obj, state)
 
-    def same(self, obj: Any, state: bytes) -> bool:
-        return _ARRAY.tobytes(obj) == state
-
     def weight(self, state: bytes) -> int:
         return len(state)
 
 
-class CellKind(State):
+class CellKind(OneHeld):
     """The variable that a function shares with the functions within it."""
 
     def remember(self, obj: Any) -> Any:
@@ -206,14 +205,8 @@ class CellKind(State):
         elif self.remember(obj) is not ABSENT:
             del obj.cell_contents
 
-    def same(self, obj: Any, state: Any) -> bool:
-        return self.remember(obj) is state
 
-    def parts(self, state: Any) -> Iterable[Any]:
-        return (state,)
-
-
-class FunctionKind(State):
+class FunctionKind(SeveralHeld):
     """Functions of the user's: code, defaults, names, attributes, and what they close over."""
 
     def remember(self, obj: Any) -> tuple[Any, ...]:
@@ -223,9 +216,6 @@ class FunctionKind(State):
         for name, value in zip(_OF_FUNCTIONS, state, strict=False):
             if getattr(obj, name) is not value:
                 setattr(obj, name, value)
-
-    def same(self, obj: Any, state: tuple[Any, ...]) -> bool:
-        return identical(self.remember(obj), state)
 
     def parts(self, state: tuple[Any, ...]) -> Iterable[Any]:
         return state[1:]
@@ -258,17 +248,13 @@ class ClassKind(State):
 
     def same(self, obj: Any, state: tuple[tuple[Any, ...], dict[str, Any]]) -> bool:
         (outer, now), (wanted_outer, wanted) = self.remember(obj), state
-        return (
-            outer == wanted_outer
-            and now.keys() == wanted.keys()
-            and all(now[name] is value for name, value in wanted.items())
-        )
+        return outer == wanted_outer and same_items(now, wanted)
 
     def parts(self, state: tuple[tuple[Any, ...], dict[str, Any]]) -> Iterable[Any]:
         return (state[0][0], *state[0][-1], *state[1].values())
 
 
-class InstanceKind(State):
+class InstanceKind(SeveralHeld):
     """Instances: their class, the dictionary of their attributes, and their slots."""
 
     def __init__(self, kind: type) -> None:
@@ -304,9 +290,6 @@ class InstanceKind(State):
             else:
                 member.__set__(obj, value)
 
-    def same(self, obj: Any, state: list[Any]) -> bool:
-        return type(obj) is state[0] and identical(self.remember(obj), state)
-
     def parts(self, state: list[Any]) -> Iterable[Any]:
         return state
 
@@ -323,15 +306,12 @@ class RandomKind(State):
     def put(self, obj: Any, state: Any) -> None:
         random.Random.setstate(obj, state)
 
-    def same(self, obj: Any, state: Any) -> bool:
-        return random.Random.getstate(obj) == state
-
 
 _OF_EXCEPTIONS = ("args", "__cause__", "__context__", "__suppress_context__", "__traceback__")
 _NOT_OF_LOGGING = frozenset({"lock", "manager", "parent", "root", "_cache"})
 
 
-class ExceptionKind(State):
+class ExceptionKind(SeveralHeld):
     """Exceptions: their arguments, and what they came from."""
 
     def remember(self, obj: Any) -> tuple[Any, ...]:
@@ -340,9 +320,6 @@ class ExceptionKind(State):
     def put(self, obj: Any, state: tuple[Any, ...]) -> None:
         for name, value in zip(_OF_EXCEPTIONS, state, strict=True):
             BaseException.__dict__[name].__set__(obj, value)
-
-    def same(self, obj: Any, state: tuple[Any, ...]) -> bool:
-        return identical(self.remember(obj), state)
 
     def parts(self, state: tuple[Any, ...]) -> Iterable[Any]:
         return state[:3]
@@ -369,9 +346,6 @@ class MemoryFileKind(State):
         else:
             self._kind.__setstate__(obj, (*state, None))
 
-    def same(self, obj: Any, state: Any) -> bool:
-        return self.remember(obj) == state
-
     def lacks(self, obj: Any, state: Any) -> str:
         return "it is closed" if state is not None and self._is_closed(obj) else ""
 
@@ -382,7 +356,7 @@ class MemoryFileKind(State):
         return bool(self._kind.closed.__get__(obj))
 
 
-class ViewKind(State):
+class ViewKind(OneHeld):
     """Views of memory: whether they are released; what they show is that of another object."""
 
     def remember(self, obj: Any) -> Any:
@@ -394,12 +368,6 @@ class ViewKind(State):
     def put(self, obj: Any, state: Any) -> None:
         if state is ABSENT:
             memoryview.release(obj)
-
-    def same(self, obj: Any, state: Any) -> bool:
-        return self.remember(obj) is state
-
-    def parts(self, state: Any) -> Iterable[Any]:
-        return (state,)
 
     def lacks(self, obj: Any, state: Any) -> str:
         return "it is released" if self.remember(obj) is ABSENT and state is not ABSENT else ""
@@ -416,16 +384,12 @@ class DecimalContextKind(State):
             setattr(obj, name, state[name])
         obj.traps.update(state["traps"])
 
-    def same(self, obj: Any, state: dict[str, Any]) -> bool:
-        return self.remember(obj) == state
-
 
 class LoggingKind(State):
     """Loggers and handlers: what is attached to them, and which stream they write to, but not what is in that."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
-        own: dict[str, Any] = obj.__dict__
-        held = {name: value for name, value in own.items() if name not in _NOT_OF_LOGGING}
+        held = attributes(obj, _NOT_OF_LOGGING)
         return {name: [*value] if isinstance(value, list) else value for name, value in held.items()}
 
     def put(self, obj: Any, state: dict[str, Any]) -> None:
@@ -457,22 +421,19 @@ def _same_or_listed(one: Any, other: Any) -> bool:
     return len(listed) == len(others) and identical(listed, others)
 
 
-class FinalizerKind(State):
+class FinalizerKind(SeveralHeld):
     """Finalizers: whether they are alive, which cannot be restored."""
+
+    fixed = "it is called otherwise than before"
 
     def remember(self, obj: Any) -> Any:
         return *(obj.peek() or ())[:3], obj.atexit
 
-    def same(self, obj: Any, state: Any) -> bool:
-        now = self.remember(obj)
-        return len(now) == len(state) and identical(now, state)
-
-    def lacks(self, obj: Any, state: Any) -> str:
-        return "" if self.same(obj, state) else "it is called otherwise than before"
-
 
 class LockKind(State):
     """Locks, and what stands on one: how they are held, which stays as it is."""
+
+    fixed = "a lock was taken or released"
 
     def __init__(self, kind: type[Any]) -> None:
         self._shown: Any = kind.__repr__
@@ -481,21 +442,12 @@ class LockKind(State):
         shown = self._shown(obj)
         return shown.rpartition(", ")[0] or shown  # without how many threads wait for a condition
 
-    def same(self, obj: Any, state: str) -> bool:
-        return self.remember(obj) == state
-
-    def lacks(self, obj: Any, state: str) -> str:
-        return "" if self.same(obj, state) else "a lock was taken or released"
-
 
 class EventKind(State):
     """Events of threads: whether they are set."""
 
     def remember(self, obj: Any) -> bool:
         return threading.Event.is_set(obj)
-
-    def same(self, obj: Any, state: bool) -> bool:  # noqa: FBT001
-        return threading.Event.is_set(obj) is state
 
     def put(self, obj: Any, state: bool) -> None:  # noqa: FBT001
         (threading.Event.set if state else threading.Event.clear)(obj)

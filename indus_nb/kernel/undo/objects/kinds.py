@@ -6,11 +6,10 @@ import datetime as dt
 import random
 import types
 from collections import defaultdict
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from indus_nb.kernel.undo.keeper import Keeper, State
+from indus_nb.kernel.undo.keeper import Keeper, OneHeld
 from indus_nb.kernel.undo.objects import builtin_kinds, libraries
 from indus_nb.kernel.undo.objects.builtin_kinds import (
     BEHIND,
@@ -68,7 +67,7 @@ _NEVER_CHANGE = frozenset(
 )
 
 
-class _DefaultKind(State):
+class _DefaultKind(OneHeld):
     """Default factories of ``defaultdict``."""
 
     def remember(self, obj: Any) -> Any:
@@ -76,12 +75,6 @@ class _DefaultKind(State):
 
     def put(self, obj: Any, state: Any) -> None:
         obj.default_factory = state
-
-    def same(self, obj: Any, state: Any) -> bool:
-        return obj.default_factory is state
-
-    def parts(self, state: Any) -> Iterable[Any]:
-        return (state,)
 
 
 class Kinds(NamedTuple):

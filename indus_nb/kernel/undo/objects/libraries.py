@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard, cast
 
-from indus_nb.kernel.undo.keeper import Keeper, State, identical
+from indus_nb.kernel.undo.keeper import Keeper, State, attributes, identical, put_attributes, same_items
 from indus_nb.kernel.undo.objects.builtin_kinds import Through
 from indus_nb.kernel.undo.objects.pages import Pages, Unwritten
 
@@ -213,9 +213,6 @@ class DtypeKind(State):
         if obj.names != state:
             obj.names = state
 
-    def same(self, obj: Any, state: Any) -> bool:
-        return obj.names == state
-
 
 class LiveKind(Keeper):
     """Objects in C that hand out their memory as arrays where they are pickled, such as trees of scikit-learn."""
@@ -251,18 +248,16 @@ class BitGeneratorKind(State):
 class SeedKind(State):
     """Seed sequences of numpy: how many children they spawned, which cannot be restored."""
 
+    fixed = "generators were made of it"
+
     def remember(self, obj: Any) -> int:
         return obj.n_children_spawned
-
-    def same(self, obj: Any, state: int) -> bool:
-        return obj.n_children_spawned == state
-
-    def lacks(self, obj: Any, state: int) -> str:
-        return "" if self.same(obj, state) else "generators were made of it"
 
 
 class PlaceKind(State):
     """Iterators of numpy over an array: their place, which cannot be put back."""
+
+    fixed = "it has moved on"
 
     def remember(self, obj: Any) -> tuple[int, Any]:
         return obj.index, obj.base
@@ -272,9 +267,6 @@ class PlaceKind(State):
 
     def parts(self, state: tuple[int, Any]) -> Iterable[Any]:
         return (state[1],)
-
-    def lacks(self, obj: Any, state: tuple[int, Any]) -> str:
-        return "" if self.same(obj, state) else "it has moved on"
 
 
 class RandomStateKind(State):
@@ -313,19 +305,14 @@ class PandasKind(State):
     """Frames and series of pandas."""
 
     def remember(self, obj: Any) -> _Frame:
-        own: dict[str, Any] = obj.__dict__
-        others = {name: value for name, value in own.items() if name not in _OWN_OF_FRAMES}
+        others = attributes(obj, _OWN_OF_FRAMES)
         return _Frame(obj._mgr.copy(deep=False), [*obj._mgr.axes], others)  # noqa: SLF001
 
     def put(self, obj: Any, state: _Frame) -> None:
         manager = state.manager.copy(deep=False)
         manager.axes = [*state.axes]
-        own: dict[str, Any] = obj.__dict__
-        for name in own.keys() - state.others.keys() - {"_mgr"}:
-            del own[name]
-        if "_item_cache" not in state.others and hasattr(obj, "_clear_item_cache"):
-            own["_item_cache"] = {}
-        own.update(state.others, _mgr=manager)
+        cache: dict[str, Any] = {"_item_cache": {}} if hasattr(obj, "_clear_item_cache") else {}
+        put_attributes(obj, {**state.others, **cache, "_mgr": manager})
 
     def same(self, obj: Any, state: _Frame) -> bool:
         return self._same_around(obj, state) and (
@@ -341,13 +328,8 @@ class PandasKind(State):
 
     def _same_around(self, obj: Any, state: _Frame) -> bool:
         axes: list[Any] = obj._mgr.axes  # noqa: SLF001
-        own: dict[str, Any] = obj.__dict__
-        return (
-            len(axes) == len(state.axes)
-            and identical(axes, state.axes)
-            and own.keys() - _OWN_OF_FRAMES == state.others.keys()
-            and all(own[name] is value for name, value in state.others.items())
-        )
+        same_axes = len(axes) == len(state.axes) and identical(axes, state.axes)
+        return same_axes and same_items(attributes(obj, _OWN_OF_FRAMES), state.others)
 
     def _same_values(self, obj: Any, state: _Frame) -> bool:
         now, then = obj._mgr, state.manager  # noqa: SLF001
@@ -397,18 +379,13 @@ class ColumnKind(State):
     """Values of columns of pandas' own kinds, and types of these: their attributes, without what reading fills."""
 
     def remember(self, obj: Any) -> dict[str, Any]:
-        own: dict[str, Any] = getattr(obj, "__dict__", {})
-        return {name: value for name, value in own.items() if name != "_cache"}
+        return attributes(obj, ("_cache",))
 
     def put(self, obj: Any, state: dict[str, Any]) -> None:
-        own: dict[str, Any] = getattr(obj, "__dict__", {})
-        for name in own.keys() - state.keys():
-            del own[name]
-        own.update(state)
+        put_attributes(obj, state)
 
     def same(self, obj: Any, state: dict[str, Any]) -> bool:
-        now = self.remember(obj)
-        return now.keys() == state.keys() and all(now[name] is value for name, value in state.items())
+        return same_items(self.remember(obj), state)
 
     def parts(self, state: dict[str, Any]) -> Iterable[Any]:
         return state.values()
@@ -474,19 +451,14 @@ class PolarsKind(State):
         self._inside = inside
 
     def remember(self, obj: Any) -> tuple[Any, dict[str, Any]]:
-        own: dict[str, Any] = obj.__dict__
-        return obj.clone(), {name: value for name, value in own.items() if name != self._inside}
+        return obj.clone(), attributes(obj, (self._inside,))
 
     def put(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> None:
-        own: dict[str, Any] = obj.__dict__
-        for name in own.keys() - state[1].keys() - {self._inside}:
-            del own[name]
-        own.update(state[1], **{self._inside: getattr(state[0].clone(), self._inside)})
+        put_attributes(obj, {**state[1], self._inside: getattr(state[0].clone(), self._inside)})
 
     def same(self, obj: Any, state: tuple[Any, dict[str, Any]]) -> bool:
         then, others = state
-        now = {name: value for name, value in obj.__dict__.items() if name != self._inside}
-        if now.keys() != others.keys() or not all(now[name] is value for name, value in others.items()):
+        if not same_items(attributes(obj, (self._inside,)), others):
             return False
         if self._inside == "_df":
             return obj.schema == then.schema and obj.columns == then.columns and obj.equals(then, null_equal=True)

@@ -45,9 +45,6 @@ class SettingKind(State):
         if not self.same(obj, state):
             obj.put(state)
 
-    def same(self, obj: Setting, state: Any) -> bool:
-        return bool(obj.get() == state)
-
 
 KIND = SettingKind()
 
