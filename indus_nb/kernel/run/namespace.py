@@ -41,7 +41,7 @@ class UserNamespace:
         Raises:
             UsageError: A cell of the user's runs, and did not end within three seconds.
         """
-        looking = _Looking(lambda: work(self._shell.user_ns))
+        looking = ShortWork(lambda: work(self._shell.user_ns))
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 await self._main.do(looking)
@@ -53,7 +53,7 @@ class UserNamespace:
         return looking.result()
 
 
-class _Looking(Generic[T]):
+class ShortWork(Generic[T]):
     """A short piece of our own work on the main thread."""
 
     def __init__(self, work: Callable[[], T]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
@@ -24,6 +24,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.kernel.preview import Report
 from indus_nb.kernel.run.execution import Execution
 from indus_nb.kernel.run.main_thread import Job
+from indus_nb.kernel.run.namespace import ShortWork
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.call_steps import CallSteps, change_details
@@ -87,11 +88,9 @@ class UserKernel:
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something short on the main thread, between cells or within the one that waits."""
-        look = _Look(work)
-        await self._main.do(look)
-        if look.error is not None:
-            raise look.error
-        return look.found[0]
+        short = ShortWork(work)
+        await self._main.do(short)
+        return short.result()
 
     async def compute(self, placeholders: Sequence[str]) -> dict[str, Computed]:
         """Compute the values of a prompt's placeholders in a copy of the kernel."""
@@ -324,24 +323,6 @@ class UserKernel:
             The text, and what it is about; ``None`` if there is nothing new.
         """
         return self._context.untold(newest_first, self._settings.notebook)
-
-
-class _Look(Generic[T]):
-    """A short look at the namespace."""
-
-    def __init__(self, look: Callable[[], T]) -> None:
-        self.found: list[T] = []
-        self.error: Exception | None = None
-        self._look = look
-
-    def prepare(self) -> bool:
-        return False
-
-    async def run(self, job: Job) -> None:  # noqa: ARG002 - nothing of it is to be put off
-        try:
-            self.found.append(self._look())
-        except Exception as error:  # noqa: BLE001 - the caller gets it, on another thread
-            self.error = error
 
 
 def _details(code: str, trial: Trial) -> JsonObject:
