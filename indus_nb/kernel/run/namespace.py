@@ -63,9 +63,11 @@ class ShortWork(Generic[T]):
         self._error: Exception | None = None
 
     def prepare(self) -> bool:
+        """Wait for nothing."""
         return False
 
     async def run(self, job: Job) -> None:  # noqa: ARG002 - as any work is run
+        """Do the work."""
         try:
             self._value = self._work()
         except Exception as error:  # noqa: BLE001 - the caller gets it, on another thread
@@ -73,6 +75,7 @@ class ShortWork(Generic[T]):
         self.over = True
 
     def result(self) -> T:
+        """Return what the work has returned, or raise what it raised."""
         if self._error is not None:
             raise self._error
         return cast("T", self._value)
