@@ -221,7 +221,7 @@ def _write_into(target: Path, data: bytes, before: os.stat_result, at: int | Non
         return
     old: bytes | None = None
     with _opened(target, at) as file:
-        if not _is_same(os.fstat(file.fileno()), before):
+        if not os.path.samestat(os.fstat(file.fileno()), before):
             raise OSError(errno.ESTALE, "it became another file meanwhile", str(target))
         with suppress(OSError):  # not all that may be written to can be read
             old = file.readall()
@@ -234,10 +234,6 @@ def _write_into(target: Path, data: bytes, before: os.stat_result, at: int | Non
                 if old is not None:
                     _overwrite(file, old)
             raise
-
-
-def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
 def _write_in_time(descriptor: int, data: bytes) -> None:

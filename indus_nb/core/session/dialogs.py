@@ -420,11 +420,11 @@ class Ui(TerminalUi):
             return None
         frame = dialog.frame
         self._open[frame.id] = dialog
-        running = clock.get()
+        running, nothing = clock.get(), contextlib.nullcontext()
         for host in self._hosts_of(dialog):
             host(frame)
         try:
-            with running.paused() if running else contextlib.nullcontext(), _interruptible(signal):
+            with running.paused() if running else nothing, signal.interruptible() if signal else nothing:
                 async with asyncio.timeout(timeout):
                     return await dialog.answer
         except (TimeoutError, RunAborted):
@@ -525,12 +525,3 @@ def _new_id() -> str:
 
 def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
-
-
-@contextlib.contextmanager
-def _interruptible(signal: AbortSignal | None) -> Generator[None]:
-    if signal is None:
-        yield
-    else:
-        with signal.interruptible():
-            yield

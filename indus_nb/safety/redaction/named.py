@@ -13,7 +13,14 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from indus_nb.safety.redaction.patterns import COMMON_WORDS, WORD_CHARACTERS, Replace, in_lines, is_secret_name
+from indus_nb.safety.redaction.patterns import (
+    COMMON_WORDS,
+    WORD_CHARACTERS,
+    Replace,
+    in_lines,
+    is_secret_name,
+    with_group,
+)
 
 _CORE = (
     r"(?:passw(?:or)?d|passphrase|passwd|passcode|pwd|pw|psk|pass|secret|token|tokens|credential|credentials"
@@ -99,10 +106,7 @@ def _without_items(listed: str, replace: Replace) -> str:
         value = match["value"]
         if kind is None or (kind == "token" and re.fullmatch(_OPAQUE, value) is None) or value.lower() in COMMON_WORDS:
             return match[0]
-        start = match.start()
-        return (
-            f"{match[0][: match.start('value') - start]}{replace(kind, value)}{match[0][match.end('value') - start :]}"
-        )
+        return with_group(match, "value", replace(kind, value))
 
     return f"{name}{head}{re.sub(_ITEM, item, items)}"
 
@@ -132,7 +136,7 @@ def _assigned(match: re.Match[str], replace: Replace) -> str:
         return match[0]
     if group == "bare" and match["end"] in ("(", "[", "{", "<"):
         return match[0]  # a call, an index
-    return _with(match, group, replace(kind, value))
+    return with_group(match, group, replace(kind, value))
 
 
 def _in_element(match: re.Match[str], replace: Replace) -> str:
@@ -140,13 +144,7 @@ def _in_element(match: re.Match[str], replace: Replace) -> str:
     kind = _kind(name)
     if kind is None or not _is_plausible(name, kind, value, quoted=True):
         return match[0]
-    return _with(match, "value", replace(kind, value))
-
-
-def _with(match: re.Match[str], group: str, shown: str) -> str:
-    """Return a match's text with another text in the place of a group."""
-    start = match.start()
-    return f"{match[0][: match.start(group) - start]}{shown}{match[0][match.end(group) - start :]}"
+    return with_group(match, "value", replace(kind, value))
 
 
 def _kind(name: str) -> str | None:
