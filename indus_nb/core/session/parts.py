@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from indus_nb.base import textcut
@@ -52,7 +52,6 @@ from indus_nb.tools.truncate import kept_outputs, remove_kept_outputs
 if TYPE_CHECKING:
     from indus_nb.core.session.outside import OutsideCalls
     from indus_nb.core.session.prompting import Prompting
-    from indus_nb.core.session.session import AgentSession
     from indus_nb.core.session.stats import SessionStats, Tally
 
 _T = TypeVar("_T")
@@ -88,7 +87,7 @@ class SessionParts:
         thinking_level: ThinkingLevel,
         equip: Equip,
         stores: Stores,
-        hooks: Callable[[AgentSession], SessionHooks] | None = None,
+        hooks: Callable[[Any], SessionHooks] | None = None,
     ) -> None:
         stored = store.context()
         self.state = state = SessionState(settings, registry, store, Conversation(stored), model, thinking_level)
@@ -376,7 +375,7 @@ class SessionParts:
         self._move(Stage.STARTING)
         await self.trusting.settle(starting=True)
         if self._make_hooks is not None:
-            self.state.hooks = self._make_hooks(cast("AgentSession", self))
+            self.state.hooks = self._make_hooks(self)
         await self.hooks.load()
 
     async def _start(self) -> None:
