@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
 from indus_nb.core.loop import AbortSignal, RunAborted
-from indus_nb.core.session.questions import Decision, Question, by_caller
+from indus_nb.core.session.questions import Decision, Question, bound, by_caller
 from indus_nb.core.session.terminal_ui import TerminalUi
 
 NotifyType = Literal["info", "warning", "error"]
@@ -157,18 +157,13 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 _asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", default=None)
 
 
-@contextlib.contextmanager
-def asked_in(host: Host) -> Generator[None]:
+def asked_in(host: Host) -> contextlib.AbstractContextManager[None]:
     """Bind dialogs that are opened within this context to a host.
 
     Args:
         host: What was attached to the session's `Ui`.
     """
-    token = _asked_in.set(host)
-    try:
-        yield
-    finally:
-        _asked_in.reset(token)
+    return bound(_asked_in, host)
 
 
 @dataclass(slots=True)

@@ -105,7 +105,8 @@ def _rules(effect: Effect, cwd: Path, private: Sequence[Path]) -> list[Rule]:
         places = _places_written(Path(what), cwd)
     elif kind == "reads_outside" and what:
         target = look(Path(os.path.realpath(what)))
-        places = () if _is_within(target.path, private) else places_read_with(target)
+        within = any(target.path.is_relative_to(os.path.realpath(place)) for place in private)
+        places = () if within else places_read_with(target)
     elif kind == "changes_variable" and what.isidentifier():
         words = f"may change {what}"
     elif kind == "uses_network" and what:
@@ -134,7 +135,3 @@ def _places_written(path: Path, cwd: Path) -> Sequence[str]:
 def _shown(place: str, cwd: Path) -> str:
     inside = place.removeprefix(f"{os.path.realpath(cwd)}/")
     return f"below {inside}" if place.endswith("/") else inside
-
-
-def _is_within(path: Path, directories: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(os.path.realpath(directory)) for directory in directories)

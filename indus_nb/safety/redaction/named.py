@@ -87,7 +87,9 @@ def replace_named(text: str, replace: Replace) -> str:
             searched=text.lower(),
         )
     if "tokens" in folded:
-        text = re.sub(_LISTED, lambda match: _without_opaque(match[0], replace), text)
+        text = re.sub(
+            _LISTED, lambda listed: re.sub(_QUOTED_OPAQUE, lambda each: replace("token", each[0]), listed[0]), text
+        )
     if "define(" in text:
         text = in_lines(
             text, r"define\(", lambda line: re.sub(_DEFINED, lambda match: _in_element(match, replace), line)
@@ -109,10 +111,6 @@ def _without_items(listed: str, replace: Replace) -> str:
         return with_group(match, "value", replace(kind, value))
 
     return f"{name}{head}{re.sub(_ITEM, item, items)}"
-
-
-def _without_opaque(listed: str, replace: Replace) -> str:
-    return re.sub(_QUOTED_OPAQUE, lambda each: replace("token", each[0]), listed)
 
 
 NAME_WORDS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "authorization")
