@@ -345,6 +345,14 @@ def others_can_write(state: os.stat_result) -> bool:
     return bool(state.st_mode & stat.S_IWGRP) and not _is_private_group(state.st_gid)
 
 
+def is_open_to_others(path: Path) -> bool:
+    """Return whether others can write to a path; not to one that is not there."""
+    try:
+        return others_can_write(path.stat())
+    except OSError:
+        return False
+
+
 def is_link_of_others(path: Path) -> bool:
     """Return whether a path is a symbolic link of another user, who so chooses which file is meant."""
     found = path.lstat()
