@@ -22,7 +22,6 @@ from indus_nb.core.session import questions
 from indus_nb.core.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.approval import rules
-from indus_nb.extend.approval.kept_rules import KeptRules
 from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.policy import decision, denied
@@ -78,7 +77,7 @@ class _Gate:
     def __init__(self, agent_dir: Path, open_to: Callable[[], Sequence[Path]]) -> None:
         self._private = [Path(os.path.realpath(agent_dir))]
         self._open_to = open_to
-        self._kept = KeptRules(agent_dir)
+        self._kept = rules.KeptRules(agent_dir)
         self._allowed: set[str] = set()
 
     async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
