@@ -221,7 +221,7 @@ def _write_into(target: Path, data: bytes, before: os.stat_result, at: int | Non
         return
     old: bytes | None = None
     with _opened(target, at) as file:
-        if not _is_same(os.fstat(file.fileno()), before):
+        if not os.path.samestat(os.fstat(file.fileno()), before):
             raise OSError(errno.ESTALE, "it became another file meanwhile", str(target))
         with suppress(OSError):  # not all that may be written to can be read
             old = file.readall()
@@ -234,10 +234,6 @@ def _write_into(target: Path, data: bytes, before: os.stat_result, at: int | Non
                 if old is not None:
                     _overwrite(file, old)
             raise
-
-
-def _is_same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
 def _write_in_time(descriptor: int, data: bytes) -> None:
@@ -347,6 +343,14 @@ def others_can_write(state: os.stat_result) -> bool:
     if state.st_uid not in (os.geteuid(), 0) or state.st_mode & stat.S_IWOTH:
         return True
     return bool(state.st_mode & stat.S_IWGRP) and not _is_private_group(state.st_gid)
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Return whether others can write to a path; not to one that is not there."""
+    try:
+        return others_can_write(path.stat())
+    except OSError:
+        return False
 
 
 def is_link_of_others(path: Path) -> bool:

@@ -109,11 +109,6 @@ class IgnoreFile:
     def __bool__(self) -> bool:
         return bool(self._lines)
 
-    @property
-    def size(self) -> int:
-        """Return the characters of all patterns, plus a little for each: an upper bound for the cost of a match."""
-        return sum(line.size for line in self._lines)
-
     def hides(self, path: str) -> bool | None:
         """Return whether ``path`` is ignored, ``None`` when no line matches.
 
@@ -133,12 +128,8 @@ class IgnoreFile:
         return any(self.hides("/".join(names[:depth]) + "/") for depth in range(1, len(names) + 1))
 
 
-_A_LITTLE = 10
-
-
 class _Line:
     def __init__(self, pattern: str) -> None:
-        self.size = len(pattern) + _A_LITTLE
         self.hides = not pattern.startswith("!")
         pattern = pattern.removeprefix("!")
         self._directories_only = pattern.endswith("/")

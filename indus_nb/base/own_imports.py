@@ -102,14 +102,14 @@ def _is_ours(frame: FrameType | None, places: Sequence[str]) -> bool | None:
         if name == "indus_nb" or name.startswith("indus_nb."):
             if name != __name__:
                 return True
-        elif name == "__main__" or name.startswith("indus_nb_extension_") or _is_in(_file_of(frame), places):
+        elif (
+            name == "__main__"
+            or name.startswith("indus_nb_extension_")
+            or _is_in(frame.f_globals.get("__file__"), places)
+        ):
             return False
         frame = frame.f_back
     return None
-
-
-def _file_of(frame: FrameType) -> object:
-    return frame.f_globals.get("__file__")
 
 
 def _is_in(file: object, places: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, cast
 
 from indus_nb.core.session.dialogs import clock
+from indus_nb.core.session.questions import bound
 
 _log = logging.getLogger("indus_nb")
 
@@ -83,11 +84,8 @@ class HandlerCalls:
         """
         limit = asyncio.timeout(seconds)
         running = _Clock(limit)
-        token = clock.set(running)
-        try:
+        with bound(clock, running):
             task: asyncio.Future[Any] = asyncio.ensure_future(work)
-        finally:
-            clock.reset(token)
         try:
             async with limit:
                 await asyncio.wait((task,))

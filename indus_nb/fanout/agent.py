@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack, cast
 
 from indus_nb.extend.definitions import Definitions
 from indus_nb.extend.definitions import agent as definitions
@@ -17,11 +17,11 @@ from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, RowQuestion, question
+from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, RowOptions, RowQuestion, question
 from indus_nb.start import SessionOptions
 
 
-class MapOptions(TypedDict, total=False):
+class MapOptions(RowOptions, total=False):
     """The options of ``agent.map``, which explains them."""
 
     result: Any
@@ -30,15 +30,8 @@ class MapOptions(TypedDict, total=False):
     thinking: str
     tools: Sequence[str]
     system_prompt: str | None
-    parallel: int
-    rpm: float | None
-    max_cost: float | None
-    max_tokens: int | None
     max_turns: int | None
     timeout: float | None
-    journal: Path | str | None
-    batch: bool
-    over: Executor | None
     progress: bool
 
 
@@ -107,24 +100,8 @@ class Agent(Definitions):
             IndusError: Nothing could be asked: the prompt does not fit the data, there is no model or no key, or the
                 journal cannot be used. What goes wrong in a row is its ``error``.
         """
-        options = MapOptions(
-            result=result,
-            model=model,
-            provider=provider,
-            thinking=thinking,
-            tools=tools,
-            system_prompt=system_prompt,
-            parallel=parallel,
-            rpm=rpm,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            max_turns=max_turns,
-            timeout=timeout,
-            journal=journal,
-            batch=batch,
-            over=over,
-            progress=progress,
-        )
+        given = locals()
+        options = cast("MapOptions", {name: given[name] for name in MapOptions.__annotations__})
         shown = usual_reporter() if progress else Reporter()
         return Map(*self._question(template, data, options)).here(shown)
 
@@ -162,17 +139,11 @@ class Agent(Definitions):
         asked = question(
             template,
             table,
-            result=options.get("result"),
             session=session,
             directory=new_directory(),
-            parallel=options.get("parallel", PARALLEL),
-            rpm=options.get("rpm"),
-            max_cost=options.get("max_cost"),
-            max_tokens=options.get("max_tokens", MAX_TOKENS),
-            journal=options.get("journal"),
-            batch=options.get("batch", False),
-            over=options.get("over"),
+            result=options.get("result"),
             functions=self.plain_functions(session.tools or ()),
+            **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
         )
         return data, asked
 

@@ -266,7 +266,9 @@ class RowCalls:
 
         async def run(arguments: BaseModel, _context: ToolContext) -> ToolOutput:
             try:
-                return await self._engine.call(name, {field: getattr(arguments, field) for field in _fields(arguments)})
+                return await self._engine.call(
+                    name, {field: getattr(arguments, field) for field in type(arguments).model_fields}
+                )
             except EngineError as error:
                 # The model reads nothing of it: the run is aborted, and this wait is where that takes effect.
                 self.problem = self.problem or str(error)
@@ -275,10 +277,6 @@ class RowCalls:
                 raise
 
         return replace(cast("FunctionTool[BaseModel]", tool), run=run)
-
-
-def _fields(arguments: BaseModel) -> Sequence[str]:
-    return tuple(type(arguments).model_fields)
 
 
 def _pickled(name: str, function: Callable[..., Any]) -> bytes:

@@ -216,13 +216,13 @@ class Answers(Sequence[Any]):
         if isinstance(data, pd.DataFrame):
             frame = data.copy()
         else:
-            frame = pd.DataFrame({name: self._values(name) for name in self._table.columns}, index=range(len(self)))
+            frame = pd.DataFrame(
+                {name: [row.get(name) for row in self._table.rows] for name in self._table.columns},
+                index=range(len(self)),
+            )
         for name, values in self._added(sessions=False).items():
             frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
-
-    def _values(self, column: str) -> list[Any]:
-        return [row.get(column) for row in self._table.rows]
 
     def _added(self, *, sessions: bool = True) -> dict[str, list[Any]]:
         taken = set(self._table.columns)

@@ -16,7 +16,7 @@ from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
@@ -50,9 +50,25 @@ MAX_TURNS = 50
 """Most answers of the model for a row unless another number is asked for: no user watches it."""
 
 
+class RowOptions(TypedDict, total=False):
+    """Options of all rows together; ``agent.map`` explains them."""
+
+    parallel: int
+    rpm: float | None
+    max_cost: float | None
+    max_tokens: int | None
+    journal: Path | str | None
+    batch: bool
+    over: Executor | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowQuestion:
-    """A question about each row, and its limits; see ``agent.map``."""
+    """A question about each row, and its limits; see ``agent.map``.
+
+    Raises:
+        UsageError: A limit cannot be used, or two of them not together.
+    """
 
     template: Template
     table: Table
@@ -63,13 +79,19 @@ class RowQuestion:
     rpm: float | None = None
     max_cost: float | None = None
     max_tokens: int | None = MAX_TOKENS
-    journal: Path | None = None
+    journal: Path | str | None = None
     definable: bool = False
     batch: bool = False
     over: Executor | None = None
     functions: Functions = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
+        if isinstance(self.parallel, bool) or not 1 <= self.parallel <= MAX_PARALLEL:
+            raise UsageError(f"parallel is a whole number from 1 to {MAX_PARALLEL}.")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
+        Limiter(self.parallel, self.rpm)
+        Budget(self.max_cost)
         if self.batch and self.session.tools:
             raise UsageError(
                 "Rows of a batch have no tools, for each of their turns would wait for one: leave out tools or batch."
@@ -78,36 +100,24 @@ class RowQuestion:
             raise UsageError("Within a batch Anthropic chooses the rate: leave out rpm or batch.")
 
 
-def question(  # noqa: PLR0913 - each is an option of its own
+def question(
     template: str,
     table: Table,
     *,
-    result: object = None,
     session: SessionOptions,
     directory: Path,
-    parallel: int = PARALLEL,
-    rpm: float | None = None,
-    max_cost: float | None = None,
-    max_tokens: int | None = MAX_TOKENS,
-    journal: Path | str | None = None,
-    batch: bool = False,
-    over: Executor | None = None,
+    result: object = None,
     functions: Functions | None = None,
+    **options: Unpack[RowOptions],
 ) -> RowQuestion:
     """Check what is asked before anything is.
 
     Args:
         template: The prompt, with ``{column}`` for values of the row.
-        result: The type of the answers; see ``answer_kind``. ``None`` for texts.
-        directory: The directory of their sessions' files.
         session: The options of each session; without tools it also has no instructions of the project.
-        parallel: The number of rows that are asked at once.
-        rpm: The number of requests that may begin in a minute.
-        max_cost: US dollars for all of it, what a journal says of earlier processes included.
-        max_tokens: The longest answer; ``None`` for the model's own limit.
-        batch: Whether requests are collected and sent together, for half the price.
-        over: The executor of the functions of tools; ``None`` for this process.
-        functions: The functions that it may run.
+        directory: The directory of their sessions' files.
+        result: The type of the answers; see ``answer_kind``. ``None`` for texts.
+        functions: The functions that ``over`` may run.
 
     Raises:
         UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
@@ -116,27 +126,15 @@ def question(  # noqa: PLR0913 - each is an option of its own
     parsed.check(table.columns)
     if not template.strip():
         raise UsageError("The prompt is empty.")
-    if isinstance(parallel, bool) or not 1 <= parallel <= MAX_PARALLEL:
-        raise UsageError(f"parallel is a whole number from 1 to {MAX_PARALLEL}.")
-    if max_tokens is not None and max_tokens < 1:
-        raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
-    Limiter(parallel, rpm)
-    Budget(max_cost)
     return RowQuestion(
         template=parsed,
         table=table,
         kind=None if result is None else answer_kind(result),
         session=session if session.tools else _bare(session),
         directory=directory,
-        parallel=parallel,
-        rpm=rpm,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-        journal=None if journal is None else Path(journal),
         definable=bool(session.tools),
-        batch=batch,
-        over=over,
         functions=functions or {},
+        **options,
     )
 
 

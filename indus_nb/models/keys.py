@@ -177,13 +177,9 @@ def _output(command: str, where: str, provider: str) -> str:
             output, problem = "", f"took longer than {_MAX_COMMAND_SECONDS:g} seconds"
         finally:
             if process.poll() is None:
-                _kill(process)
+                os.killpg(process.pid, signal.SIGKILL)
     if process.returncode > 0:
         output, problem = "", f"ended with status {process.returncode}"
     if not output:
         raise CredentialsError(provider, f"{where}: the command {problem}. Run it in a terminal to see why.")
     return output
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)

@@ -16,7 +16,17 @@ import pytest
 from indus_nb.base.errors import UsageError
 from indus_nb.fanout.agent import Agent
 from indus_nb.front.notebook.magic.completion import Sources, complete
-from indus_nb.front.notebook.magic.options import HELP, MAP_HELP, MAP_OPTIONS, OPTIONS, SUBCOMMANDS, Kind, find_option
+from indus_nb.front.notebook.magic.options import (
+    HELP,
+    MAP_HELP,
+    MAP_OPTIONS,
+    OPTIONS,
+    SUBCOMMANDS,
+    Kind,
+    Option,
+    Subcommand,
+    find_option,
+)
 from indus_nb.front.notebook.magic.request import Command, Request, parse
 from indus_nb.models.registry import ModelRegistry
 
@@ -24,15 +34,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "notebook.md"
 VALUES = {Kind.NUMBER: "3", Kind.VARIABLE: "answer", Kind.DOLLARS: "0.5"}
 
 
+def described(declared: Option | Subcommand) -> str:
+    return f"{declared.help} ([{declared.page}.md]({declared.page}.md))" if declared.page else declared.help
+
+
 def options_table() -> str:
-    rows = [f"| `{option.usage}` | {option.manual or option.help} |" for option in OPTIONS if option.help]
+    rows = [f"| `{option.usage}` | {described(option)} |" for option in OPTIONS if option.help]
     return "\n".join(["| option | what it does |", "|---|---|", *rows])
 
 
 def commands_table() -> str:
     rows = [
-        f"| `%agent {f'{command.name} {command.usage}'.strip()}` | {command.manual or command.help} |"
-        for command in SUBCOMMANDS
+        f"| `%agent {f'{command.name} {command.usage}'.strip()}` | {described(command)} |" for command in SUBCOMMANDS
     ]
     return "\n".join(["| command | what it does |", "|---|---|", *rows])
 

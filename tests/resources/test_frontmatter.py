@@ -27,19 +27,6 @@ def test_a_colon_within_a_text_must_be_quoted_and_the_error_says_where() -> None
         read_fields("name: notes\ndescription: Use when: asked")
 
 
-def test_the_parser_runs_only_where_it_is_needed_and_admitted() -> None:
-    asked: list[int] = []
-
-    def admit(size: int) -> bool:
-        asked.append(size)
-        return False
-
-    assert read_fields("name: notes", admit=admit) == {"name": "notes"}
-    assert asked == []
-    assert read_fields("name: 'notes'", admit=admit) is None
-    assert asked == [len("name: 'notes'")]
-
-
 def test_fields_end_at_the_second_mark() -> None:
     assert split_frontmatter("---\nname: a\n---\nText\n---\n") == ("name: a\n", "Text\n---")
     assert split_frontmatter("Text\n---\n") == ("", "Text\n---")

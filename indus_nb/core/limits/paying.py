@@ -201,7 +201,8 @@ class _Request:
         elif not usage.total_tokens and not self._is_done and (not self._was_sent or self._was_refused()):
             reservation.spend(0)
         else:
-            reservation.usage = usage = self._arrived(usage)
+            arrived = max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN))
+            reservation.usage = usage = self._with_output(usage, arrived)
             reservation.spend(usage.cost.total, max(0.0, self._most(usage, reservation) - usage.cost.total))
         reservation.release()
 
@@ -226,9 +227,6 @@ class _Request:
     @property
     def _characters(self) -> int:
         return 0 if self._growing is None else self._growing.characters
-
-    def _arrived(self, usage: Usage) -> Usage:
-        return self._with_output(usage, max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN)))
 
     def _with_output(self, usage: Usage, tokens: int) -> Usage:
         """Return the usage with a longer answer; a cost that a server reported stays in it, searches for example."""

@@ -67,10 +67,6 @@ async def _nothing() -> None:
     pass
 
 
-def _never(_run: Run, _answer: AssistantMessage) -> bool:
-    return False
-
-
 Outcome: TypeAlias = tuple[ToolOutput, bool]
 """Outcome of a call, and whether it is a failure."""
 
@@ -165,7 +161,7 @@ class Run(Calling):
     steering: MessageQueue = field(default_factory=MessageQueue)
     follow_up: MessageQueue = field(default_factory=MessageQueue)
     queues_changed: Callable[[], Awaitable[None]] = _nothing
-    will_retry: Callable[[Run, AssistantMessage], bool] = _never
+    will_retry: Callable[[Run, AssistantMessage], bool] = lambda _run, _answer: False
     watchers: Sequence[RunWatcher] = ()
 
 

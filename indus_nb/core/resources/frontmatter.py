@@ -1,6 +1,6 @@
 """Markdown files with fields in front, as users and projects write them for the agent.
 
-Such a file may be untrusted, so the work is bounded: the bytes that are read, and the YAML that is parsed.
+The bytes that are read are bounded, and nothing is waited for that is no ordinary file.
 """
 
 from __future__ import annotations
@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 _MAX_FILE_BYTES = 1 << 20
-_MAX_BRACKETS = 100
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,63}):[ ]+([^\W\d_].*)")
 
@@ -50,28 +48,22 @@ def split_frontmatter(text: str) -> tuple[str, str]:
     return (found[1], text[found.end() :].strip()) if found else ("", text.strip())
 
 
-def read_fields(front: str, *, admit: Callable[[int], bool] = lambda _: True) -> dict[str, object] | None:
+def read_fields(front: str) -> dict[str, object]:
     r"""Read the frontmatter's fields. The grammar is YAML without types: all is text, lists and mappings of texts.
 
     Plain lines, which most are, are YAML that needs no parser, so it is neither loaded nor run for them.
 
     Args:
         front: The lines between the marks, as ``split_frontmatter`` returns them.
-        admit: Asked with the number of characters before the parser runs.
-
-    Returns:
-        The fields by name; ``None`` if ``admit`` returned false.
 
     Raises:
-        UnusableFileError: It is no YAML, no mapping, or has more brackets than are parsed.
+        UnusableFileError: It is no YAML, or no mapping.
 
     >>> read_fields("name: notes\ndescription: Use it")
     {'name': 'notes', 'description': 'Use it'}
     """
     plain = _plain_fields(front)
-    if plain is not None:
-        return plain
-    return _yaml_fields(front) if admit(len(front)) else None
+    return _yaml_fields(front) if plain is None else plain
 
 
 def _plain_fields(front: str) -> dict[str, object] | None:
@@ -91,8 +83,6 @@ def _plain_fields(front: str) -> dict[str, object] | None:
 
 
 def _yaml_fields(front: str) -> dict[str, object]:
-    if front.count("[") + front.count("{") > _MAX_BRACKETS:
-        raise UnusableFileError(f"its frontmatter has more than {_MAX_BRACKETS} brackets; quote them or leave them out")
     import yaml
 
     try:

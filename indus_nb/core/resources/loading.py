@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import expand_user
-from indus_nb.core.resources.context_files import ContextFile, find_context_files
-from indus_nb.core.resources.inputs import PROJECT_DIRECTORY
+from indus_nb.base.files import expand_user, is_open_to_others
+from indus_nb.core.resources.inputs import CONTEXT_NAMES, PROJECT_DIRECTORY
 from indus_nb.core.resources.search import Diagnostic, Place, Search, Source, kind_of, sign_of
 from indus_nb.core.resources.skills import Skill, find_skills, skill_prompt
 from indus_nb.core.resources.templates import PromptTemplate, fill, find_templates
@@ -19,6 +18,14 @@ from indus_nb.core.resources.templates import PromptTemplate, fill, find_templat
 __all__ = ["ContextFile", "Diagnostic", "PromptTemplate", "Resources", "Skill", "expand", "load_resources"]
 
 _CALL = r"(?s)/(\S+)(?:\s(.*))?"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """Instructions for the model in every session within a directory."""
+
+    path: Path
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def load_resources(  # noqa: PLR0913 - each is a flag or a setting of its own
     base = _first_text(search, *(place / "SYSTEM.md" for place in texts))
     appended = _first_text(search, *(place / "APPEND_SYSTEM.md" for place in texts))
     read = [agent_dir, *above] if use_context_files else []
-    context_files = find_context_files(search, read, own=[agent_dir, cwd])
+    context_files = _context_files(search, read, own=[agent_dir, cwd])
     prompt_sources = [Source("temporary", cwd, list(map(str, extra_prompt_paths)))]
     skill_sources = [Source("temporary", cwd, list(map(str, extra_skill_paths)))]
     if use_templates:
@@ -131,6 +138,34 @@ def expand(text: str, resources: Resources) -> str:
         if name == template.name:
             return fill(template, arguments)
     return text
+
+
+def _context_files(search: Search, directories: Iterable[Path], own: Iterable[Path] = ()) -> list[ContextFile]:
+    """Read the context file of each directory.
+
+    Args:
+        search: Reads the files, and reports those that cannot be used.
+        directories: Where to look, in the order in which the model is shown their files.
+        own: Those of them that the user decided about, even if others can write to them. Of the rest only files are
+            read that no other user can put there.
+
+    Returns:
+        One file for each directory that has one with text in it; each file once, whatever leads to it.
+    """
+    found: dict[str, ContextFile] = {}
+    decided = frozenset(own)
+    for directory in directories:
+        for name in CONTEXT_NAMES:
+            path = directory / name
+            if directory not in decided and kind_of(path) and any(map(is_open_to_others, (path, directory))):
+                search.report(path, "is not used: others than you own it or its directory, or can write there")
+                break
+            text = search.text(path)
+            if text is not None:
+                if content := text.strip():
+                    found.setdefault(os.path.realpath(path), ContextFile(path, content))
+                break
+    return list(found.values())
 
 
 def _by_scope(entries: Sequence[str], project_dir: Path) -> tuple[list[str], list[str]]:

@@ -21,7 +21,7 @@ from typing import cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import SettingsError
-from indus_nb.base.files import others_can_write, read_file
+from indus_nb.base.files import is_open_to_others, others_can_write, read_file
 from indus_nb.base.visible import visible
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.resources.extension_files import extension_files
@@ -153,7 +153,7 @@ def examine(directory: Path, inputs: Sequence[ProjectInput]) -> Project | None:
     project.inputs = effective
     places = [directory, *(Path(each.path) for each in effective if each.directory == str(directory))]
     places += [directory / PROJECT_DIRECTORY] if (directory / PROJECT_DIRECTORY).exists() else []
-    project.open_to_others = sorted({*project.open_to_others, *filter(_is_open_to_others, places)})
+    project.open_to_others = sorted({*project.open_to_others, *filter(is_open_to_others, places)})
     return project
 
 
@@ -340,13 +340,6 @@ def _digest(content: bytes) -> str:
 def _has_entries(path: Path) -> bool:
     try:
         return stat.S_ISREG(path.stat().st_mode) or any(path.iterdir())
-    except OSError:
-        return False
-
-
-def _is_open_to_others(path: Path) -> bool:
-    try:
-        return others_can_write(path.stat())
     except OSError:
         return False
 

@@ -1,8 +1,8 @@
 """Looks for the files of users and projects, and reads them, within bounds.
 
-What this module promises: all of it may come with an untrusted project, so whatever is wrong with a file
-becomes a ``Diagnostic`` instead of an exception, and the work is bounded: the entries looked at, the bytes read, the
-YAML parsed, and what a pattern can cost. What cannot be used is left out, and the rest is used.
+What this module promises: whatever is wrong with a file becomes a ``Diagnostic`` instead of an exception, what cannot
+be used is left out, and the rest is used. A project's files are looked at only once it is trusted, so the bounds, on
+the entries of directories and the bytes of a file, are for mistakes: a slow disk, a place that holds far too much.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ Kind = Literal["file", "directory"]
 
 SKILL_FILE = "SKILL.md"
 _MAX_FRONTMATTER_CHARACTERS = 16 << 10
-# Far more than users have, and done with in seconds, even for hostile files.
-_BUDGETS_PER_SOURCE = {"entries of directories": 10_000, "characters of patterns": 10_000_000}
-_BUDGETS = {"characters of files": 32 << 20, "characters of YAML": 512 << 10, **_BUDGETS_PER_SOURCE}
-# A pattern costs its length and a little each time that it is tried, and as much as many tries to be compiled.
-_COST_OF_A_TRY = 10
-_TRIES_TO_COMPILE = 20
+_MAX_ENTRIES_PER_SOURCE = 10_000
 _MAX_DIAGNOSTICS = 100
 _IGNORE_NAMES = (".gitignore", ".ignore", ".fdignore")
 
@@ -82,7 +77,7 @@ class Ignored(NamedTuple):
 
 
 class Search:
-    """One look at all files: what it found wrong and what it may still spend.
+    """One look at all files: what it found wrong, and how many entries of directories it may still look at.
 
     Args:
         agent_dir: The user's own directory; no file elsewhere may be a link into it.
@@ -92,7 +87,7 @@ class Search:
         self._home = home
         self._here = Path(os.path.realpath(cwd))
         self._agent_dir = agent_dir
-        self._left = dict(_BUDGETS)
+        self._entries_left = _MAX_ENTRIES_PER_SOURCE
         self.diagnostics: list[Diagnostic] = []
 
     def once_each(self, found: Iterable[NamedT]) -> list[NamedT]:
@@ -114,32 +109,26 @@ class Search:
             self.report(path, "is not used: its frontmatter is longer than 16 KiB. Move text to the body")
             return None
         try:
-            fields = read_fields(front, admit=lambda size: self._spend("characters of YAML", size, path))
+            fields = read_fields(front)
         except UnusableFileError as error:
             self.report(path, f"is not used: {error}")
-            return None
-        if fields is None:
             return None
         texts = {key: clean_text(value.strip()) for key, value in fields.items() if isinstance(value, str)}
         return {key: value for key, value in texts.items() if value not in ("null", "~")}, body
 
     def text(self, path: Path) -> str | None:
-        """Read a file; ``None`` if it is not there, cannot be used, or the budget for files is spent."""
-        if self._left["characters of files"] < 0:
-            return None
+        """Read a file; ``None`` if it is not there or cannot be used."""
         if self._leads_to_secrets(path):
             self.report(path, "is not used: it leads to a place that keys and passwords are kept in. Put a file there")
             return None
         try:
-            text = read_text(path)
+            return read_text(path)
         except UnusableFileError as error:
             self.report(path, f"is not used: it {error}")
-            return None
         except OSError as error:
             if not isinstance(error, FileNotFoundError | NotADirectoryError):
                 self.report(path, f"cannot be read ({error.strerror}). Make it a file that you may read, or remove it")
-            return None
-        return text if self._spend("characters of files", len(text), path) else None
+        return None
 
     def _leads_to_secrets(self, path: Path) -> bool:
         """Return whether a path is a link to a file that keeps secrets, such as keys."""
@@ -163,15 +152,13 @@ class Search:
         seen: set[str] = set()
         for source in sources:
             # So that a project which asks for too much does not use up what its user's own places need.
-            self._left |= _BUDGETS_PER_SOURCE
+            self._entries_left = _MAX_ENTRIES_PER_SOURCE
             choice = _Choice(source, self._home)
             listed = [Place(path) for wanted in choice.listed for path in self._reachable(wanted)]
             for place in (*listed, *source.usual):
                 for path in find(place):
                     real = os.path.realpath(path)
-                    if real in seen or not self._spend("characters of patterns", choice.cost, path):
-                        continue
-                    if not choice.includes(path):
+                    if real in seen or not choice.includes(path):
                         continue
                     seen.add(real)
                     if clean_text(str(path)) == str(path):
@@ -206,11 +193,10 @@ class Search:
         for name in _IGNORE_NAMES:
             lines += (self.text(directory / name) or "").split("\n")
         file = IgnoreFile(lines)
-        if not file or not self._spend("characters of patterns", file.size * _TRIES_TO_COMPILE, directory):
-            return above
-        return Ignored(directory, file, above)
+        return Ignored(directory, file, above) if file else above
 
-    def hides(self, path: Path, ignored: Ignored | None, *, directory: bool) -> bool:
+    @staticmethod
+    def hides(path: Path, ignored: Ignored | None, *, directory: bool) -> bool:
         """Return whether ignore files leave out a path.
 
         Args:
@@ -218,11 +204,9 @@ class Search:
             ignored: What holds where the path is.
 
         Returns:
-            The decision of the nearest ignore file that has one; ``False`` if none has, or the budget is spent.
+            The decision of the nearest ignore file that has one; ``False`` if none has.
         """
         while ignored:
-            if not self._spend("characters of patterns", ignored.file.size, path):
-                return False
             name = path.relative_to(ignored.directory).as_posix()
             decision = ignored.file.hides(f"{name}/" if directory else name)
             if decision is not None:
@@ -268,8 +252,8 @@ class Search:
 
     def _entries(self, directory: Path) -> list[os.DirEntry[str]]:
         """List a directory by name, without what is hidden or installed."""
-        left = self._left["entries of directories"]
-        if left < 0:
+        left = self._entries_left
+        if left < 0:  # reported already
             return []
         try:
             with os.scandir(directory) as entries:
@@ -277,23 +261,15 @@ class Search:
         except OSError as error:
             self.report(directory, f"cannot be searched ({error.strerror}). Make it a directory that you may read")
             return []
-        self._spend("entries of directories", len(found), directory)
+        self._entries_left -= len(found)
+        if self._entries_left < 0:
+            self.report(
+                directory,
+                f"and what comes after it is not looked at in full: {_MAX_ENTRIES_PER_SOURCE:,} entries of directories "
+                "are the most. Keep large directories out of the places for skills and prompts",
+            )
         counting = [entry for entry in found[:left] if not entry.name.startswith(".") and entry.name != "node_modules"]
         return sorted(counting, key=lambda entry: entry.name)
-
-    def _spend(self, budget: str, amount: int, path: Path) -> bool:
-        """Return whether so much was left; the first time that there was not is reported."""
-        if self._left[budget] < 0:
-            return not amount
-        self._left[budget] -= amount
-        if self._left[budget] >= 0:
-            return True
-        self.report(
-            path,
-            f"and what comes after it is not looked at in full: {_BUDGETS[budget]:,} {budget} are the most. Keep large "
-            "directories and files out of the places for skills and prompts",
-        )
-        return False
 
     def report(self, path: Path, problem: str) -> None:
         """Add a diagnostic, unless there are many already.
@@ -333,7 +309,6 @@ class _Choice:
                 self._excluded_here.append(path.relative_to(source.directory))
             else:
                 self._excluded.append(path)
-        self.cost = _cost(map(str, [*self._excluded, *self._excluded_here]))
 
     def includes(self, path: Path) -> bool:
         names = {path, path.parent} if path.name == SKILL_FILE else {path}
@@ -356,17 +331,8 @@ def sign_of(entry: str) -> tuple[str, str]:
     return (entry[0], entry[1:]) if entry[:1] in ("!", "+", "-") else ("", entry)
 
 
-def _cost(patterns: Iterable[str]) -> int:
-    return sum(len(pattern) + _COST_OF_A_TRY for pattern in patterns)
-
-
 def _fits(glob: Sequence[str], parts: Sequence[str]) -> bool:
-    # Fnmatch never goes back behind a star: however many there are, they are soon done with.
-    return fits([None if part == "**" else partial(_is_named, glob=part) for part in glob], parts)
-
-
-def _is_named(name: str, glob: str) -> bool:
-    return fnmatchcase(name, glob)
+    return fits([None if part == "**" else partial(fnmatchcase, pat=part) for part in glob], parts)
 
 
 def kind_of(path: Path | os.DirEntry[str]) -> Kind | None:

@@ -395,7 +395,7 @@ def absolute_entry(entry: str, directory: Path) -> str:
 
 
 def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
-    """Read a settings file, with its keys under their current names.
+    """Read a settings file, with its keys in the spelling of files.
 
     Args:
         content: What it holds, if it was read already.
@@ -422,7 +422,7 @@ def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
         raise SettingsError(path, f"is no JSON ({error})") from error
     if not isinstance(value, dict):
         raise SettingsError(path, "must hold a JSON object")
-    settings = _migrated(cast("JsonObject", value))
+    settings = _in_camel_case(cast("JsonObject", value))
     try:
         Settings.from_wire(settings)
     except InvalidFieldsError as error:
@@ -430,26 +430,12 @@ def parsed_settings(path: Path, content: bytes | None = None) -> JsonObject:
     return settings
 
 
-def _migrated(settings: JsonObject) -> JsonObject:
-    """Return ``settings`` with current names; a key under its current name overrides the same under an old one."""
+def _in_camel_case(settings: JsonObject) -> JsonObject:
+    """Return ``settings`` in the spelling of files; a key that is spelled so overrides the same with underscores."""
     new = dict(settings)
     for name in [key for key in new if "_" in key and key in Settings.wire_fields]:
         new.setdefault(to_camel(name), new[name])
         del new[name]  # what a project may not set, it may not set under any name
-    if "queueMode" in new:
-        new.setdefault("steeringMode", new.pop("queueMode"))
-    if isinstance(websockets := new.get("websockets"), bool):
-        del new["websockets"]
-        new.setdefault("transport", "websocket" if websockets else "sse")
-    if isinstance(skills := new.get("skills"), dict):
-        new["skills"] = cast("JsonObject", skills).get("customDirectories", [])
-    if isinstance(retry := new.get("retry"), dict) and "maxDelayMs" in retry:
-        kept: dict[str, Any] = {**cast("JsonObject", retry)}
-        longest = kept.pop("maxDelayMs")
-        provider: object = kept.get("provider", {})
-        if isinstance(provider, dict):
-            kept["provider"] = {"maxRetryDelayMs": longest, **cast("JsonObject", provider)}
-        new["retry"] = kept
     return new
 
 

@@ -152,7 +152,7 @@ def _rule(path: Path, level: Literal["project", "user"]) -> StreamRule:
     front, content = split_frontmatter(read_text(path))
     if len(front) > MAX_FRONTMATTER_CHARACTERS or len(content) > MAX_TEXT_CHARACTERS:
         raise UnusableFileError("it is too long for a rule: 64 KiB of text, and 16 KiB of fields in front")
-    fields = read_fields(front) or {}
+    fields = read_fields(front)
     sources = next((_texts(fields[key], key) for key in _CONDITIONS if key in fields), list[str]())
     if not sources:
         raise UnusableFileError("it has no `condition`, the pattern that it waits for")

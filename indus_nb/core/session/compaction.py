@@ -95,6 +95,7 @@ _BRANCH = """This branch of the conversation was left to go on from an earlier p
 there."""
 _BRANCH_PREAMBLE = "The user explored another branch of this conversation before coming back here. What happened there:"
 _NO_HISTORY = "No earlier history."
+_BEGIN_A_TURN = (UserMessage, BashExecutionMessage, CustomMessage, BranchSummaryMessage)
 
 
 class CompactionResult(WireModel):
@@ -267,13 +268,9 @@ def _turn_start(path: Sequence[Entry], start: int, cut: int) -> int | None:
     """Return the start of the turn that the cut goes through; ``None`` when the cut is at a turn's beginning."""
     first = next((index for index in range(cut, len(path)) if _message(path[index]) is not None), cut)
     for index in range(first, start - 1, -1):
-        if _begins_turn(path[index]):
+        if isinstance(_message(path[index]), _BEGIN_A_TURN):
             return None if index == first else index
     return None
-
-
-def _begins_turn(entry: Entry) -> bool:
-    return isinstance(_message(entry), UserMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage)
 
 
 def _message(entry: Entry) -> Message | None:

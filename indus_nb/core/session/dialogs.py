@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
 from indus_nb.core.loop import AbortSignal, RunAborted
-from indus_nb.core.session.questions import Decision, Question, by_caller
+from indus_nb.core.session.questions import Decision, Question, bound, by_caller
 from indus_nb.core.session.terminal_ui import TerminalUi
 
 NotifyType = Literal["info", "warning", "error"]
@@ -157,18 +157,13 @@ clock: ContextVar[Pause | None] = ContextVar("indus_nb clock", default=None)
 _asked_in: ContextVar[Host | None] = ContextVar("indus_nb host that asks", default=None)
 
 
-@contextlib.contextmanager
-def asked_in(host: Host) -> Generator[None]:
+def asked_in(host: Host) -> contextlib.AbstractContextManager[None]:
     """Bind dialogs that are opened within this context to a host.
 
     Args:
         host: What was attached to the session's `Ui`.
     """
-    token = _asked_in.set(host)
-    try:
-        yield
-    finally:
-        _asked_in.reset(token)
+    return bound(_asked_in, host)
 
 
 @dataclass(slots=True)
@@ -420,11 +415,11 @@ class Ui(TerminalUi):
             return None
         frame = dialog.frame
         self._open[frame.id] = dialog
-        running = clock.get()
+        running, nothing = clock.get(), contextlib.nullcontext()
         for host in self._hosts_of(dialog):
             host(frame)
         try:
-            with running.paused() if running else contextlib.nullcontext(), _interruptible(signal):
+            with running.paused() if running else nothing, signal.interruptible() if signal else nothing:
                 async with asyncio.timeout(timeout):
                     return await dialog.answer
         except (TimeoutError, RunAborted):
@@ -525,12 +520,3 @@ def _new_id() -> str:
 
 def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
-
-
-@contextlib.contextmanager
-def _interruptible(signal: AbortSignal | None) -> Generator[None]:
-    if signal is None:
-        yield
-    else:
-        with signal.interruptible():
-            yield

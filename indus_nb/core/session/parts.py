@@ -87,7 +87,7 @@ class SessionParts:
         thinking_level: ThinkingLevel,
         equip: Equip,
         stores: Stores,
-        hooks: Callable[[], SessionHooks],
+        hooks: Callable[[Any], SessionHooks] | None = None,
     ) -> None:
         stored = store.context()
         self.state = state = SessionState(settings, registry, store, Conversation(stored), model, thinking_level)
@@ -374,7 +374,8 @@ class SessionParts:
     async def _load(self) -> None:
         self._move(Stage.STARTING)
         await self.trusting.settle(starting=True)
-        self.state.hooks = self._make_hooks()
+        if self._make_hooks is not None:
+            self.state.hooks = self._make_hooks(self)
         await self.hooks.load()
 
     async def _start(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+_T = TypeVar("_T")
 
 ChoiceKind = Literal["yes", "again", "no"]
 """Kinds of an answer: allow this once, allow more than this, or allow nothing."""
@@ -92,6 +95,16 @@ caller: ContextVar[str] = ContextVar("indus_nb caller", default="")
 
 subagent: ContextVar[str] = ContextVar("indus_nb sub-agent", default="")
 """Name of the sub-agent that has made the running tool call; empty where there is none."""
+
+
+@contextmanager
+def bound(variable: ContextVar[_T], value: _T) -> Generator[None]:
+    """Set a context variable for what is called within the block, and for tasks that it begins."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def by_caller(title: str) -> str:

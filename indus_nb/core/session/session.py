@@ -25,18 +25,15 @@ from indus_nb.core.loop import InterruptMode
 from indus_nb.core.session.branching import Navigation
 from indus_nb.core.session.compaction import CompactionResult
 from indus_nb.core.session.conversation import TokenCount
-from indus_nb.core.session.hooks import BranchPlan, InputSource, SessionHooks
+from indus_nb.core.session.hooks import BranchPlan, InputSource
 from indus_nb.core.session.parts import SessionParts, Stage
 from indus_nb.core.session.publisher import Listener
 from indus_nb.core.session.queues import Disposition, StreamingBehavior
-from indus_nb.core.session.replacing import Equip, Stores
 from indus_nb.core.session.state import ApproveMode, SessionSettings
 from indus_nb.core.session.toolbox import Equipment
 from indus_nb.core.session.turns import Activity
 from indus_nb.core.session.user_input import user_message
-from indus_nb.core.storage.store import SessionStore
 from indus_nb.models import Model
-from indus_nb.models.registry import ModelRegistry
 from indus_nb.tools.commands.shell import ShellResult
 from indus_nb.tools.tool import Tool
 
@@ -80,29 +77,6 @@ class AgentSession(SessionParts):
         stores: opens and makes session files.
         hooks: makes the hooks of the session; called when it starts.
     """
-
-    def __init__(  # noqa: PLR0913 - each is a thing that a session is made of
-        self,
-        store: SessionStore,
-        settings: SessionSettings,
-        *,
-        registry: ModelRegistry,
-        model: Model | None,
-        thinking_level: ThinkingLevel,
-        equip: Equip,
-        stores: Stores,
-        hooks: Callable[[AgentSession], SessionHooks] | None = None,
-    ) -> None:
-        super().__init__(
-            store,
-            settings,
-            registry=registry,
-            model=model,
-            thinking_level=thinking_level,
-            equip=equip,
-            stores=stores,
-            hooks=lambda: hooks(self) if hooks is not None else SessionHooks(),
-        )
 
     # Prompts
 

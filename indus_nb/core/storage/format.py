@@ -186,16 +186,9 @@ def join_parents(entries: dict[str, Entry]) -> list[str]:
 
 def _in_order(entries: dict[str, Entry]) -> bool:
     """Return whether every parent stands before its children, as in a file that one program wrote."""
-    last: str | None = None
+    before: set[str | None] = {None}
     for entry in entries.values():
-        if entry.parent_id != last:
-            break
-        last = entry.id
-    else:  # nearly always
-        return True
-    before: set[str] = set()
-    for entry in entries.values():
-        if entry.parent_id is not None and entry.parent_id not in before:
+        if entry.parent_id not in before:
             return False
         before.add(entry.id)
     return True

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -23,7 +22,6 @@ from indus_nb.core.session import questions
 from indus_nb.core.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.approval import rules
-from indus_nb.extend.approval.kept_rules import KeptRules
 from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.policy import decision, denied
@@ -79,7 +77,7 @@ class _Gate:
     def __init__(self, agent_dir: Path, open_to: Callable[[], Sequence[Path]]) -> None:
         self._private = [Path(os.path.realpath(agent_dir))]
         self._open_to = open_to
-        self._kept = KeptRules(agent_dir)
+        self._kept = rules.KeptRules(agent_dir)
         self._allowed: set[str] = set()
 
     async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
@@ -268,23 +266,13 @@ class _CallGate:
         holds = holds or kinds == {"reads_outside"}
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
-        with _asked_by(self.subagent):
+        with questions.bound(questions.subagent, self.subagent):  # also where its tool runs by now
             return await self.gate.ask(asked, self.ctx, by_program=self.by_program, holds=holds, trial=trial)
 
 
 def _unnamed(effects: Sequence[Effect]) -> list[Effect]:
     """Return a trial's effects, which code can forge, so that none passes for a tool that was allowed by name."""
     return [replace(effect, what="") if effect.kind == "unknown" else effect for effect in effects]
-
-
-@contextmanager
-def _asked_by(subagent: str) -> Generator[None]:
-    """Name the sub-agent for whose call is asked, also where its tool runs by now."""
-    token = questions.subagent.set(subagent)
-    try:
-        yield
-    finally:
-        questions.subagent.reset(token)
 
 
 def _by_effects(asked: Approval, effects: Sequence[Effect]) -> Approval:

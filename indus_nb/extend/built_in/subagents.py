@@ -390,11 +390,8 @@ class _CallersHooks(SessionHooks):
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
         """Ask as for a call of the caller's own; see ``RunHooks``."""
-        token = questions.subagent.set(self._name)
-        try:
+        with questions.bound(questions.subagent, self._name):
             return await self._caller.hooks.tool_call(call, arguments)
-        finally:
-            questions.subagent.reset(token)
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
         """Let the caller's extensions change an outcome as they would one of its own; see ``RunHooks``."""

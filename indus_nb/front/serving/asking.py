@@ -20,6 +20,7 @@ from indus_nb.base.wire import JsonObject, random_hex
 from indus_nb.core.loop.loop import Outcome
 from indus_nb.core.session.dialogs import Answer, Cancel, Confirm, Dialog, Editor, Input, Select, Ui, UiFrame, asked_in
 from indus_nb.core.session.outside import letting_others_on
+from indus_nb.core.session.questions import bound
 
 if TYPE_CHECKING:
     import mcp_types
@@ -48,14 +49,13 @@ class ClientDialogs:
     @contextmanager
     def asked(self) -> Generator[None]:
         """Route the questions of this context to the client."""
-        token = _asked.set(self)
-        detach = self._ui.attach(self._show, place="an MCP client")
-        try:
-            with asked_in(self._show):
-                yield
-        finally:
-            detach()
-            _asked.reset(token)
+        with bound(_asked, self):
+            detach = self._ui.attach(self._show, place="an MCP client")
+            try:
+                with asked_in(self._show):
+                    yield
+            finally:
+                detach()
 
     def _show(self, frame: UiFrame) -> None:
         if isinstance(frame, Dialog) and _asked.get() is not self:

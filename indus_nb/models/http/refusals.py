@@ -68,7 +68,7 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
         return ""
     if (tool := _tool(reason, body)) is not None:
         return _about_tool(_spec(tool), reason, model)
-    messages = _messages(body)
+    messages = _objects(body.get("messages") or body.get("input"))
     match = re.search(_MESSAGE, reason)
     if match is None or int(match[1]) >= len(messages):
         return _without_place(reason, messages, model)
@@ -99,7 +99,7 @@ def _about_message(
         # What makes one signature invalid (another key, another region) does so for all.
         blocks = (block for each in messages for block in _objects(_content(each)) if block.get("type") in _THOUGHTS)
         for block in blocks if "signature" in reason else (part,):
-            _remember(model, _thinking_key(block))
+            _remember(model, hash(str(block.get("signature") or block.get("data") or "")))
         return f" (This is about a thought in {where}. {_LEFT_OUT})"
     return f" (This is about {where}. {GO_BACK})"
 
@@ -147,10 +147,6 @@ def _image_key(block: JsonObject) -> object:
     return hash(url.partition(";base64,")[2]) if url.startswith("data:") else url
 
 
-def _thinking_key(block: JsonObject) -> object:
-    return hash(str(block.get("signature") or block.get("data") or ""))
-
-
 def _spec(tool: JsonObject) -> ToolSpec:
     function: object = tool.get("function")
     fields = cast("JsonObject", function) if isinstance(function, dict) else tool
@@ -169,10 +165,6 @@ def _tool(reason: str, body: JsonObject) -> JsonObject | None:
     if (match := re.search(_FUNCTION, reason)) is not None:
         return next((tool for tool in tools if _spec(tool).name == match[1]), None)
     return None
-
-
-def _messages(body: JsonObject) -> list[JsonObject]:
-    return _objects(body.get("messages") or body.get("input"))
 
 
 def _objects(value: object) -> list[JsonObject]:

@@ -13,7 +13,14 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from indus_nb.safety.redaction.patterns import COMMON_WORDS, WORD_CHARACTERS, Replace, in_lines, is_secret_name
+from indus_nb.safety.redaction.patterns import (
+    COMMON_WORDS,
+    WORD_CHARACTERS,
+    Replace,
+    in_lines,
+    is_secret_name,
+    with_group,
+)
 
 _CORE = (
     r"(?:passw(?:or)?d|passphrase|passwd|passcode|pwd|pw|psk|pass|secret|token|tokens|credential|credentials"
@@ -80,7 +87,9 @@ def replace_named(text: str, replace: Replace) -> str:
             searched=text.lower(),
         )
     if "tokens" in folded:
-        text = re.sub(_LISTED, lambda match: _without_opaque(match[0], replace), text)
+        text = re.sub(
+            _LISTED, lambda listed: re.sub(_QUOTED_OPAQUE, lambda each: replace("token", each[0]), listed[0]), text
+        )
     if "define(" in text:
         text = in_lines(
             text, r"define\(", lambda line: re.sub(_DEFINED, lambda match: _in_element(match, replace), line)
@@ -99,16 +108,9 @@ def _without_items(listed: str, replace: Replace) -> str:
         value = match["value"]
         if kind is None or (kind == "token" and re.fullmatch(_OPAQUE, value) is None) or value.lower() in COMMON_WORDS:
             return match[0]
-        start = match.start()
-        return (
-            f"{match[0][: match.start('value') - start]}{replace(kind, value)}{match[0][match.end('value') - start :]}"
-        )
+        return with_group(match, "value", replace(kind, value))
 
     return f"{name}{head}{re.sub(_ITEM, item, items)}"
-
-
-def _without_opaque(listed: str, replace: Replace) -> str:
-    return re.sub(_QUOTED_OPAQUE, lambda each: replace("token", each[0]), listed)
 
 
 NAME_WORDS = ("pass", "pw", "psk", "secret", "token", "key", "credential", "authorization")
@@ -132,7 +134,7 @@ def _assigned(match: re.Match[str], replace: Replace) -> str:
         return match[0]
     if group == "bare" and match["end"] in ("(", "[", "{", "<"):
         return match[0]  # a call, an index
-    return _with(match, group, replace(kind, value))
+    return with_group(match, group, replace(kind, value))
 
 
 def _in_element(match: re.Match[str], replace: Replace) -> str:
@@ -140,13 +142,7 @@ def _in_element(match: re.Match[str], replace: Replace) -> str:
     kind = _kind(name)
     if kind is None or not _is_plausible(name, kind, value, quoted=True):
         return match[0]
-    return _with(match, "value", replace(kind, value))
-
-
-def _with(match: re.Match[str], group: str, shown: str) -> str:
-    """Return a match's text with another text in the place of a group."""
-    start = match.start()
-    return f"{match[0][: match.start(group) - start]}{shown}{match[0][match.end(group) - start :]}"
+    return with_group(match, "value", replace(kind, value))
 
 
 def _kind(name: str) -> str | None:

@@ -451,10 +451,15 @@ def _replaced(shape: _Shape, text: str, *, replace: Replace) -> str:
             return replace(shape.kind, match[0])
         if not shape.counts(match[1]):
             return match[0]
-        start = match.start()
-        return f"{match[0][: match.start(1) - start]}{replace(shape.kind, match[1])}{match[0][match.end(1) - start :]}"
+        return with_group(match, 1, replace(shape.kind, match[1]))
 
     return re.sub(shape.pattern, replaced, text)
+
+
+def with_group(match: re.Match[str], group: int | str, shown: str) -> str:
+    """Return a match's text with another text in the place of a group."""
+    start = match.start()
+    return f"{match[0][: match.start(group) - start]}{shown}{match[0][match.end(group) - start :]}"
 
 
 def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
@@ -472,10 +477,7 @@ def hide_named(text: str, *, mark: str = ELLIPSIS) -> str:
     """
 
     def hidden(match: re.Match[str]) -> str:
-        if not _is_secret_place(match):
-            return match[0]
-        start = match.start()
-        return f"{match[0][: match.start('value') - start]}{mark}{match[0][match.end('value') - start :]}"
+        return with_group(match, "value", mark) if _is_secret_place(match) else match[0]
 
     def hidden_line(match: re.Match[str]) -> str:
         # Values are unpacked into several names: none is shown if one of them is a secret's.

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction.patterns import names_secret
@@ -102,7 +102,7 @@ class Tries:
         try:
             await asyncio.wait([work, waking], timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not woken.is_set():
-                over = asyncio.ensure_future(_first_of(work, waking))
+                over = asyncio.ensure_future(asyncio.wait([work, waking], return_when=asyncio.FIRST_COMPLETED))
                 answer = await gate.ask([], outcome="It goes on, and had no effect so far.", trial=over)
                 if answer == "run":
                     await _ended(trial, work)
@@ -176,10 +176,6 @@ def _without_keys(value: str, keys: Mapping[str, str]) -> str:
     for key, placeholder in keys.items():
         value = value.replace(key, placeholder)
     return value
-
-
-async def _first_of(*awaited: asyncio.Future[Any]) -> None:
-    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _ended(trial: CommandTrial, work: asyncio.Future[ShellResult]) -> None:

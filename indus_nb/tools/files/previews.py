@@ -11,7 +11,7 @@ from pathlib import Path
 from indus_nb.safety.key_places import holds_keys
 from indus_nb.tools.description import Target
 from indus_nb.tools.files.replacement import Replacement
-from indus_nb.tools.files.targets import open_target, parent_of
+from indus_nb.tools.files.targets import open_target
 from indus_nb.tools.tool import ToolError
 
 _MAX_FILE_BYTES = 256 * 1024
@@ -104,10 +104,8 @@ def written_file(target: Target, new: str) -> tuple[str, str | None]:
     if not stat.S_ISREG(target.state.st_mode) or target.state.st_size > _MAX_FILE_BYTES:
         return f"(in the place of what is there)\n\n{new}", None
     try:
-        with parent_of(target) as at:
-            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-            with os.fdopen(os.open(target.path.name, flags, dir_fd=at), "rb") as file:
-                old = file.read(_MAX_FILE_BYTES + 1).decode()
+        with open_target(target, name=str(target.path)) as file:
+            old = file.read(_MAX_FILE_BYTES + 1).decode()
     except (OSError, ValueError, ToolError):
         return f"(in the place of what is there)\n\n{new}", None
     return changed_text(old, new)

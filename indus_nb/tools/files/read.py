@@ -191,13 +191,11 @@ def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _
     )
 
 
-def read_image(path: Path, name: str, *, resize: bool = True, stop: threading.Event | None = None) -> ToolOutput | None:
-    """Read an image file for a model.
+def read_image(path: Path, name: str) -> ToolOutput | None:
+    """Read an image file for a model, scaled down if it is large.
 
     Args:
         name: Name for notes and errors.
-        resize: Scale it down if it is large.
-        stop: Set when the call was cancelled.
 
     Returns:
         A note and the image, or ``None`` for a file that holds no image.
@@ -207,24 +205,20 @@ def read_image(path: Path, name: str, *, resize: bool = True, stop: threading.Ev
         ToolError: The image cannot be shown to a model.
     """
     with path.open("rb") as file:
-        return _image(file, name, resize=resize, stop=stop)
+        return _image(file, name)
 
 
-def _image(file: BinaryIO, name: str, *, resize: bool, stop: threading.Event | None) -> ToolOutput | None:
+def _image(file: BinaryIO, name: str, *, resize: bool = True, stop: threading.Event | None = None) -> ToolOutput | None:
     mime_type = image_type(file.read(12))
     file.seek(0)
-    return None if mime_type is None else _image_output(name, file, mime_type, resize=resize, stop=stop)
-
-
-def _image_output(
-    path: str, file: BinaryIO, mime_type: str, *, resize: bool, stop: threading.Event | None
-) -> ToolOutput:
+    if mime_type is None:
+        return None
     if os.fstat(file.fileno()).st_size > _MAX_IMAGE_FILE:
         raise ToolError(
-            f"{path} is an image of more than {size_text(_MAX_IMAGE_FILE)}. Make it smaller with bash first."
+            f"{name} is an image of more than {size_text(_MAX_IMAGE_FILE)}. Make it smaller with bash first."
         )
-    image, sizes = fit_image(file.read(_MAX_IMAGE_FILE), path, resize=resize, stop=stop)
-    return ToolOutput(content=[TextContent(text=f"Image {path} [{mime_type}]{sizes}"), image])
+    image, sizes = fit_image(file.read(_MAX_IMAGE_FILE), name, resize=resize, stop=stop)
+    return ToolOutput(content=[TextContent(text=f"Image {name} [{mime_type}]{sizes}"), image])
 
 
 def fit_image(

@@ -26,7 +26,7 @@ from indus_nb.tools.files.paths import failure
 from indus_nb.tools.files.reading import describe_read, searched_path
 from indus_nb.tools.processes.process import Child
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, in_thread, text_output
-from indus_nb.tools.truncate import MAX_BYTES, head, size_text
+from indus_nb.tools.truncate import MAX_BYTES, Truncation, head, size_text
 
 _MAX_MATCHES = 100
 _MAX_LINE_CHARACTERS = 500
@@ -232,17 +232,16 @@ class _Matches:
         """Return the matches for the model."""
         notices: list[str] = []
         if hidden := [_shown(name) for name, is_hidden in self._hidden.items() if is_hidden]:
-            named = ", ".join(hidden[:_MAX_NAMED_FILES]) + (" …" if len(hidden) > _MAX_NAMED_FILES else "")
-            notices.append(f"Matches in {named} are left out, for keys are kept there: read it, and the user is asked")
-        if self._abandoned:
-            named = ", ".join(self._abandoned[:_MAX_NAMED_FILES]) + (
-                " …" if len(self._abandoned) > _MAX_NAMED_FILES else ""
+            notices.append(
+                f"Matches in {_named(hidden)} are left out, for keys are kept there: read it, and the user is asked"
             )
+        if self._abandoned:
+            named = _named(self._abandoned)
             notices.append(f"The pattern took too long on {named}: the rest there was not searched. Simplify it")
         if self._stopped:
             notices.append(f"{self._stopped}. Narrow path or glob")
         if not self._count:
-            return text_output(f"No matches found\n\n[{'. '.join(notices)}]" if notices else "No matches found")
+            return _output("No matches found", notices)
         shown = head("\n".join(self._lines), max_lines=None)
         if self._more:
             notices.append(f"{self._limit} matches are shown and there are more: raise limit or narrow the pattern")
@@ -250,8 +249,17 @@ class _Matches:
             notices.append(f"Cut at {size_text(MAX_BYTES)}: narrow the search to see the rest")
         if self._long_lines:
             notices.append(f"Lines cut at {_MAX_LINE_CHARACTERS} characters: use read to see them whole")
-        text = shown.content.removesuffix("\n")
-        return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
+        return _output(shown.content, notices, shown)
+
+
+def _output(text: str, notices: Sequence[str], shown: Truncation | None = None) -> ToolOutput:
+    text = text.removesuffix("\n")
+    details = None if shown is None else shown.details()
+    return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, details)
+
+
+def _named(files: Sequence[str]) -> str:
+    return ", ".join(files[:_MAX_NAMED_FILES]) + (" …" if len(files) > _MAX_NAMED_FILES else "")
 
 
 def _shown(path: bytes) -> str:
@@ -288,16 +296,14 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
             place = f" at {_shown(stopped)}: nothing behind it, by name, was searched" if stopped else ""
             notices.append(f"The search was stopped after {seconds:g} s{place}. Search in a folder further down")
         if not found:
-            none = "No files found matching pattern"
-            return text_output(f"{none}\n\n[{notices[0]}]" if notices else none)
+            return _output("No files found matching pattern", notices)
         names = await in_thread(lambda stop: _marked(found[:limit], root, stop))
         shown = head("\n".join(names), max_lines=None)
         if shown.truncated:
             notices.append(f"Cut at {size_text(MAX_BYTES)}: narrow the pattern to see the rest")
         elif len(found) > limit:
             notices.append(f"{limit} results are shown and there are more: raise limit or narrow the pattern")
-        text = shown.content.removesuffix("\n")
-        return text_output(f"{text}\n\n[{'. '.join(notices)}]" if notices else text, shown.details())
+        return _output(shown.content, notices, shown)
 
     return FunctionTool(
         name="find",

@@ -22,6 +22,7 @@ from typing import Any
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.questions import bound
 from indus_nb.front.console.acp.peer import Peer, RpcError
 from indus_nb.front.console.acp.requests import ClientCapabilities
 from indus_nb.tools.commands.shell import Shell, ShellResult, printed_text
@@ -352,11 +353,8 @@ class TerminalShell(Shell):
 
 def _known_by_its_call(tool: FunctionTool[Any]) -> FunctionTool[Any]:
     async def run(arguments: Any, context: ToolContext) -> ToolOutput:
-        token = _call.set(context.call_id)
-        try:
+        with bound(_call, context.call_id):
             return await tool.run(arguments, context)
-        finally:
-            _call.reset(token)
 
     return replace(tool, run=run)
 

@@ -58,12 +58,12 @@ class Option:
     Attributes:
         name: As it is written behind ``--``.
         field: The field of ``Request`` that it sets.
-        help: What it does, for the help text; empty to leave it out there and in the manual.
+        help: What it does, for the help text and the manual; empty to leave it out there.
         value: The placeholder of its value in the help text; empty for a flag.
         choices: What a value of the kind ``CHOICE`` may be.
         short: One letter that may be written behind ``-`` instead; the help text prefers it.
         starts_session: Whether it decides which session is talked to: these exclude each other.
-        manual: Markdown for the manual, where that is more than the help text.
+        page: The page of the manual that says more, without ``.md``.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Option:
     sets: bool = True
     short: str = ""
     starts_session: bool = False
-    manual: str = ""
+    page: str = ""
 
     @property
     def usage(self) -> str:
@@ -93,7 +93,7 @@ class Subcommand:
         pattern: What may follow the name for the line to be this sub-command; ``argument`` is the group that counts.
         choices: What an argument of the kind ``CHOICE`` may be.
         as_option: Whether ``--name`` means the same.
-        manual: Markdown for the manual, where that is more than the help text.
+        page: The page of the manual that says more, without ``.md``.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Subcommand:
     kind: Kind = Kind.TEXT
     choices: Sequence[str] = ()
     as_option: bool = False
-    manual: str = ""
+    page: str = ""
 
     def argument(self, text: str) -> str | None:
         """Return the argument in the text behind the name, empty for none.
@@ -118,28 +118,19 @@ OPTIONS = (
     Option(
         "provider",
         "provider",
-        "anthropic, openai, google …, or offline (needs neither key nor network)",
+        "who answers from now on: `anthropic`, `openai` …, or `offline` (no key, no network)",
         "NAME",
         Kind.PROVIDER,
-        manual="who answers, from now on: `anthropic`, `openai`, `google` …, or `offline`, which needs neither key nor "
-        "network; see [models.md](models.md)",
+        page="models",
     ),
-    Option(
-        "model",
-        "model",
-        "an id or a part of a name, such as sonnet",
-        "NAME",
-        Kind.MODEL,
-        manual="the model, from now on: an id or a part of a name, such as `sonnet`",
-    ),
+    Option("model", "model", "the model from now on: an id or a part of a name, such as `sonnet`", "NAME", Kind.MODEL),
     Option(
         "thinking",
         "thinking",
-        "off, minimal, low, medium, high or xhigh",
+        "how much it thinks from now on: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`",
         "LEVEL",
         Kind.CHOICE,
         THINKING_LEVELS,
-        manual="how much it thinks, from now on: `off`, `minimal`, `low`, `medium`, `high` or `xhigh`",
     ),
     Option(
         "new",
@@ -170,29 +161,18 @@ OPTIONS = (
         Kind.NAME,
     ),
     Option(
-        "tools",
-        "tools",
-        'its tools from the start, such as read,grep,ls; "" for none',
-        "NAMES",
-        Kind.TOOLS,
-        manual='the tools of a new conversation, such as `read,grep,ls`; `""` for none',
+        "tools", "tools", 'the tools of a new conversation, such as `read,grep,ls`; `""` for none', "NAMES", Kind.TOOLS
     ),
     Option(
         "approve",
         "approve",
-        "ask before: effects (as usual), writes, always, or never",
+        "ask before `effects` (as usual), `writes`, `always`, or `never`",
         "WHEN",
         Kind.CHOICE,
         MODES,
-        manual="ask before `effects` (as usual in a notebook), `writes`, `always`, or `never` "
-        "([approval.md](approval.md))",
+        page="approval",
     ),
-    Option(
-        "trust",
-        "trust",
-        "use what the project in this folder brings, this time",
-        manual="use what the project in this folder brings ([trust.md](trust.md)), this time",
-    ),
+    Option("trust", "trust", "use what the project in this folder brings, this time", page="trust"),
     Option(
         "no-trust",
         "trust",
@@ -202,55 +182,45 @@ OPTIONS = (
     Option(
         "sandbox",
         "sandbox",
-        "confine commands: workspace, read-only, or off",
+        "confine commands and servers of a new conversation: `workspace`, `read-only`, `off`",
         "MODE",
         Kind.CHOICE,
         ("off", "workspace", "read-only"),
-        manual="confine the commands and MCP servers of a new conversation: `workspace`, `read-only`, or `off`; see "
-        "[sandbox.md](sandbox.md)",
+        page="sandbox",
     ),
     Option(
         "image",
         "images",
-        "show the model an image, or the one in a variable; may be repeated",
+        "show the model an image: a file, or a variable with a figure, an array …; repeatable",
         "FILE",
         Kind.IMAGE,
-        manual="show the model an image from a file, or from a variable: bytes, a Pillow image, a figure, an array; "
-        "may be repeated",
     ),
     Option(
         "output",
         "output",
-        "put the answer's text into the variable NAME (also --output)",
+        "put the answer's text into the variable NAME (also `--output`)",
         "NAME",
         Kind.VARIABLE,
         short="o",
-        manual="put the answer's text into the variable NAME (also `--output`)",
     ),
     Option(
         "result",
         "result",
-        "answer with a value: int, list[Invoice], frame …",
+        "answer with a value, for `-o` or `value = %agent …`: `int`, `list[Invoice]`, `frame` …",
         "TYPE",
         Kind.TYPE,
-        manual="answer with a value of that type, for `-o` or `value = %agent …`: `int`, `list[Invoice]` of a class of "
-        "yours, `frame` for a data frame … ([typed_answers.md](typed_answers.md))",
+        page="typed_answers",
     ),
     Option(
-        "values",
-        "values",
-        "put values into the lines below %%agent, too (also --values)",
-        short="i",
-        manual="put values of variables into the lines below `%%agent`, too (also `--values`)",
+        "values", "values", "put values of variables into the lines below `%%agent`, too (also `--values`)", short="i"
     ),
     Option(
         "max-cost",
         "max_cost",
-        "send no request that could make this cell cost more US dollars",
+        "send no request that could make this cell, its code included, cost more US dollars",
         "USD",
         Kind.DOLLARS,
-        manual="send no request that could make this cell cost more US dollars; what its code asks is counted too "
-        "([limits.md](limits.md))",
+        page="limits",
     ),
     Option("max-turns", "max_turns", "stop after so many answers of the model", "N", Kind.NUMBER),
     Option("timeout", "timeout", "stop after so many seconds", "SECONDS", Kind.NUMBER),
@@ -265,11 +235,10 @@ SUBCOMMANDS = (
     Subcommand("model", "the models that can be used; or talk to another one", "[NAME]", _WORD, Kind.MODEL),
     Subcommand(
         "thinking",
-        "how much it thinks",
+        "how much it thinks; or change that",
         "[LEVEL]",
-        rf"(?P<argument>{'|'.join(THINKING_LEVELS)})?",
+        f"(?P<argument>{'|'.join(THINKING_LEVELS)})?",
         Kind.LEVEL,
-        manual="how much it thinks; or change that",
     ),
     Subcommand(
         "compact",
@@ -284,25 +253,16 @@ SUBCOMMANDS = (
         "tree", "the conversation with its branches; or go on from another entry", "[ENTRY]", _ENTRY, Kind.ENTRY
     ),
     Subcommand("sessions", "the conversations of this folder, or those with a word in them", "[WORD]", _WORD),
-    Subcommand(
-        "stats",
-        "messages, tokens and cost",
-        manual="messages, tokens, cost, how full the context is, and where the file lies",
-    ),
-    Subcommand(
-        "context",
-        "what the model is told next, with tokens",
-        manual="what the model is told next, part by part with tokens, and the cells and variables that go along",
-    ),
+    Subcommand("stats", "messages, tokens, cost, how full the context is, and where the file lies"),
+    Subcommand("context", "what the model is told next, with tokens, cells and variables"),
     Subcommand(
         "export",
-        "write the conversation to FILE.html or FILE.jsonl",
+        "write the conversation to a page, FILE.html, or as JSON lines, FILE.jsonl",
         "[FILE]",
-        r"(?P<quote>[\"'])?(?P<argument>(?(quote).+|\S+)\.(?:html|jsonl))?(?(quote)(?P=quote))",
+        "(?P<quote>[\\\"'])?(?P<argument>(?(quote).+|\\S+)\\.(?:html|jsonl))?(?(quote)(?P=quote))",
         Kind.EXPORT,
-        manual="write the conversation to a page (`FILE.html`) or as JSON lines (`FILE.jsonl`)",
     ),
-    Subcommand("abort", "stop what goes on", manual="stop what goes on in the background"),
+    Subcommand("abort", "stop what goes on in the background"),
     Subcommand("steer", "say something to the agent while it works", "TEXT", r"(?P<argument>.*)"),
     Subcommand(
         "queue",
@@ -314,77 +274,59 @@ SUBCOMMANDS = (
     ),
     Subcommand(
         "jobs",
-        "what goes on in the background; or stop one of it",
+        "what goes on in the background, with its last lines; or stop one of it",
         "[stop N]",
-        r"(?:stop\s+(?:job-)?(?P<argument>\d+))?",
-        manual="the [jobs](jobs.md), with their last lines; `stop N` stops one",
+        "(?:stop\\s+(?:job-)?(?P<argument>\\d+))?",
+        page="jobs",
     ),
     Subcommand(
         "trust",
-        "what the project here brings; or directory, parent, session, no",
+        "what the project here brings; or decide: directory, parent, session, no",
         "[DECISION]",
-        r"(?P<argument>directory|parent|session|no)?",
+        "(?P<argument>directory|parent|session|no)?",
         Kind.CHOICE,
         ("directory", "parent", "session", "no"),
-        manual="what the project in this folder brings, and whether it is used; or decide: "
-        "`directory`, `parent`, `session` or `no` ([trust.md](trust.md))",
+        page="trust",
     ),
     Subcommand(
         "undo",
         "take back what the agent's last call changed, the last N, or a prompt",
         "[N|prompt] [keep|over|both]",
         _STEPS,
-        manual="take back what the agent's last call, the last N of them, or all of the last `prompt`, changed in "
-        "variables, files and cells that you accepted; of what you changed since, `keep` leaves it, `over` overwrites "
-        "it, `both` leaves it and puts the other beside it ([undo.md](undo.md))",
+        page="undo",
     ),
     Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both]", _STEPS),
-    Subcommand(
-        "fix",
-        "have the agent mend the cell that failed last",
-        manual="have the agent mend the cell that failed last; it proposes the new source in its place",
-    ),
+    Subcommand("fix", "have the agent mend the cell that failed last; it proposes the new source"),
     Subcommand("explain", "have it explain why that cell failed"),
     Subcommand(
         "verify",
         "run the notebook's cells in a fresh kernel, and compare; --fix: ask the agent",
         "[--fix]",
-        r"(?P<argument>--fix)?",
+        "(?P<argument>--fix)?",
         Kind.CHOICE,
         ("--fix",),
-        manual="run the notebook's cells in a fresh kernel: the first that fails, and what gives something else; "
-        "`--fix` has the agent mend it",
     ),
     Subcommand("panel", "the conversation as a chat"),
     Subcommand(
         "cell",
         "what the agent ran last, as a cell of yours; all: as cells with their outputs",
         "[all]",
-        r"(?P<argument>all)?",
+        "(?P<argument>all)?",
         Kind.CHOICE,
         ("all",),
-        manual="what the agent ran last in your kernel, as a cell of yours; `all` makes a cell of each piece, with its "
-        "outputs",
     ),
-    Subcommand(
-        "map",
-        "ask one question about each row of DATA; alone: its options",
-        "… over DATA",
-        manual="ask one question about each row of a frame, list or other variable: "
-        '`%agent map -o NAME "{column} …" over df` ([map.md](map.md#in-a-cell)). By itself it shows its options',
-    ),
+    Subcommand("map", "ask one question about each row of DATA; alone: its options", "… over DATA", page="map"),
     Subcommand(
         "serve",
         "offer the kernel's tools to other agents over MCP",
         "[stop|status|--approve MODE]",
-        r"(?P<argument>stop|status|--approve(?:\s+|=)\S+)?",
+        "(?P<argument>stop|status|--approve(?:\\s+|=)\\S+)?",
         Kind.CHOICE,
         ("stop", "status", "--approve"),
-        manual="offer the tools of this kernel to other agents over MCP, such as Claude Code, Codex and VS Code "
-        "([serve.md](serve.md)); `--approve never` asks nobody about their calls; or stop it, or see who has called",
+        page="serve",
     ),
     Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
-    Subcommand("help", "this text", as_option=True, manual="all options and commands"),
+    Subcommand("help", "all options and commands", as_option=True),
 )
 
 _ALSO_OF_MAP = ("provider", "model", "thinking")
@@ -442,7 +384,7 @@ def find_map_option(name: str) -> Option | None:
 
 
 def _lines(options: Sequence[Option]) -> str:
-    return "\n".join(f"{option.usage:<19} {option.help}" for option in options)
+    return "\n".join(f"{option.usage:<19} {option.help}" for option in options).replace("`", "")
 
 
 _OPTION_LINES = _lines(OPTIONS)
