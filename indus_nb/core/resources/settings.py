@@ -33,8 +33,11 @@ _STRICTER = ("approve", "effects", "defaultTools", "notebook", "sandbox")
 """Keys that such a project can make stricter: ask more, offer fewer tools, show less, confine more."""
 
 
-def _reserved(tokens: int, window: int) -> int:
-    return tokens if tokens < window else window // 2
+def _reserved(settings: CompactionSettings | BranchSummarySettings, window: int) -> int:
+    """Return how many tokens of a context are reserved: what the user has set if there is room, else at most half."""
+    tokens = settings.reserve_tokens
+    is_set = "reserve_tokens" in vars(settings)
+    return tokens if is_set and tokens < window else min(tokens, window // 2)
 
 
 class CompactionSettings(WireModel):
@@ -45,14 +48,14 @@ class CompactionSettings(WireModel):
     keep_recent_tokens: int = wire_field(default=20_000, ge=0)
 
     def within(self, window: int | None) -> Self:
-        """Return them for a model: half of a context that is too small is reserved, and half of what is not is kept.
+        """Return them for a model: of a small context half is reserved at most, and half of the rest is kept.
 
         Args:
             window: Size of the model's context in tokens; ``None`` or 0 if unknown.
         """
         if not window:
             return self
-        reserved = _reserved(self.reserve_tokens, window)
+        reserved = _reserved(self, window)
         kept = min(self.keep_recent_tokens, (window - reserved) // 2)
         return self.replace(reserve_tokens=reserved, keep_recent_tokens=kept)
 
@@ -63,8 +66,8 @@ class BranchSummarySettings(WireModel):
     reserve_tokens: int = wire_field(default=16_384, ge=0)
 
     def within(self, window: int) -> Self:
-        """Return them for a model with a context of so many tokens: half is reserved if it is too small."""
-        return self.replace(reserve_tokens=_reserved(self.reserve_tokens, window))
+        """Return them for a model with a context of so many tokens: of a small one half is reserved at most."""
+        return self.replace(reserve_tokens=_reserved(self, window))
 
 
 class ImageSettings(WireModel):
