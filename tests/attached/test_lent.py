@@ -138,6 +138,27 @@ async def test_changes_are_taken_back_by_the_program_and_later_in_the_notebook(
     assert await attached.text("python", code="items") == "[1]\n"  # attached anew, and nothing is lost
 
 
+async def test_no_effect_of_many_is_kept_from_settings_that_deny_it(kernel: Kernel, attached: Attached) -> None:
+    kernel.run("kept = [1]")
+    gate = Gate("No.")
+    code = "for n in range(500): globals()[f'made_{n}'] = n\nkept = 0"
+    assert await attached.failure("python", gate, code=code) == "No."
+    assert ("changes_variable", "kept") in [(effect.kind, effect.what) for effect in gate.asked[0][0]]
+
+
+async def test_what_cannot_be_sent_as_it_is_is_sent_without_its_surrogates(attached: Attached) -> None:
+    gate = Gate("No.")
+    assert await attached.failure("python", gate, code="globals()['a' + chr(0xD800)] = 1") == "No."
+    assert await attached.failure("python", Gate(), code="raise ValueError(chr(0xD800))")
+    assert "invalid" in await attached.failure("python", Gate(), code="'\ud800' +")
+
+
+async def test_a_program_that_attaches_again_at_once_goes_on(attached: Attached) -> None:
+    await attached.call("variables")
+    await attached.kernel.close()
+    assert await attached.text("python", code="import time\ntime.sleep(2.5)\n'over'") == "'over'\n"
+
+
 async def test_code_waits_for_the_users_cell_while_its_question_can_be_answered(
     kernel: Kernel, attached: Attached
 ) -> None:
@@ -201,7 +222,10 @@ async def test_a_kernel_that_is_restarted_is_said_to_be_gone_and_then_used(
         assert "is gone: it was shut down, restarted or killed, and its variables are lost" in told
         assert await attached.text("python", code="here = 1\nhere") == "1\n"
 
+        other = await attached_to(kernel)
         await asyncio.to_thread(kernel.restart)  # between two calls
+        assert await other.text("python", code="'here' in globals()") == "False\n"
+        await other.kernel.close()
         assert "is gone" in await attached.failure("python", code="here")
         assert await attached.text("python", code="'here' in globals()") == "False\n"
         await attached.kernel.close()
@@ -227,14 +251,14 @@ async def test_effects_that_a_kernel_invents_are_cut_and_count_as_unknown() -> N
         ["odd", "a", "b"],
         ["writes_file", "p" * 5000, "w" * 5000],
         7,
-        *[["deletes", "x", "\x1b[2Jdeletes x"]] * 200,
+        *[["deletes", "x", "\x1b[2Jdeletes x"]] * 3000,
     ]
     answers.received({"do": "question", "number": 1, "verb": "ask", "effects": effects, "outcome": "o" * 1_000_000})
     await until(lambda: sent)
     ((asked, outcome),) = gate.asked
     assert [effect.kind for effect in asked[:3]] == ["unknown"] * 3
-    assert len(asked) == 101
-    assert asked[-1].words == "does 103 more things"
+    assert len(asked) == 2001
+    assert asked[-1].words == "does 1003 more things"
     assert all(len(effect.words) <= 301 for effect in asked)
     assert asked[3].words == "deletes x"
     assert len(outcome) <= 100_001

@@ -71,10 +71,10 @@ class _InShell:
         """Return the conversations, if there were any yet."""
         return self._made
 
-    def lend(self) -> None:
+    def lend(self) -> str:
         """Take requests of attached programs; what answers them is made in a thread."""
         if self._requests is not None:
-            return
+            return self._requests.id
         lender: Future[Lender] = Future()
 
         def receive(content: dict[str, Any], reply: Reply) -> None:
@@ -91,6 +91,7 @@ class _InShell:
 
         # In a copy of this context, for ipykernel 7.0 looks there for the message that a cell came with.
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
+        return self._requests.id
 
     def close(self) -> None:
         """Stop watching the user's cells, and close the sessions."""
@@ -161,8 +162,11 @@ def conversations_of(shell: InteractiveShell) -> Conversations:
     return _states[shell].conversations
 
 
-def lend(shell: InteractiveShell) -> None:
+def lend(shell: InteractiveShell) -> str:
     """Offer this kernel's tools to attached programs, between cells; the user sees nothing of it.
+
+    Returns:
+        What names this kernel in their requests.
 
     Raises:
         AttributeError: The kernel cannot be asked while a cell runs: it is none of ipykernel.
@@ -170,7 +174,7 @@ def lend(shell: InteractiveShell) -> None:
     own_imports.keep_out_working_directory()
     if shell not in _states:
         _states[shell] = _InShell(shell, in_cell=False)
-    _states[shell].lend()
+    return _states[shell].lend()
 
 
 def serve(wanted: str = "") -> None:

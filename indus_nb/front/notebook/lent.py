@@ -21,7 +21,7 @@ from typing import Any, Literal, cast
 
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import SessionEvent, ToolExecutionUpdate
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, encodable
 from indus_nb.core.session.session import AgentSession
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
@@ -64,12 +64,14 @@ class Lender:
     def _received(self, content: JsonObject, reply: Reply) -> None:
         own_id = str(content.get("client"))
         client = self._clients.get(own_id)
+        if client is None and content.get("do") in ("answer", "cancel"):
+            return  # about a call that is over
         if client is None:
-            for other in [*self._clients.values()][: 1 - _MAX_CLIENTS]:
+            for other in sorted(self._clients.values(), key=lambda other: other.is_busy)[: 1 - _MAX_CLIENTS]:
                 other.leave()
             client = self._clients[own_id] = _Client(self, lambda: self._clients.pop(own_id, None))
             client.follow(str(content.get("lease", "")))
-        client.received(content, reply)
+        client.received(content, lambda answer: reply(cast("JsonObject", encodable(answer))))
 
     async def close(self) -> None:
         """End the calls of all programs."""
@@ -97,6 +99,11 @@ class _Client:
         self._calls: dict[str, _Call] = {}
         self._prompt: object = None
         self._following: asyncio.Task[None] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a call of it goes on."""
+        return bool(self._calls)
 
     def __call__(self, api: ExtensionApi) -> None:
         """Have the program asked about its calls."""

@@ -115,7 +115,7 @@ class AttachedKernel:
             raise UsageError(_sentence(error)) from error
         moved = _sentence(reply.get("value"))
         what = "taken back" if verb == "undo" else "done once more, without running it again,"
-        message = f"The user has {what} what your last calls of python changed in the kernel: {moved}."
+        message = f"The user has {what} what the last calls of python changed in the kernel: {moved}."
         api.send_message("undo", message, display=False)
         ctx.ui.notify(f"{'Taken back' if verb == 'undo' else 'Done once more'}: {moved}.")
 

@@ -26,10 +26,10 @@ def main(request):
 
 
 def _attached(shell, given):
-    why = _obstacle(given["version"])
+    why, kernel = _obstacle(given["version"]), ""
     if not why:
         try:
-            importlib.import_module("indus_nb.front.notebook").lend(shell)
+            kernel = importlib.import_module("indus_nb.front.notebook").lend(shell)
         except Exception as error:
             why = "indus_nb cannot be used in the environment of this kernel (%s: %s)" % (type(error).__name__, error)
     return {
@@ -37,6 +37,7 @@ def _attached(shell, given):
         "started": _started(),
         "here": os.path.exists(given["lease"]),
         "why": why,
+        "kernel": kernel,
         "environment": {name: value for name, value in os.environ.items() if why and len(value) < 4096},
     }
 

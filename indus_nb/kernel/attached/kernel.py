@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import cast
 
 from indus_nb.base.terminal import plain
-from indus_nb.base.textcut import one_line
-from indus_nb.base.wire import JsonObject, clean_text, random_hex
+from indus_nb.base.textcut import head, one_line
+from indus_nb.base.wire import JsonObject, clean_text, encodable, random_hex
 from indus_nb.kernel.attached.connection import (
     Connection,
     KernelGoneError,
@@ -44,6 +44,7 @@ _BUSY_SECONDS = 0.4
 _TAKEN_SECONDS = 0.5
 _END_SECONDS = 6.0
 _MAX_WHY_CHARACTERS = 300
+_MAX_ERROR_CHARACTERS = 100_000
 _NAME = "<indus attached>"
 _REMEDY = (
     "so only code can be run there and the variables be listed by name and type. For all tools of the notebook, with "
@@ -56,18 +57,25 @@ class About:
     """Facts that a kernel reports about itself.
 
     Attributes:
+        id: Names the kernel in requests to our package there.
         limits: Why our package cannot be used there, and what to do, as a sentence; empty where it can.
         secrets: Values of its environment that are secret, with their names, where nothing hides them over there.
     """
 
+    id: str
     limits: str
     secrets: Mapping[str, str]
 
 
 class Lease:
-    """A file that is locked as long as this process uses a kernel."""
+    """A file that is locked as long as this process uses a kernel.
+
+    Attributes:
+        client: Names this use of it in requests.
+    """
 
     def __init__(self) -> None:
+        self.client = random_hex(8)
         self._file, self.path = tempfile.mkstemp(prefix="indusagi-", suffix=".lease")
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
@@ -92,7 +100,6 @@ class RunningKernel:
         self._connection: Connection | None = None
         self._lease: Lease | None = None
         self._process: tuple[int, str | None] | None = None
-        self._client = random_hex(8)
         self._attaching = asyncio.Lock()
 
     @property
@@ -157,7 +164,7 @@ class RunningKernel:
         connection.process = process if reply.get("here") is True else None
         limits = _told(f"{why}, {_REMEDY.format(version=__version__)}") if why else ""
         held = cast("dict[str, str]", environment) if isinstance(environment, dict) else {}
-        self.about = About(limits, {**labelled_secrets(held)})
+        self.about = About(str(reply.get("kernel")), limits, {**labelled_secrets(held)})
 
     async def wait_until_free(self, connection: Connection, on_busy: Callable[[], None]) -> None:
         """Wait until no cell runs.
@@ -210,25 +217,27 @@ class RunningKernel:
             async with self.channels(on_busy) as connection:
                 reply = await self._reply(connection, content, on_message, is_job)
         if reply is None or "error" in reply:
-            raise ToolError(str((reply or {}).get("error", f"The kernel of {self.found.label} does not answer.")))
+            error = (reply or {}).get("error", f"The kernel of {self.found.label} does not answer.")
+            raise ToolError(clean_text(plain(head(str(error), _MAX_ERROR_CHARACTERS))))
         return reply
 
     async def _reply(
         self, connection: Connection, content: JsonObject, on_message: OnMessage, is_job: Callable[[], bool]
     ) -> JsonObject | None:
         """Return the reply; ``None`` if nothing takes the request."""
-        lease = "" if self._lease is None else self._lease.path
-        with connection.requesting({**content, "client": self._client, "lease": lease}, on_message) as request:
+        with connection.requesting(self._addressed(content), on_message) as request:
             try:
                 await self._handled(connection, request)
                 return await connection.unless_gone(request.reply) if request.taken.is_set() else None
             except asyncio.CancelledError:
                 self.tell({"do": "cancel", "call": content["call"], "job": is_job()})
                 ending = asyncio.ensure_future(connection.unless_gone(request.reply))
-                await asyncio.wait([ending], timeout=_END_SECONDS)
+                try:
+                    await asyncio.wait([ending], timeout=_END_SECONDS)
+                finally:
+                    ending.cancel()
                 if ending.done() and ending.exception() is None and "output" in (reply := ending.result()):
                     return reply
-                ending.cancel()
                 raise
 
     async def _handled(self, connection: Connection, request: Request) -> None:
@@ -243,7 +252,16 @@ class RunningKernel:
     def tell(self, content: JsonObject) -> None:
         """Send our package in the kernel something about a request."""
         if self._connection is not None:
-            self._connection.tell({**content, "client": self._client})
+            self._connection.tell(self._addressed(content))
+
+    def _addressed(self, content: JsonObject) -> JsonObject:
+        lease, about = self._lease, self.about
+        return {
+            **cast("JsonObject", encodable(content)),
+            "client": lease.client if lease is not None else "",
+            "lease": lease.path if lease is not None else "",
+            "kernel": about.id if about is not None else "",
+        }
 
 
 def refusal(language: str, found: FoundKernel) -> str | None:

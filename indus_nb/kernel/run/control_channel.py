@@ -13,6 +13,7 @@ Nothing here, and nothing that it imports, needs more than the standard library:
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -24,7 +25,11 @@ Reply: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 class ControlRequests:
-    """The requests that reach one kernel of ipykernel."""
+    """The requests that reach one kernel of ipykernel.
+
+    Attributes:
+        id: Names this kernel in requests. One for another, which was restarted since, is not taken.
+    """
 
     def __init__(
         self, kernel: Any, receive: Callable[[dict[str, Any], Reply], None], cell_runs: Callable[[], bool]
@@ -38,6 +43,7 @@ class ControlRequests:
         Raises:
             AttributeError: The kernel is of another make.
         """
+        self.id = secrets.token_hex(8)
         self._kernel = kernel
         self._receive = receive
         self._cell_runs = cell_runs
@@ -55,8 +61,9 @@ class ControlRequests:
             with contextlib.suppress(RuntimeError):  # the channel's loop is closed: the kernel ends
                 stream.io_loop.add_callback(send, content)
 
-        send({"do": "taken"})
-        self._receive(message["content"], reply)
+        if message["content"].get("kernel") == self.id:
+            send({"do": "taken"})
+            self._receive(message["content"], reply)
         stream.io_loop.add_callback(self._correct_status)
 
     def _correct_status(self) -> None:

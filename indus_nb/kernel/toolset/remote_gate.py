@@ -21,7 +21,8 @@ from indus_nb.safety.effects import Effect, EffectKind
 from indus_nb.tools.tool import CallGate, ToolError
 
 Send = Callable[[JsonObject], None]
-_MAX_EFFECTS = 100
+_MAX_EFFECTS = 2000
+"""More than the report of a trial has: what is cut off here, no setting could deny."""
 _MAX_OBJECT_CHARACTERS = 4096
 _MAX_WORDS_CHARACTERS = 300
 _MAX_OUTCOME_CHARACTERS = 100_000
@@ -70,7 +71,9 @@ class RemoteGate:
             asking.cancel()
         if "refusal" in answer:
             raise ToolError(str(answer["refusal"]))
-        return "run" if answer.get("value") == "run" else "wait"
+        if answer.get("value") != "run" and (answer.get("value") != "wait" or trial is None):
+            raise ToolError("Nothing was run: the question was not answered.")
+        return "run" if answer["value"] == "run" else "wait"
 
     def answered(self, content: JsonObject) -> None:
         """Take the program's answer to a question."""
