@@ -28,7 +28,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
         "total = price * cups",
         "Ready: Offline demonstration (no language model) · thinking low · saved",
         "a fresh start",
-        "%agent help                 this text",
+        "%agent help                 all options and commands",
         "1024",
     ),
     "data_analysis": (

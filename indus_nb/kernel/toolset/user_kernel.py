@@ -143,7 +143,7 @@ class UserKernel:
 
     def _configure(self, ctx: Context) -> None:
         self._cwd = ctx.cwd
-        self._keys = lambda: ctx.settings.vault.known()  # noqa: PLW0108 - the settings may be others by then
+        self._keys = ctx.settings.vault.known
         self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
         self.steps.settings = self._settings.notebook
         self.steps.open_book(ctx.session, agent_directory())
