@@ -1173,6 +1173,44 @@ def test_what_one_command_changed_is_not_how_it_was_for_another(place: Place, ch
     assert not (place.project / "tools" / "hooks").exists()
 
 
+OBSTACLES = {
+    "a zero byte": r"mkdir -p .git/modules/e; cd .git/modules/e; touch HEAD; printf '[core]\nhooksPath = \0' > config",
+    "a pipe in a submodule": "mkdir -p .git/modules/e; echo x > .git/modules/e/HEAD; mkfifo .git/modules/e/config",
+    "a pipe in the repository": "mkfifo p; mv p .git/config",
+    "a pipe that comes and goes": f"""{QUOTED_PYTHON} -c 'import os
+os.mkfifo(".git/pipe")
+while not os.path.exists("stop"):
+    open(".git/file", "w").close()
+    os.replace(".git/file", ".git/config")
+    os.link(".git/pipe", ".git/other")
+    os.replace(".git/other", ".git/config")
+    open("ready", "w").close()'""",
+    "pipes in a working tree": "cd .git; mkdir -p worktrees/e; cd worktrees/e; mkfifo commondir gitdir config.worktree",
+}
+
+
+@pytest.mark.parametrize("script", OBSTACLES.values(), ids=OBSTACLES)
+def test_no_obstacle_holds_the_next_command_up(place: Place, script: str) -> None:
+    before = place.elsewhere()
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    makes, process = started(sandbox, f"({script}); touch ready; until [ -e stop ]; do sleep 0.1; done", place)
+    wait_until((place.project / "ready").exists)
+
+    def runs() -> None:
+        for _ in range(20):
+            sandbox.confine(["true"]).close()
+
+    others = threading.Thread(target=runs, daemon=True)
+    others.start()
+    others.join(20)
+    (place.project / "stop").touch()
+    process.wait(20)
+    assert not others.is_alive()
+    makes.close()
+    sandbox.close()
+    assert place.elsewhere() == before
+
+
 def test_what_is_held_of_a_repository_is_let_go(place: Place) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))

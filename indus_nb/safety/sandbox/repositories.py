@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indus_nb.safety.sandbox.listings import Listings
-from indus_nb.safety.sandbox.policy import Policy, git_directories, submodules
+from indus_nb.safety.sandbox.policy import Policy, git_directories, pointer, submodules
 from indus_nb.safety.sandbox.restoring import State, found_states, put_back
 
 _ALL = 100_000
-_MAX_POINTER = 1 << 14
 _CONFIGURATIONS = ("config", "config.worktree")
 _SAMPLE = ".sample"
 _OWNER_LISTS = stat.S_IRUSR | stat.S_IXUSR
@@ -136,12 +135,9 @@ def _common(directory: Path) -> Path:
 
 
 def _first_line(path: Path) -> str:
-    """Return the text of a small file without the end of its line; empty if there is none."""
+    """Return what ``pointer`` reads; empty if there is none."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return ""
-        with path.open("rb") as file:
-            return os.fsdecode(file.read(_MAX_POINTER).rstrip(b"\r\n").partition(b"\0")[0])
+        return pointer(path)
     except OSError:
         return ""
 

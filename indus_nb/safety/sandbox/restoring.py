@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
-from indus_nb.base.files import write_atomically
+from indus_nb.base.files import open_regular
 from indus_nb.safety.sandbox.policy import SandboxError
 
 _MAX_FILES = 500
@@ -129,12 +129,14 @@ def states(path: Path) -> Iterator[tuple[Path, State]]:
         if stat.S_ISLNK(state.st_mode):
             content = os.fsencode(each.readlink())
         elif stat.S_ISREG(state.st_mode):
-            files, size = files + 1, size + state.st_size
+            with open_regular(each, follow_links=False) as file:  # which may be another one by now
+                state = os.fstat(file.fileno())
+                content = file.read(_MAX_BYTES - size + 1)
+            files, size = files + 1, size + len(content)
             if files > _MAX_FILES or size > _MAX_BYTES:
                 raise SandboxError(
                     f"{path} holds too much to be protected by Landlock. Install bubblewrap, or choose --sandbox off."
                 )
-            content = each.read_bytes()
         yield each, (state.st_mode, content)
 
 
@@ -159,8 +161,9 @@ def put_back(path: Path, before: dict[Path, State]) -> str:
         elif stat.S_ISLNK(mode):
             each.symlink_to(os.fsdecode(content))
         elif stat.S_ISREG(mode):
-            write_atomically(each, content)
-            each.chmod(stat.S_IMODE(mode))
+            with each.open("xb") as file:  # through no link and no pipe of a program that still runs
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                file.write(content)
     for each, (mode, _) in sorted(before.items(), reverse=True):
         if stat.S_ISDIR(mode):
             each.chmod(stat.S_IMODE(mode))
