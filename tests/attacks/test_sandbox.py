@@ -1173,6 +1173,43 @@ def test_what_one_command_changed_is_not_how_it_was_for_another(place: Place, ch
     assert not (place.project / "tools" / "hooks").exists()
 
 
+WORKTREE_CHANGES = {
+    "configuration": "printf '[core]\\n fsmonitor = {evil}\\n' > {tree}/config.worktree",
+    "listed to nobody": "printf '[core]\\n fsmonitor = {evil}\\n' > {tree}/config.worktree; chmod 311 .git/worktrees",
+    "elsewhere": "cp -r .git e; printf '[core]\\n fsmonitor = {evil}\\n' >> e/config; "
+    "echo ../../../e > {tree}/commondir",
+}
+
+
+@pytest.mark.parametrize("which", ["the one that ran", "another"])
+@pytest.mark.parametrize("change", WORKTREE_CHANGES.values(), ids=WORKTREE_CHANGES)
+def test_a_worktree_that_is_made_meanwhile_runs_nothing(place: Place, change: str, which: str) -> None:
+    git("config", "core.repositoryFormatVersion", "1", cwd=place.project)
+    git("config", "extensions.worktreeConfig", "true", cwd=place.project)
+    other = place.project.parent / "other"
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    script = change.format(evil=f"touch {escaped(place.home)}/evil; false", tree=".git/worktrees/other")
+    if which == "another":
+        runs, process = started(sandbox, "exec sleep 600", place)
+        git("worktree", "add", "-q", str(other), cwd=place.project)
+        changes, changer = started(sandbox, script, place)
+    else:
+        changes, changer = started(sandbox, f"until [ -e go ]; do sleep 0.1; done; {script}", place)
+        git("worktree", "add", "-q", str(other), cwd=place.project)
+        runs, process = started(sandbox, "exec sleep 600", place)
+        (place.project / "go").touch()
+    changer.wait(20)
+    changes.close()
+    subprocess.run(["git", "status"], cwd=other, capture_output=True, check=False)
+    process.kill()
+    process.wait()
+    runs.close()
+    sandbox.close()
+    assert not (place.home / "evil").exists(), changes.said
+    git("status", cwd=other)
+    assert not (place.home / "evil").exists(), changes.said
+
+
 OBSTACLES = {
     "a zero byte": r"mkdir -p .git/modules/e; cd .git/modules/e; touch HEAD; printf '[core]\nhooksPath = \0' > config",
     "a pipe in a submodule": "mkdir -p .git/modules/e; echo x > .git/modules/e/HEAD; mkfifo .git/modules/e/config",

@@ -25,36 +25,40 @@ State = tuple[int, bytes]
 
 
 class Watched:
-    """Snapshot of what is protected, to restore it as often as a program ends.
+    """Snapshot of what is protected, to restore it as often as a program ends."""
 
-    Args:
-        paths: Files and directories that must stay as they are. Those that are not there must not come into being.
-        pinned: Directories that must stay where they are. They are held open until ``close``.
-
-    Raises:
-        SandboxError: There is too much to remember.
-        OSError: Something cannot be looked at.
-    """
-
-    def __init__(self, paths: Iterable[Path], pinned: Iterable[Path] = ()) -> None:
-        self._before = {path: dict(states(path)) for path in map(_with_real_parent, paths)}
+    def __init__(self) -> None:
+        self._before: dict[Path, dict[Path, State]] = {}
         self._pinned: dict[Path, int] = {}
-        try:
-            for path in sorted(pinned):  # those that others lie in come first
+
+    def add(self, paths: Iterable[Path], pinned: Iterable[Path] = ()) -> None:
+        """Remember what is not remembered yet, as it is now.
+
+        Args:
+            paths: Files and directories that must stay as they are. Those that are not there must not come into being.
+            pinned: Directories that must stay where they are. They are held open until ``close``.
+
+        Raises:
+            SandboxError: There is too much to remember.
+            OSError: Something cannot be looked at.
+        """
+        for path in map(_with_real_parent, paths):
+            if path not in self._before:
+                self._before[path] = dict(states(path))
+        for path in pinned:
+            if path not in self._pinned:
                 self._pinned[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            self.close()
-            raise
 
     def close(self) -> None:
-        """Let go of the directories."""
+        """Forget all of it, and let go of the directories."""
+        self._before.clear()
         while self._pinned:
             os.close(self._pinned.popitem()[1])
 
     def set_right(self) -> list[str]:
         """Restore what was changed, and say so in sentences."""
         sentences: list[str] = []
-        for path, descriptor in self._pinned.items():
+        for path, descriptor in sorted(self._pinned.items()):  # those that others lie in come first
             where = _place(descriptor)
             if where not in (None, path):
                 sentences.append(f"{path} was moved; it is protected, and {_moved_back(path, descriptor)}")
