@@ -1210,6 +1210,46 @@ def test_a_worktree_that_is_made_meanwhile_runs_nothing(place: Place, change: st
     assert not (place.home / "evil").exists(), changes.said
 
 
+def test_a_project_that_the_user_moves_stays_whole(place: Place) -> None:
+    new = place.project.with_name("renamed")
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    runs, process = started(sandbox, "exec sleep 600", place)
+    before = {path.removeprefix(str(place.project)): each for path, each in states(place.project).items()}
+    place.project.rename(new)
+    process.kill()
+    process.wait()
+    runs.close()
+    assert not place.project.exists(), runs.said
+    assert {path.removeprefix(str(new)): each for path, each in states(new).items()} == before
+    if place.here.backend == "landlock":
+        assert str(new) in runs.said[0]
+    sandbox.close()
+
+
+def test_a_project_in_the_place_of_one_that_the_user_moved_is_protected(place: Place) -> None:
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    runs, process = started(sandbox, "exec sleep 600", place)
+    place.project.rename(place.project.with_name("renamed"))
+    shutil.copytree(place.project.with_name("renamed"), place.project)
+    before = place.elsewhere()
+    changes, changer = started(sandbox, "echo evil > .git/hooks/pre-commit; echo x > .indusagi/f; mv .git old", place)
+    changer.wait(20)
+    changes.close()
+    assert place.elsewhere() == before
+    process.kill()
+    process.wait()
+    runs.close()
+    assert place.elsewhere() == before
+    sandbox.close()
+
+
+def test_a_workspace_in_a_writable_directory_is_not_moved_by_a_program(place: Place) -> None:
+    (place.project.parent / ".indusagi").mkdir()
+    before = place.elsewhere()
+    result = place.run("mv ../project ../p; echo evil > ../p/.git/hooks/pre-commit", writable=[".."])
+    assert place.elsewhere() == before, result
+
+
 OBSTACLES = {
     "a zero byte": r"mkdir -p .git/modules/e; cd .git/modules/e; touch HEAD; printf '[core]\nhooksPath = \0' > config",
     "a pipe in a submodule": "mkdir -p .git/modules/e; echo x > .git/modules/e/HEAD; mkfifo .git/modules/e/config",

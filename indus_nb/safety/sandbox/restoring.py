@@ -30,40 +30,50 @@ class Watched:
     def __init__(self) -> None:
         self._before: dict[Path, dict[Path, State]] = {}
         self._pinned: dict[Path, int] = {}
+        self._roots: dict[Path, int] = {}
 
-    def add(self, paths: Iterable[Path], pinned: Iterable[Path] = ()) -> None:
+    def add(self, paths: Iterable[Path], pinned: Iterable[Path] = (), roots: Iterable[Path] = ()) -> None:
         """Remember what is not remembered yet, as it is now.
 
         Args:
             paths: Files and directories that must stay as they are. Those that are not there must not come into being.
-            pinned: Directories that must stay where they are. They are held open until ``close``.
+            pinned: Directories that must stay where they are. They are held open until ``close``, like the roots.
+            roots: The directories that programs may write in; they cannot move one that lies in no other.
 
         Raises:
             SandboxError: There is too much to remember.
             OSError: Something cannot be looked at.
         """
+        for root in self._gone():
+            self._forget(root)  # there is another one in its place
         for path in map(_with_real_parent, paths):
             if path not in self._before:
                 self._before[path] = dict(states(path))
-        for path in pinned:
-            if path not in self._pinned:
-                self._pinned[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        for held, directories in ((self._roots, roots), (self._pinned, pinned)):
+            for path in directories:
+                if path not in held:
+                    held[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Forget all of it, and let go of the directories."""
-        self._before.clear()
-        while self._pinned:
-            os.close(self._pinned.popitem()[1])
+        self._forget(Path("/"))
 
     def set_right(self) -> list[str]:
         """Restore what was changed, and say so in sentences."""
-        sentences: list[str] = []
+        gone = self._gone()
+        sentences = [
+            f"{root} was {f'moved to {place}' if place else 'removed'} while a program ran, and not by it. What is "
+            "protected in it was not put back: look at its .git and .indusagi before you go on."
+            for root, place in gone.items()
+        ]
         for path, descriptor in sorted(self._pinned.items()):  # those that others lie in come first
+            if any(map(path.is_relative_to, gone)):
+                continue
             where = _place(descriptor)
             if where not in (None, path):
                 sentences.append(f"{path} was moved; it is protected, and {_moved_back(path, descriptor)}")
         for path, before in self._before.items():
-            if _is_straight(path.parent) and found_states(path) == before:
+            if any(map(path.is_relative_to, gone)) or (_is_straight(path.parent) and found_states(path) == before):
                 continue
             what = "changed" if before else "made"
             try:
@@ -72,6 +82,18 @@ class Watched:
                 result = f"not put back ({error}). Look at it before you go on."
             sentences.append(f"{path} was {what}; it is protected, and was {result}")
         return sentences
+
+    def _gone(self) -> dict[Path, Path | None]:
+        """Return the roots that the user has moved, with their places, or removed."""
+        outermost = [root for root in self._roots if not any(above in self._roots for above in root.parents)]
+        places = {root: _place(self._roots[root]) for root in outermost}
+        return {root: place for root, place in places.items() if place != root}
+
+    def _forget(self, above: Path) -> None:
+        for held in (self._roots, self._pinned):
+            for path in [each for each in held if each.is_relative_to(above)]:
+                os.close(held.pop(path))
+        self._before = {path: each for path, each in self._before.items() if not path.is_relative_to(above)}
 
 
 def _with_real_parent(path: Path) -> Path:

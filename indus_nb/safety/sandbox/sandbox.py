@@ -167,8 +167,11 @@ class Sandbox:
             changeable: Whether programs can change also what is there.
         """
         try:
-            paths = (*special.read_only, *special.absent) if changeable else special.absent
-            self._watched.add(paths, special.pinned if changeable else ())
+            if changeable:
+                roots = (*self.policy.writable_roots, *special.outside)
+                self._watched.add((*special.read_only, *special.absent), special.pinned, roots)
+            else:
+                self._watched.add(special.absent)
             self._repositories = self._repositories or Repositories(self.policy, private)
             if self._running == 0:
                 self._repositories.remember()
