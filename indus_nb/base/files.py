@@ -48,19 +48,30 @@ def read_file(path: Path, *, most: int = -1) -> bytes:
     Raises:
         OSError: It cannot be read, is larger, or is a pipe or device, which may be waited for without end.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is a pipe or device, not a file", str(path))
+    with open_regular(path) as file:
         content = file.read(most if most < 0 else most + 1)
         if content is None:  # pyright: ignore[reportUnnecessaryComparison] - a file that would be waited for
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path))
         if 0 <= most < len(content):
             raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
         return content.removeprefix(_BYTE_ORDER_MARK)
+
+
+def open_regular(path: Path, *, follow_links: bool = True) -> io.BufferedReader:
+    """Open a regular file to read its bytes, and nothing that may be waited for without end.
+
+    Raises:
+        OSError: It cannot be opened, or is a directory, pipe or device, or a link that is not to be followed.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is a pipe or device, not a file", str(path))
 
 
 def write_atomically(  # noqa: PLR0913 - ways to write, each of few callers

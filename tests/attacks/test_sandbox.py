@@ -1173,6 +1173,121 @@ def test_what_one_command_changed_is_not_how_it_was_for_another(place: Place, ch
     assert not (place.project / "tools" / "hooks").exists()
 
 
+WORKTREE_CHANGES = {
+    "configuration": "printf '[core]\\n fsmonitor = {evil}\\n' > {tree}/config.worktree",
+    "listed to nobody": "printf '[core]\\n fsmonitor = {evil}\\n' > {tree}/config.worktree; chmod 311 .git/worktrees",
+    "elsewhere": "cp -r .git e; printf '[core]\\n fsmonitor = {evil}\\n' >> e/config; "
+    "echo ../../../e > {tree}/commondir",
+}
+
+
+@pytest.mark.parametrize("which", ["the one that ran", "another"])
+@pytest.mark.parametrize("change", WORKTREE_CHANGES.values(), ids=WORKTREE_CHANGES)
+def test_a_worktree_that_is_made_meanwhile_runs_nothing(place: Place, change: str, which: str) -> None:
+    git("config", "core.repositoryFormatVersion", "1", cwd=place.project)
+    git("config", "extensions.worktreeConfig", "true", cwd=place.project)
+    other = place.project.parent / "other"
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    script = change.format(evil=f"touch {escaped(place.home)}/evil; false", tree=".git/worktrees/other")
+    if which == "another":
+        runs, process = started(sandbox, "exec sleep 600", place)
+        git("worktree", "add", "-q", str(other), cwd=place.project)
+        changes, changer = started(sandbox, script, place)
+    else:
+        changes, changer = started(sandbox, f"until [ -e go ]; do sleep 0.1; done; {script}", place)
+        git("worktree", "add", "-q", str(other), cwd=place.project)
+        runs, process = started(sandbox, "exec sleep 600", place)
+        (place.project / "go").touch()
+    changer.wait(20)
+    changes.close()
+    subprocess.run(["git", "status"], cwd=other, capture_output=True, check=False)
+    process.kill()
+    process.wait()
+    runs.close()
+    sandbox.close()
+    assert not (place.home / "evil").exists(), changes.said
+    git("status", cwd=other)
+    assert not (place.home / "evil").exists(), changes.said
+
+
+def test_a_project_that_the_user_moves_stays_whole(place: Place) -> None:
+    new = place.project.with_name("renamed")
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    runs, process = started(sandbox, "exec sleep 600", place)
+    before = {path.removeprefix(str(place.project)): each for path, each in states(place.project).items()}
+    place.project.rename(new)
+    process.kill()
+    process.wait()
+    runs.close()
+    assert not place.project.exists(), runs.said
+    assert {path.removeprefix(str(new)): each for path, each in states(new).items()} == before
+    if place.here.backend == "landlock":
+        assert str(new) in runs.said[0]
+    sandbox.close()
+
+
+def test_a_project_in_the_place_of_one_that_the_user_moved_is_protected(place: Place) -> None:
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    runs, process = started(sandbox, "exec sleep 600", place)
+    place.project.rename(place.project.with_name("renamed"))
+    shutil.copytree(place.project.with_name("renamed"), place.project)
+    before = place.elsewhere()
+    changes, changer = started(sandbox, "echo evil > .git/hooks/pre-commit; echo x > .indusagi/f; mv .git old", place)
+    changer.wait(20)
+    changes.close()
+    assert place.elsewhere() == before
+    process.kill()
+    process.wait()
+    runs.close()
+    assert place.elsewhere() == before
+    sandbox.close()
+
+
+def test_a_workspace_in_a_writable_directory_is_not_moved_by_a_program(place: Place) -> None:
+    (place.project.parent / ".indusagi").mkdir()
+    before = place.elsewhere()
+    result = place.run("mv ../project ../p; echo evil > ../p/.git/hooks/pre-commit", writable=[".."])
+    assert place.elsewhere() == before, result
+
+
+OBSTACLES = {
+    "a zero byte": r"mkdir -p .git/modules/e; cd .git/modules/e; touch HEAD; printf '[core]\nhooksPath = \0' > config",
+    "a pipe in a submodule": "mkdir -p .git/modules/e; echo x > .git/modules/e/HEAD; mkfifo .git/modules/e/config",
+    "a pipe in the repository": "mkfifo p; mv p .git/config",
+    "a pipe that comes and goes": f"""{QUOTED_PYTHON} -c 'import os
+os.mkfifo(".git/pipe")
+while not os.path.exists("stop"):
+    open(".git/file", "w").close()
+    os.replace(".git/file", ".git/config")
+    os.link(".git/pipe", ".git/other")
+    os.replace(".git/other", ".git/config")
+    open("ready", "w").close()'""",
+    "pipes in a working tree": "cd .git; mkdir -p worktrees/e; cd worktrees/e; mkfifo commondir gitdir config.worktree",
+}
+
+
+@pytest.mark.parametrize("script", OBSTACLES.values(), ids=OBSTACLES)
+def test_no_obstacle_holds_the_next_command_up(place: Place, script: str) -> None:
+    before = place.elsewhere()
+    sandbox = Sandbox(make_policy("workspace", place.project), place.here)
+    makes, process = started(sandbox, f"({script}); touch ready; until [ -e stop ]; do sleep 0.1; done", place)
+    wait_until((place.project / "ready").exists)
+
+    def runs() -> None:
+        for _ in range(20):
+            sandbox.confine(["true"]).close()
+
+    others = threading.Thread(target=runs, daemon=True)
+    others.start()
+    others.join(20)
+    (place.project / "stop").touch()
+    process.wait(20)
+    assert not others.is_alive()
+    makes.close()
+    sandbox.close()
+    assert place.elsewhere() == before
+
+
 def test_what_is_held_of_a_repository_is_let_go(place: Place) -> None:
     def descriptors() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from indus_nb.base.files import open_regular
 from indus_nb.safety.key_places import AT_HOME
 
 Mode = Literal["off", "workspace", "read-only"]
@@ -33,6 +34,8 @@ SYSTEM_PLACES = ("/run", "/var/run")
 """Directories with the sockets of services."""
 _MAX_LINKS = 200
 _MAX_REPOSITORIES = 50
+_MAX_POINTER = 1 << 14
+_MAX_CONFIGURATION = 1 << 16
 
 
 class SandboxError(Exception):
@@ -272,7 +275,7 @@ def git_directories(policy: Policy) -> Iterator[Path]:
 def linked_directory(file: Path) -> Path | None:
     """Return the directory that a ``.git`` file names, if that names the file in turn, as a forged one cannot."""
     try:
-        text = file.read_text(errors="replace")[:4096]
+        text = pointer(file)
     except OSError:
         return None
     if not text.startswith("gitdir:"):
@@ -280,13 +283,23 @@ def linked_directory(file: Path) -> Path | None:
     directory = Path(os.path.realpath(file.parent / text.removeprefix("gitdir:").strip()))
     try:
         if directory.parent.name == "worktrees":
-            back = Path(os.path.realpath(directory / (directory / "gitdir").read_text(errors="replace").strip()))
+            back = Path(os.path.realpath(directory / pointer(directory / "gitdir").strip()))
             return directory if back == file and (directory.parent.parent / "objects").is_dir() else None
         if "modules" in directory.parts and (tree := git_values(directory / "config", "worktree")):
             return directory if Path(os.path.realpath(directory / tree[0])) == file.parent else None
     except OSError:
         return None
     return None
+
+
+def pointer(file: Path) -> str:
+    """Read a path from a file of git, as git does: without the end of its line, and as far as a zero byte.
+
+    Raises:
+        OSError: It cannot be read, or is no regular file.
+    """
+    with open_regular(file) as opened:
+        return os.fsdecode(opened.read(_MAX_POINTER).rstrip(b"\r\n").partition(b"\0")[0])
 
 
 def submodules(directory: Path, most: int = _MAX_REPOSITORIES) -> Iterator[Path]:
@@ -355,8 +368,9 @@ def git_values(config: Path, key: str) -> list[str]:
         The values; none where the file cannot be read.
     """
     try:
-        text = config.read_text(errors="replace")[: 1 << 16]
+        with open_regular(config) as file:
+            text = os.fsdecode(file.read(_MAX_CONFIGURATION))
     except OSError:
         return []
-    found = re.findall(rf"(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?{key}[ \t]*=[ \t]*(.*?)[ \t]*$", text)
-    return [value.strip('"') for value in found if value]
+    found = re.findall(rf"(?im)^[ \t]*(?:\[[^\]\n]*\][ \t]*)?{key}[ \t]*=[ \t]*(.*?)[ \t\r]*$", text)
+    return [value.partition("\0")[0].strip('"') for value in found if value]

@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from indus_nb.safety.sandbox.listings import Listings
-from indus_nb.safety.sandbox.policy import Policy, git_directories, submodules
+from indus_nb.safety.sandbox.policy import Policy, git_directories, pointer, submodules
 from indus_nb.safety.sandbox.restoring import State, found_states, put_back
 
 _ALL = 100_000
-_MAX_POINTER = 1 << 14
 _CONFIGURATIONS = ("config", "config.worktree")
 _SAMPLE = ".sample"
 _OWNER_LISTS = stat.S_IRUSR | stat.S_IXUSR
@@ -88,10 +87,20 @@ class Repositories:
         named = [_directory_of(place) for root in roots for place in self._places(str(root), opens=opens)]
         for directory in (*filter(None, named), *known):
             for each in (directory, *submodules(directory, _ALL)):
-                real = Path(os.path.realpath(each))
-                for one in (real, _common(real)):
-                    if any(one.is_relative_to(place) for place in (*roots, self._private, *known)):
-                        yield one
+                for real in (each, *self._trees(_common(each), opens=opens)):
+                    for one in (Path(os.path.realpath(real)), _common(real)):
+                        if any(one.is_relative_to(place) for place in (*roots, self._private, *known)):
+                            yield one
+
+    def _trees(self, directory: Path, *, opens: bool) -> list[Path]:
+        """Return the directories of a repository's other working trees, which may lie anywhere."""
+        place = Path(os.path.realpath(directory / "worktrees"))
+        try:
+            if opens:
+                _open_up(str(place))
+            return list(place.iterdir())
+        except OSError:
+            return []
 
     def _places(self, root: str, *, opens: bool) -> Iterator[str]:
         """Return the paths named ``.git`` at and below a directory."""
@@ -99,14 +108,20 @@ class Repositories:
         while waiting:
             directory = waiting.pop()
             try:
-                state = os.lstat(directory)
-                if opens and state.st_uid == os.geteuid() and state.st_mode & _OWNER_LISTS != _OWNER_LISTS:
-                    os.chmod(directory, stat.S_IMODE(state.st_mode) | _OWNER_LISTS)  # noqa: PTH101 - of text
+                if opens:
+                    _open_up(directory)
                 places, directories = self._listings.look(directory)
             except OSError:
                 continue
             yield from places
             waiting += directories
+
+
+def _open_up(directory: str) -> None:
+    """Make an own directory that can be entered and not listed readable."""
+    state = os.lstat(directory)
+    if state.st_uid == os.geteuid() and state.st_mode & _OWNER_LISTS != _OWNER_LISTS:
+        os.chmod(directory, stat.S_IMODE(state.st_mode) | _OWNER_LISTS)  # noqa: PTH101 - of text
 
 
 def _listing(directory: str) -> tuple[list[str], list[str]]:
@@ -136,12 +151,9 @@ def _common(directory: Path) -> Path:
 
 
 def _first_line(path: Path) -> str:
-    """Return the text of a small file without the end of its line; empty if there is none."""
+    """Return what ``pointer`` reads; empty if there is none."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return ""
-        with path.open("rb") as file:
-            return os.fsdecode(file.read(_MAX_POINTER).rstrip(b"\r\n").partition(b"\0")[0])
+        return pointer(path)
     except OSError:
         return ""
 

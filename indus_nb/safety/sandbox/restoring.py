@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
-from indus_nb.base.files import write_atomically
+from indus_nb.base.files import open_regular
 from indus_nb.safety.sandbox.policy import SandboxError
 
 _MAX_FILES = 500
@@ -25,41 +25,55 @@ State = tuple[int, bytes]
 
 
 class Watched:
-    """Snapshot of what is protected, to restore it as often as a program ends.
+    """Snapshot of what is protected, to restore it as often as a program ends."""
 
-    Args:
-        paths: Files and directories that must stay as they are. Those that are not there must not come into being.
-        pinned: Directories that must stay where they are. They are held open until ``close``.
-
-    Raises:
-        SandboxError: There is too much to remember.
-        OSError: Something cannot be looked at.
-    """
-
-    def __init__(self, paths: Iterable[Path], pinned: Iterable[Path] = ()) -> None:
-        self._before = {path: dict(states(path)) for path in map(_with_real_parent, paths)}
+    def __init__(self) -> None:
+        self._before: dict[Path, dict[Path, State]] = {}
         self._pinned: dict[Path, int] = {}
-        try:
-            for path in sorted(pinned):  # those that others lie in come first
-                self._pinned[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            self.close()
-            raise
+        self._roots: dict[Path, int] = {}
+
+    def add(self, paths: Iterable[Path], pinned: Iterable[Path] = (), roots: Iterable[Path] = ()) -> None:
+        """Remember what is not remembered yet, as it is now.
+
+        Args:
+            paths: Files and directories that must stay as they are. Those that are not there must not come into being.
+            pinned: Directories that must stay where they are. They are held open until ``close``, like the roots.
+            roots: The directories that programs may write in; they cannot move one that lies in no other.
+
+        Raises:
+            SandboxError: There is too much to remember.
+            OSError: Something cannot be looked at.
+        """
+        for root in self._gone():
+            self._forget(root)  # there is another one in its place
+        for path in map(_with_real_parent, paths):
+            if path not in self._before:
+                self._before[path] = dict(states(path))
+        for held, directories in ((self._roots, roots), (self._pinned, pinned)):
+            for path in directories:
+                if path not in held:
+                    held[path] = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let go of the directories."""
-        while self._pinned:
-            os.close(self._pinned.popitem()[1])
+        """Forget all of it, and let go of the directories."""
+        self._forget(Path("/"))
 
     def set_right(self) -> list[str]:
         """Restore what was changed, and say so in sentences."""
-        sentences: list[str] = []
-        for path, descriptor in self._pinned.items():
+        gone = self._gone()
+        sentences = [
+            f"{root} was {f'moved to {place}' if place else 'removed'} while a program ran, and not by it. What is "
+            "protected in it was not put back: look at its .git and .indusagi before you go on."
+            for root, place in gone.items()
+        ]
+        for path, descriptor in sorted(self._pinned.items()):  # those that others lie in come first
+            if any(map(path.is_relative_to, gone)):
+                continue
             where = _place(descriptor)
             if where not in (None, path):
                 sentences.append(f"{path} was moved; it is protected, and {_moved_back(path, descriptor)}")
         for path, before in self._before.items():
-            if _is_straight(path.parent) and found_states(path) == before:
+            if any(map(path.is_relative_to, gone)) or (_is_straight(path.parent) and found_states(path) == before):
                 continue
             what = "changed" if before else "made"
             try:
@@ -68,6 +82,18 @@ class Watched:
                 result = f"not put back ({error}). Look at it before you go on."
             sentences.append(f"{path} was {what}; it is protected, and was {result}")
         return sentences
+
+    def _gone(self) -> dict[Path, Path | None]:
+        """Return the roots that the user has moved, with their places, or removed."""
+        outermost = [root for root in self._roots if not any(above in self._roots for above in root.parents)]
+        places = {root: _place(self._roots[root]) for root in outermost}
+        return {root: place for root, place in places.items() if place != root}
+
+    def _forget(self, above: Path) -> None:
+        for held in (self._roots, self._pinned):
+            for path in [each for each in held if each.is_relative_to(above)]:
+                os.close(held.pop(path))
+        self._before = {path: each for path, each in self._before.items() if not path.is_relative_to(above)}
 
 
 def _with_real_parent(path: Path) -> Path:
@@ -129,12 +155,14 @@ def states(path: Path) -> Iterator[tuple[Path, State]]:
         if stat.S_ISLNK(state.st_mode):
             content = os.fsencode(each.readlink())
         elif stat.S_ISREG(state.st_mode):
-            files, size = files + 1, size + state.st_size
+            with open_regular(each, follow_links=False) as file:  # which may be another one by now
+                state = os.fstat(file.fileno())
+                content = file.read(_MAX_BYTES - size + 1)
+            files, size = files + 1, size + len(content)
             if files > _MAX_FILES or size > _MAX_BYTES:
                 raise SandboxError(
                     f"{path} holds too much to be protected by Landlock. Install bubblewrap, or choose --sandbox off."
                 )
-            content = each.read_bytes()
         yield each, (state.st_mode, content)
 
 
@@ -159,8 +187,9 @@ def put_back(path: Path, before: dict[Path, State]) -> str:
         elif stat.S_ISLNK(mode):
             each.symlink_to(os.fsdecode(content))
         elif stat.S_ISREG(mode):
-            write_atomically(each, content)
-            each.chmod(stat.S_IMODE(mode))
+            with each.open("xb") as file:  # through no link and no pipe of a program that still runs
+                os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                file.write(content)
     for each, (mode, _) in sorted(before.items(), reverse=True):
         if stat.S_ISDIR(mode):
             each.chmod(stat.S_IMODE(mode))

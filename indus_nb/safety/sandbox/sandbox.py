@@ -75,7 +75,7 @@ class Sandbox:
         self._private: Temporary | None = None
         self._proxy: Proxy | None = None
         self._repositories: Repositories | None = None
-        self._watched = Watched(())
+        self._watched = Watched()
         self._running = 0
         self._lock = threading.Lock()
         # Kept from the start: a confined program may come to change the file.
@@ -161,16 +161,24 @@ class Sandbox:
         return confined
 
     def _remember(self, special: ProtectedPaths, private: Path, *, changeable: bool) -> None:
-        """Remember what is protected, unless a program runs already, which may have changed it.
+        """Remember what is protected, besides what is remembered for a program that runs and may have changed it.
 
         Args:
             changeable: Whether programs can change also what is there.
         """
-        if self._running == 0:
-            paths = (*special.read_only, *special.absent) if changeable else special.absent
-            self._watched = Watched(paths, special.pinned if changeable else ())
+        try:
+            if changeable:
+                roots = (*self.policy.writable_roots, *special.outside)
+                self._watched.add((*special.read_only, *special.absent), special.pinned, roots)
+            else:
+                self._watched.add(special.absent)
             self._repositories = self._repositories or Repositories(self.policy, private)
-            self._repositories.remember()
+            if self._running == 0:
+                self._repositories.remember()
+        except BaseException:
+            if self._running == 0:
+                self._watched.close()
+            raise
         self._running += 1
 
     def _set_right(self) -> list[str]:
