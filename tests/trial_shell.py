@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -77,8 +78,11 @@ def trial_shell(folder: Path) -> Iterator[TrialShell]:
     opened = TrialShell(folder)
     callbacks = gc.callbacks[:]
     gc.callbacks.clear()  # those of Hypothesis note times in its module, which would be an effect of any code
+    # Other modules of tests hold what our package changes, under names of their own.
+    tests = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith("tests.")}
     try:
         yield opened
     finally:
+        sys.modules.update(tests)
         gc.callbacks[:] = callbacks
         opened.close()
