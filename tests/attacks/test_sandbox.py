@@ -1294,6 +1294,9 @@ def test_what_is_held_of_a_repository_is_let_go(place: Place) -> None:
 
     sandbox = Sandbox(make_policy("workspace", place.project), place.here)
     sandbox.confine(["true"]).close()
+    for thread in threading.enumerate():
+        if thread.name == "indus_nb sandbox":  # it lists a directory
+            thread.join()
     before = descriptors()
     confined = [sandbox.confine(["true"]) for _ in range(3)]
     for each in confined:
