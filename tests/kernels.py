@@ -132,11 +132,20 @@ class Kernel:
         self._manager = KernelManager(kernel_name="python3")
         if id:  # as servers name it, else the file lies among temporary ones
             self._manager.connection_file = str(Path(environment["JUPYTER_RUNTIME_DIR"], f"kernel-{id}.json"))
-        self._manager.start_kernel(cwd=str(folder), env=dict(environment))
         self._cells: dict[str, Cell] = {}
-        self._client = self._manager.blocking_client()
-        self._client.start_channels()
-        self._client.wait_for_ready(timeout=240)
+        try:
+            self._client = self._started(environment)
+        except RuntimeError:  # another process took a port between its choice and its use
+            self._manager.shutdown_kernel(now=True)
+            self._manager.cleanup_resources()
+            self._client = self._started(environment)
+
+    def _started(self, environment: Mapping[str, str]) -> Any:
+        self._manager.start_kernel(cwd=str(self.folder), env=dict(environment))
+        client = self._manager.blocking_client()
+        client.start_channels()
+        client.wait_for_ready(timeout=240)
+        return client
 
     def __enter__(self) -> Self:
         return self
