@@ -129,23 +129,27 @@ class Kernel:
 
     def __init__(self, folder: Path, environment: Mapping[str, str], *, id: str = "") -> None:  # noqa: A002
         self.folder = folder
-        self._manager = KernelManager(kernel_name="python3")
-        if id:  # as servers name it, else the file lies among temporary ones
-            self._manager.connection_file = str(Path(environment["JUPYTER_RUNTIME_DIR"], f"kernel-{id}.json"))
         self._cells: dict[str, Cell] = {}
         try:
-            self._client = self._started(environment)
+            self._manager, self._client = self._started(environment, id)
         except RuntimeError:  # another process took a port between its choice and its use
-            self._manager.shutdown_kernel(now=True)
-            self._manager.cleanup_resources()
-            self._client = self._started(environment)
+            self._manager, self._client = self._started(environment, id)
 
-    def _started(self, environment: Mapping[str, str]) -> Any:
-        self._manager.start_kernel(cwd=str(self.folder), env=dict(environment))
-        client = self._manager.blocking_client()
+    def _started(self, environment: Mapping[str, str], own_id: str) -> tuple[Any, Any]:
+        manager = KernelManager(kernel_name="python3")
+        if own_id:  # as servers name it, else the file lies among temporary ones
+            manager.connection_file = str(Path(environment["JUPYTER_RUNTIME_DIR"], f"kernel-{own_id}.json"))
+        manager.start_kernel(cwd=str(self.folder), env=dict(environment))
+        client = manager.blocking_client()
         client.start_channels()
-        client.wait_for_ready(timeout=240)
-        return client
+        try:
+            client.wait_for_ready(timeout=240)
+        except RuntimeError:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+            manager.cleanup_resources()
+            raise
+        return manager, client
 
     def __enter__(self) -> Self:
         return self
