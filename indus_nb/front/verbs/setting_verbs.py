@@ -17,12 +17,17 @@ class GetState(Verb):
     """The state of the session."""
 
     names: ClassVar = ("get_state",)
+    _shown: ClassVar[tuple[Model | None, JsonObject | None]] = None, None
 
     def run(self, call: Call) -> JsonObject:
         """Return the state."""
         session = call.session
+        model, on_wire = GetState._shown
+        if model is not session.model:  # a model never changes, and the state is asked for often
+            model = session.model
+            GetState._shown = model, (on_wire := model and model.to_wire())
         state: JsonObject = {
-            "model": session.model and session.model.to_wire(),
+            "model": on_wire,
             "thinkingLevel": session.thinking_level,
             "isStreaming": session.is_running,
             "isCompacting": session.is_compacting,
