@@ -25,7 +25,8 @@ class GetState(Verb):
         model, on_wire = GetState._shown
         if model is not session.model:  # a model never changes, and the state is asked for often
             model = session.model
-            GetState._shown = model, (on_wire := model and model.to_wire())
+            on_wire = model and model.to_wire()
+            GetState._shown = model, on_wire
         state: JsonObject = {
             "model": on_wire,
             "thinkingLevel": session.thinking_level,

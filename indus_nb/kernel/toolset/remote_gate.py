@@ -71,9 +71,11 @@ class RemoteGate:
             asking.cancel()
         if "refusal" in answer:
             raise ToolError(str(answer["refusal"]))
-        if answer.get("value") != "run" and (answer.get("value") != "wait" or trial is None):
-            raise ToolError("Nothing was run: the question was not answered.")
-        return "run" if answer["value"] == "run" else "wait"
+        if answer.get("value") == "run":
+            return "run"
+        if answer.get("value") == "wait" and trial is not None:
+            return "wait"
+        raise ToolError("Nothing was run: the question was not answered.")
 
     def answered(self, content: JsonObject) -> None:
         """Take the program's answer to a question."""
