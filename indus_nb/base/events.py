@@ -145,6 +145,8 @@ class ToolOutput(WireModel):
     details: Any = None
     terminate: bool = wire_field(default=False, hidden=True)
     """Whether the model need not be asked again, if the other calls of its message set it too."""
+    ends: list[str] | None = wire_field(default=None, hidden=True)
+    """Beginning and end of the text, where ``content`` holds a part of it."""
 
 
 class ToolExecutionStart(Event):

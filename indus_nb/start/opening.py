@@ -154,6 +154,7 @@ class _Plan:
             branch_summary=settings.branch_summary,
             cycled_models=cycled,
             resize_images=settings.images.auto_resize,
+            tools=settings.tools,
             approve=self.options.approve or settings.approve or self.options.usual_approve,
             effects=settings.effects,
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
@@ -314,6 +315,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                     jobs=plan.jobs,
                     client=options.client,
                     queue=None if shared is None else shared.queue,
+                    read_whole=settings.tools.read_whole,
                     looks=Looks(
                         seconds=settings.looks_seconds,
                         hidden=[path for path in (agent_dir, stores.directory) if not cwd.is_relative_to(path)],

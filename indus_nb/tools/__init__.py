@@ -9,6 +9,7 @@ from indus_nb.tools.commands.bash import Looks, bash_tool
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription, describe_call
 from indus_nb.tools.tool import AGENTS, JOB, TODO, FunctionTool, Tool, ToolContext, ToolError, text_output
+from indus_nb.tools.truncate import MAX_BYTES
 
 if TYPE_CHECKING:
     from indus_nb.tools.client import ClientTools
@@ -44,7 +45,7 @@ RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, AGENTS, JOB, "python", "variables", "not
 """Reserved names that no server's tool is given: the above, and the notebook's own tools."""
 
 
-def builtin_tools(
+def builtin_tools(  # noqa: PLR0913 - each is for other tools
     cwd: Path,
     *,
     shell: Shell | None = None,
@@ -53,6 +54,7 @@ def builtin_tools(
     client: ClientTools | None = None,
     queue: FileQueue | None = None,
     looks: Looks | None = None,
+    read_whole: int | None = None,
 ) -> dict[str, Tool]:
     """Return all built-in tools by name, for a session that works in ``cwd``.
 
@@ -62,6 +64,8 @@ def builtin_tools(
         jobs: Jobs that long commands become; with it there is the tool ``job``.
         client: Client that runs commands and reads and writes files in place of this process.
         queue: Keeps changes of a file in order; shared by sessions that work at the same time.
+        read_whole: Most bytes that ``read`` shows of a file of which no part is asked for; ``None`` for as many as of a
+            part.
 
     Returns:
         The tools by name, in the order in which the model sees them.
@@ -73,8 +77,9 @@ def builtin_tools(
     shell = shell or Shell()
     runs = shell if client is None else client.shell(shell)
     queue = queue or FileQueue()
+    whole = min(read_whole or MAX_BYTES, MAX_BYTES)
     tools: list[FunctionTool[Any]] = [
-        read_tool(cwd, auto_resize_images=auto_resize_images),
+        read_tool(cwd, auto_resize_images=auto_resize_images, whole=whole),
         bash_tool(cwd, runs, jobs, looks),
         edit_tool(cwd, queue),
         write_tool(cwd, queue),
@@ -88,7 +93,7 @@ def builtin_tools(
         tools.append(job_tool(jobs))
     by_name = {tool.name: tool for tool in tools}
     if client is not None:
-        by_name = client.tools(by_name, cwd)
+        by_name = client.tools(by_name, cwd, whole)
     if shell.sandbox is None:
         return {**by_name}
     from indus_nb.tools.files.confining import confined_tools

@@ -18,10 +18,11 @@ class ClientTools(Protocol):
         """Return the shell that runs the commands of ``bash``."""
         ...
 
-    def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path) -> dict[str, FunctionTool[Any]]:
+    def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path, read_whole: int) -> dict[str, FunctionTool[Any]]:
         """Return the tools that the session has.
 
         Args:
             cwd: Directory that relative paths start from.
+            read_whole: Most bytes of a file of which no part is asked for.
         """
         ...

@@ -19,8 +19,8 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import ImageContent, TextContent
 from indus_nb.base.wire import clean_text
 from indus_nb.tools.description import CallDescription
-from indus_nb.tools.tool import FunctionTool, Tool, ToolContext, text_output
-from indus_nb.tools.truncate import head
+from indus_nb.tools.shortening import first_part
+from indus_nb.tools.tool import FunctionTool, Tool, ToolContext
 
 _ROWS = 50
 _PLAIN = (BaseModel, dict, list, tuple, int, float)
@@ -154,12 +154,7 @@ def as_output(value: Any) -> ToolOutput:
 
 
 def _text(text: str) -> ToolOutput:
-    shown = head(clean_text(text))
-    if not shown.truncated:
-        return text_output(text)
-    content = shown.content or text[: shown.max_bytes // 4]
-    part = f"{shown.output_lines} of {shown.total_lines} lines" if shown.content else f"characters of {len(text)}"
-    return text_output(f"{content}\n\n[The first {part}. Ask for less at a time.]")
+    return first_part(clean_text(text), "tool")
 
 
 def _image(value: Any) -> bytes | None:

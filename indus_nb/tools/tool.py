@@ -221,6 +221,7 @@ class FunctionTool(Generic[ArgumentsT]):
     ``warn`` may return a warning for the user before they allow a call; quickly, and without raising.
     ``secret_arguments`` are those in which placeholders of secrets are filled in before it runs, ``secrets_in_code``
     whether these are run or passed on, and not only written to a file (``indus_nb.safety.vault``).
+    ``shows_parts`` says that it shows what is long in parts, and how to go on, so that no result need be shortened.
     ``starts_jobs`` says that calls of it may go on as jobs (``indus_nb.tools.jobs``).
     ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
     quickly and without reading files; only the ``approval`` of that may take longer.
@@ -238,6 +239,7 @@ class FunctionTool(Generic[ArgumentsT]):
     secret_arguments: tuple[str, ...] | None = None
     secrets_in_code: bool = True
     starts_jobs: bool = False
+    shows_parts: bool = False
 
     @property
     def spec(self) -> ToolSpec:

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from indus_nb.base import textcut
 from indus_nb.base.textcut import byte_size
 from indus_nb.base.wire import JsonObject, random_hex
-from indus_nb.base.wire_model import WireModel
+from indus_nb.base.wire_model import WireModel, wire_field
 
 if TYPE_CHECKING:
     from indus_nb.tools.overwriting import FoldedLines
 
 MAX_LINES = 2000
 MAX_BYTES = 50 * 1024
+_BEGINNING = MAX_BYTES // 2
+"""Characters at the beginning of a growing text that are remembered."""
 
 
 class Truncation(WireModel):
@@ -40,6 +42,8 @@ class Truncation(WireModel):
     first_line_exceeds_limit: bool = False
     max_lines: int | None = MAX_LINES
     max_bytes: int = MAX_BYTES
+    beginning: str = wire_field(default="", hidden=True)
+    """First characters of the text, where ``content`` is its end."""
 
     def details(self) -> JsonObject | None:
         """Return the entry for a tool's details; empty while all is shown."""
@@ -135,6 +139,37 @@ def _remove_unless_written(path: Path) -> None:
         os.close(descriptor)
 
 
+def _new_file(label: str) -> tuple[Path, BinaryIO]:
+    """Make a file for a whole output, for the user alone; old ones go."""
+    # Looking for the directory writes a file there, the first time.
+    from tempfile import gettempdir  # with all kinds of compression, for which no start should wait
+
+    name = re.sub(r"[^\w-]+", "-", label)[:40] or "tool"
+    path = Path(gettempdir(), f"indusagi-{name}-{random_hex(8)}.log")
+    _remove_old(path.parent)
+    file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    kept_outputs.add(path)
+    return path, file
+
+
+def keep_whole(label: str, text: str) -> Path:
+    """Write a whole output into a file, as ``GrowingTail`` does.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path, file = _new_file(label)
+    try:
+        with file:
+            file.write(text.encode(errors="replace"))
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
 class GrowingTail:
     """The end of a text that grows, in bounded memory; once a limit is passed, all of it goes into a file.
 
@@ -155,6 +190,7 @@ class GrowingTail:
         self._bytes = 0
         self._line_ends = 0
         self._open_line = False
+        self._beginning = ""
         self._lines_folded: FoldedLines | None = None
         if folds:
             from indus_nb.tools.overwriting import FoldedLines
@@ -174,10 +210,13 @@ class GrowingTail:
         """Show nothing of what was added; the file, if there is one, keeps it."""
         self._end_line()
         self._pieces, self._held, self._bytes, self._line_ends, self._open_line = [], 0, 0, 0, False
+        self._beginning = ""
 
     def _append(self, text: str) -> None:
         if not text:
             return
+        if self._bytes < _BEGINNING:
+            self._beginning = (self._beginning + text)[:_BEGINNING]
         self._pieces.append(text)
         self._held += len(text)
         self._bytes += byte_size(text)
@@ -222,19 +261,9 @@ class GrowingTail:
 
     def _open(self) -> None:
         try:
-            # Looking for the directory writes a file there, the first time.
-            from tempfile import gettempdir  # with all kinds of compression, for which no start should wait
-
-            path = Path(gettempdir(), f"indusagi-{self._label}-{random_hex(8)}.log")
-            _remove_old(path.parent)
-            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            self.path, self._file = _new_file(self._label)
         except OSError as error:
             self.file_problem = str(error)
-        else:
-            self.path = path
-            kept_outputs.add(path)
 
     def _write(self, text: str) -> None:
         if self._file is None:
@@ -301,4 +330,5 @@ class GrowingTail:
             output_lines=lines,
             output_bytes=size,
             last_line_partial=partial,
+            beginning=self._beginning if cut else "",
         )

@@ -138,6 +138,8 @@ class Calling:
     images: Admission = field(default_factory=Admission)
     vault: Vault = field(default_factory=partial(Vault, redact=False))
     """Keeps secrets out of every message but the model's own, and out of tools' outputs."""
+    result_characters: int | None = None
+    """Length up to which the text of a result stays as it is for the model; ``None`` for any."""
 
 
 @dataclass(slots=True)
@@ -400,13 +402,26 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
 
     given = hidden_output(run.vault, output)
     output, is_error = await run.hooks.tool_result(call, given, is_error=is_error)
+    if output.ends and output.content != given.content:
+        output = output.replace(ends=None)  # they are those of another text
     output = output if output is given else hidden_output(run.vault, output)
     if any(block.type == "image" for block in output.content):
         output = output.replace(content=await _fitted(run, output, call.name))
     if output.details is None:
         output = output.replace(details={})  # front ends look into it without looking for it
     await run.emit(ToolExecutionEnd(tool_call_id=call.id, tool_name=call.name, result=output, is_error=is_error))
-    return output, is_error
+    return await _shortened(run, output, call.name), is_error
+
+
+async def _shortened(run: Calling, output: ToolOutput, name: str) -> ToolOutput:
+    """Return a result as the model reads it: a long one shortened, unless its tool shows parts itself."""
+    most, tool = run.result_characters, run.tools.get(name)
+    characters = sum(len(block.text) for block in output.content if isinstance(block, TextContent))
+    if most is None or characters <= most or getattr(tool, "shows_parts", False):
+        return output
+    from indus_nb.tools.shortening import shortened  # with what only a long text needs
+
+    return await asyncio.to_thread(shortened, output, most, name)
 
 
 async def _fitted(run: Calling, output: ToolOutput, tool: str) -> list[TextContent | ImageContent]:

@@ -76,6 +76,22 @@ class ImageSettings(WireModel):
     auto_resize: bool = True
 
 
+class ToolSettings(WireModel):
+    """Results of tools as the model reads them.
+
+    Of a text with more than ``result_characters`` it gets beginning and end; ``None`` for as much as a view is shown.
+    With ``clear_old_results`` a long conversation goes on without old ones where that is cheaper.
+    """
+
+    result_characters: int | None = wire_field(default=8_000, ge=1_000, le=50_000)
+    clear_old_results: bool = True
+
+    @property
+    def read_whole(self) -> int | None:
+        """Most bytes of a file that is read whole: twice as much, for files are read to be changed."""
+        return None if self.result_characters is None else 2 * self.result_characters
+
+
 class NotebookSettings(WireModel):
     """Limits of a notebook: what its model is shown unasked, and seconds that its code may run; ``None``: no limit.
 
@@ -197,6 +213,7 @@ class Settings(WireModel):
     retry: RetrySettings = wire_field(default_factory=RetrySettings)
     images: ImageSettings = wire_field(default_factory=ImageSettings)
     jobs: JobSettings = wire_field(default_factory=JobSettings)
+    tools: ToolSettings = wire_field(default_factory=ToolSettings)
     notebook: NotebookSettings = wire_field(default_factory=NotebookSettings)
     todo: TodoSettings = wire_field(default_factory=TodoSettings)
     subagents: SubagentSettings = wire_field(default_factory=SubagentSettings)

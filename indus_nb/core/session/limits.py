@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import AssistantMessage, CustomMessage, ToolCall, text_of
 from indus_nb.base.textcut import counted
-from indus_nb.base.wire import dump
+from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.loop.watchers import RunWatcher
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ class RunLimits(RunWatcher):
             ``False``: the run ends before the next answer, so that all results are there.
         """
         images = [block.data for block in output.content if block.type == "image"]
-        brought = hash(dump([call.name, call.arguments, text_of(output.content), images, is_error]))
+        details: object = output.details
+        kept = cast("JsonObject", details).get("fullOutputPath") if isinstance(details, dict) else None
+        text = text_of(output.content).replace(str(kept), "")  # each call has a file of its own
+        brought = hash(dump([call.name, call.arguments, text, images, is_error]))
         self._repeats = self._repeats + 1 if brought in self._seen else 0
         self._noted = self._noted and self._repeats > 0
         self._seen.add(brought)

@@ -140,6 +140,7 @@ class Runs:
             images=self._images,
             watchers=[*watchers, limits],
             vault=settings.vault,
+            result_characters=settings.tools.result_characters,
         )
         limits.end, limits.final = partial(self._recovery.end_run, run), answer
         limits.refusal = lambda: budget.refusal(0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from indus_nb.base.messages import AssistantMessage, Message, ThinkingLevel
 from indus_nb.core.loop import InterruptMode, Run, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
-from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
+from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings, ToolSettings
 from indus_nb.core.session.conversation import Conversation
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.core.storage.store import SessionStore
@@ -50,6 +50,7 @@ class SessionSettings:
     """Decisions on kinds of effects, where they differ from the mode of ``approve``."""
     sandbox: SandboxMode = "off"
     """Sandbox mode of the session's programs. Chosen at its start: changing it here has no effect."""
+    tools: ToolSettings = field(default_factory=ToolSettings)
     vault: Vault = field(default_factory=Vault)
     """Store of secrets, which keeps them out of messages and of tools' outputs."""
     jobs: Jobs | None = None

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import ImageContent, TextContent, image_type
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.tools.files.read import fit_image
+from indus_nb.tools.shortening import first_part
 from indus_nb.tools.tool import ToolError
-from indus_nb.tools.truncate import MAX_BYTES, GrowingTail, head, size_text
+from indus_nb.tools.truncate import size_text
 
 if TYPE_CHECKING:
     import mcp_types
@@ -51,14 +51,14 @@ def output_of(result: mcp_types.CallToolResult, tool: str, stop: threading.Event
     texts = [clean_text(part) for part in parts if isinstance(part, str) and part.strip()]
     if images.count > _MAX_IMAGES:
         texts.append(f"[{images.count - _MAX_IMAGES} of {images.count} images are left out]")
-    text, details = _shortened("\n".join(texts))
-    if details is None and images.count <= _MAX_IMAGES:
+    output = first_part("\n".join(texts), "mcp")
+    if output.ends is None and images.count <= _MAX_IMAGES:
         kept = [part for part in parts if not isinstance(part, str) or part.strip()]
         content = [TextContent(text=clean_text(part)) if isinstance(part, str) else part for part in kept]
     else:
         shown = [part for part in parts if isinstance(part, ImageContent)]
-        content = [*([TextContent(text=text)] if text else []), *shown]
-    return ToolOutput(content=content or [TextContent(text="(no output)")], details=details)
+        content = [*(output.content if texts else []), *shown]
+    return output.replace(content=content or [TextContent(text="(no output)")])
 
 
 class _Images:
@@ -111,23 +111,3 @@ def _says(parts: Sequence[str | ImageContent], structured: Any) -> bool:
     if isinstance(structured, dict) and list(cast("JsonObject", structured)) == ["result"]:
         inner = cast("JsonObject", structured)["result"]  # how servers wrap what is no object
     return structured in values or inner in values or inner in (texts, values[len(texts) :])
-
-
-def _shortened(text: str) -> tuple[str, JsonObject | None]:
-    """Return the beginning of ``text``, a note on where the whole of it is, and the details; or all of it."""
-    shown = head(text)
-    if not shown.truncated:
-        return text, None
-    whole = GrowingTail("mcp")
-    with contextlib.closing(whole):
-        whole.append(text)
-    if shown.first_line_exceeds_limit:
-        content = textcut.head_bytes(text, MAX_BYTES)
-        shown = shown.replace(content=content, output_bytes=textcut.byte_size(content), output_lines=1)
-        what = f"the first {size_text(shown.output_bytes)} of line 1"
-    else:
-        what = f"lines 1-{shown.output_lines}"
-    where = f"Full output: {whole.path}" if whole.path else f"The full output could not be kept: {whole.file_problem}"
-    details = {"truncation": shown.to_wire()} | ({"fullOutputPath": str(whole.path)} if whole.path else {})
-    total = f"{shown.total_lines} lines, {size_text(shown.total_bytes)}"
-    return f"{shown.content}\n\n[Long output: {what} of {total} are shown. {where}]", details

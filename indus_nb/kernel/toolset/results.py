@@ -15,6 +15,7 @@ from indus_nb.kernel.run.execution import Shown
 from indus_nb.kernel.run.outputs import CallOutputs
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.files.read import fit_image
+from indus_nb.tools.shortening import with_beginning
 from indus_nb.tools.tool import ToolContext, ToolError, in_thread
 
 _DRAW_SECONDS = 20.0
@@ -112,13 +113,16 @@ async def output_of(
     tail, printed, displays = shown.tail, shown.text(), shown.displays
     details |= printed.details() or {}
     drawn = await _drawn(displays.charts)
-    parts = [hide_known(printed.content, labelled_secrets() if known is None else known)]
+    secrets = labelled_secrets() if known is None else known
+    parts = [hide_known(printed.content, secrets)]
+    printed = printed.replace(beginning=hide_known(printed.beginning, secrets))
+    notice = ""
     if printed.truncated:
         details |= {"fullOutputPath": str(tail.path)} if tail.path else {}
-        parts.append(
-            f"[The end of {printed.total_lines} lines. "
-            + (f"All of it: {tail.path}]" if tail.path else f"The rest could not be kept: {tail.file_problem}]")
+        notice = f"[The end of {printed.total_lines} lines. " + (
+            f"All of it: {tail.path}]" if tail.path else f"The rest could not be kept: {tail.file_problem}]"
         )
+        parts.append(notice)
     pictures = [*displays.images, *(picture for picture in drawn.values() if isinstance(picture, bytes))]
     images, problems = await in_thread(lambda _: _fitted(pictures, resize=settings.images.auto_resize))
     if displays.more_images:
@@ -130,9 +134,10 @@ async def output_of(
         text = text if text or images else "(no output)"
         outputs.show(card or "(no output)" if not displays.outputs else card, displays.outputs)
         blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []
-        return ToolOutput(content=[*blocks, *images], details=details)
+        return with_beginning(ToolOutput(content=[*blocks, *images], details=details), printed, notice)
     outputs.show(card, displays.outputs)
     failure = ToolError(text.rstrip(), details)
+    failure.output = with_beginning(failure.output, printed, notice)
     failure.output.content.extend(images)
     raise failure
 

@@ -61,7 +61,8 @@ def hidden_output(vault: Vault, output: ToolOutput, *, partial: bool = False) ->
         shown = without_open_end(last.text, vault)
         blocks = [*blocks[:-1], last if shown == last.text else last.replace(text=shown)]
     details = output.details if output.details is None else vault.hide_in(output.details)
-    return _updated(output, {"content": _blocks(vault, blocks), "details": details})
+    ends = output.ends and [vault.hide(end) for end in output.ends]
+    return _updated(output, {"content": _blocks(vault, blocks), "details": details, "ends": ends})
 
 
 def _updated(model: Any, changed: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
+from indus_nb.tools.shortening import with_beginning
 from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
 
@@ -141,7 +142,8 @@ def _report(context: ToolContext, result: ShellResult) -> None:
 
 def _output(arguments: BashArguments, result: ShellResult) -> ToolOutput:
     """Return the result of a command for the model; raises ``ToolError`` if it failed."""
-    text = "\n\n".join(filter(None, [result.output + _notice(result), *result.sandbox_notes]))
+    notice = _notice(result)
+    text = "\n\n".join(filter(None, [result.output + notice, *result.sandbox_notes]))
     if result.cancelled:
         status = "Command aborted"
     elif result.timed_out:
@@ -149,8 +151,10 @@ def _output(arguments: BashArguments, result: ShellResult) -> ToolOutput:
     elif result.exit_code:
         status = f"Command exited with code {result.exit_code}"
     else:
-        return text_output(text or "(no output)", _details(result))
-    raise ToolError(f"{text}\n\n{status}" if text else status, _details(result))
+        return with_beginning(text_output(text or "(no output)", _details(result)), result.truncation, notice)
+    failure = ToolError(f"{text}\n\n{status}" if text else status, _details(result))
+    failure.output = with_beginning(failure.output, result.truncation, notice)
+    raise failure
 
 
 def _approval(arguments: BashArguments, cwd: Path, shell: Shell) -> Approval:

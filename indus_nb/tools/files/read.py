@@ -37,11 +37,12 @@ class ReadArguments(Arguments):
     limit: int | None = wire_field(default=None, ge=1, description="How many lines to show at most")
 
 
-def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:
+def read_tool(cwd: Path, *, auto_resize_images: bool, whole: int = MAX_BYTES) -> FunctionTool[ReadArguments]:
     """Make the ``read`` tool.
 
     Args:
         cwd: Directory that relative paths start from.
+        whole: Most bytes of a file of which no part is asked for.
     """
 
     async def run(arguments: ReadArguments, context: ToolContext) -> ToolOutput:
@@ -50,7 +51,7 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
             with open_target(target, name=arguments.path) as file:
                 known = _known(file)
                 image = _image(known, arguments.path, resize=auto_resize_images, stop=stop)
-                return text_output_of(arguments, target.path, known, stop) if image is None else image
+                return text_output_of(arguments, target.path, known, stop, whole) if image is None else image
 
         try:
             return await in_thread(read, patience=_PATIENCE)
@@ -60,12 +61,15 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
     return FunctionTool(
         name="read",
         description=(
-            f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once; continue with offset. "
+            f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once"
+            + (f" ({whole // 1000} KB without offset and limit)" if whole < MAX_BYTES else "")
+            + "; continue with offset. "
             "JPEG, PNG, GIF and WebP files are shown as images."
         ),
         arguments=ReadArguments,
         run=run,
         read_only=True,
+        shows_parts=True,
         snippet="Read text files and look at images",
         guidelines=("Look at files with read, not with cat or sed.",),
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Read"),
@@ -94,19 +98,23 @@ def _known(file: BinaryIO) -> BinaryIO:
     return io.BytesIO(content)
 
 
-def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: threading.Event) -> ToolOutput:
+def text_output_of(
+    arguments: ReadArguments, path: Path, file: BinaryIO, stop: threading.Event, whole: int = MAX_BYTES
+) -> ToolOutput:
     """Return the lines of a text that were asked for, with a note on what is left out.
 
     Args:
         path: The file, for the note.
         stop: Set when the call was cancelled.
+        whole: Most bytes where no part of the text is asked for.
 
     Raises:
         ToolError: The text has no such line.
     """
     first = arguments.offset
     wanted = MAX_LINES if arguments.limit is None else min(arguments.limit, MAX_LINES)
-    selection = _select(file, first, wanted, stop)
+    most = whole if first == 1 and arguments.limit is None else MAX_BYTES
+    selection = _select(file, first, wanted, most, stop)
     total = selection.total_lines
     if not selection.lines and not selection.counted and not selection.too_long:
         raise ToolError(
@@ -130,6 +138,7 @@ def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: t
         output_lines=len(selection.lines),
         output_bytes=sum(map(len, selection.lines)),
         first_line_exceeds_limit=bool(selection.too_long),
+        max_bytes=most,
     )
     if selection.too_long:
         import shlex
@@ -144,14 +153,14 @@ def text_output_of(arguments: ReadArguments, path: Path, file: BinaryIO, stop: t
         more = f"{total - last} more lines" if selection.counted else "More lines than could be counted are"
         notice = f"[{more} in the file. Continue with offset={last + 1}]"
     elif selection.cut is not None:
-        reason = f", cut at {size_text(MAX_BYTES)}" if selection.cut == "bytes" else ""
+        reason = f", cut at {size_text(most)}" if selection.cut == "bytes" else ""
         notice = f"[Lines {first}-{last} of {of}{reason}. Continue with offset={last + 1}]"
     else:
         return text_output(text or "(empty file)")
     return text_output(f"{text.removesuffix(chr(10))}\n\n{notice}", truncation.details())
 
 
-def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _Selection:
+def _select(file: BinaryIO, first: int, wanted: int, most: int, stop: threading.Event) -> _Selection:
     """Select at most ``wanted`` whole lines from ``first`` on; no more is held than can be shown."""
     lines: list[bytes] = []
     size = 0
@@ -163,7 +172,7 @@ def _select(file: BinaryIO, first: int, wanted: int, stop: threading.Event) -> _
         if number >= first:
             if len(lines) == wanted:
                 cut = "lines"
-            elif size + len(line) > MAX_BYTES:
+            elif size + len(line) > most and (lines or len(line) > MAX_BYTES):
                 cut = "bytes"
             if cut is not None:
                 break

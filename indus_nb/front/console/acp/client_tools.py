@@ -90,11 +90,12 @@ class AcpTools:
             return shell
         return TerminalShell(shell.path, shell.prefix, shell.environment, shell.vault, client=self)
 
-    def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path) -> dict[str, FunctionTool[Any]]:
+    def tools(self, tools: Mapping[str, FunctionTool[Any]], cwd: Path, read_whole: int) -> dict[str, FunctionTool[Any]]:
         """Return the tools, on what the client offers.
 
         Args:
             cwd: The directory in which relative paths start.
+            read_whole: Most bytes of a file of which no part is asked for.
 
         Returns:
             The tools by name, in the same order.
@@ -103,7 +104,7 @@ class AcpTools:
         if self._client.terminal:
             changed["bash"] = _known_by_its_call(tools["bash"])
         if self._reads:
-            changed["read"] = self._reading(tools["read"], cwd)
+            changed["read"] = self._reading(tools["read"], cwd, read_whole)
         if self._writes:
             changed["write"] = self._writing(tools["write"], cwd)
         if self._reads and self._writes:
@@ -119,7 +120,7 @@ class AcpTools:
     def _writes(self) -> bool:
         return self._client.fs is not None and self._client.fs.write_text_file
 
-    def _reading(self, tool: FunctionTool[Any], cwd: Path) -> FunctionTool[Any]:
+    def _reading(self, tool: FunctionTool[Any], cwd: Path, whole: int) -> FunctionTool[Any]:
         async def run(arguments: Any, context: ToolContext) -> ToolOutput:
             path = _path(arguments.path, cwd, context)
             if not await asyncio.to_thread(_may_be_text, path):
@@ -131,7 +132,7 @@ class AcpTools:
             from indus_nb.tools.files.read import text_output_of
 
             def select(stop: threading.Event) -> ToolOutput:
-                return text_output_of(arguments, path, io.BytesIO(text.encode(errors="replace")), stop)
+                return text_output_of(arguments, path, io.BytesIO(text.encode(errors="replace")), stop, whole)
 
             return await in_thread(select)
 
