@@ -144,7 +144,7 @@ async def test_the_limit_is_a_setting_and_can_be_none(home: Path, messages_api: 
     settings = home / "agent/settings.json"
     settings.parent.mkdir(exist_ok=True)
     for written, length in (("2000", 2_300), ("null", 20_000)):
-        settings.write_text('{"tools": {"resultCharacters": %s}}' % written)
+        settings.write_text(f'{{"tools": {{"resultCharacters": {written}}}}}')
         with opened(home, "bash") as session:
             (text,) = await results(session, messages_api, ToolUse("bash", {"command": "seq 1 3000"}))
         assert (len(text) > 10_000) == (written == "null")

@@ -165,6 +165,8 @@ class Run(Calling):
     queues_changed: Callable[[], Awaitable[None]] = _nothing
     will_retry: Callable[[Run, AssistantMessage], bool] = lambda _run, _answer: False
     watchers: Sequence[RunWatcher] = ()
+    as_sent: Callable[[list[Message]], list[Message]] = list
+    """Callback that returns the messages as a model is sent them."""
 
 
 async def run(run: Run, prompts: Sequence[UserMessage | CustomMessage]) -> list[Message]:
@@ -275,7 +277,7 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
     started = False
     context = Context(
         system_prompt=run.system_prompt,
-        messages=for_model(await run.hooks.context(run.messages)),
+        messages=for_model(await run.hooks.context(run.as_sent(run.messages))),
         tools=[tool.spec for tool in run.tools.values()],
     )
     events = run.provider.stream(run.model, context, run.options)

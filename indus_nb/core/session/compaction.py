@@ -37,6 +37,7 @@ from indus_nb.base.wire import JsonObject, dump
 from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
+from indus_nb.core.session.cleared import Results, sent
 from indus_nb.core.storage.entries import Entry
 from indus_nb.models import Context, Model, Provider, StreamOptions
 
@@ -192,11 +193,14 @@ class Preparation:
     files: FileNames
 
 
-def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: int) -> Preparation:
+def prepare(
+    path: Sequence[Entry], settings: CompactionSettings, tokens_before: int, cleared: Results = frozenset()
+) -> Preparation:
     """Split a conversation into what is kept and what becomes a summary.
 
     Args:
         settings: How many tokens are kept word for word.
+        cleared: Results that no model is sent.
 
     Returns:
         What is to be summarised, and the first entry that is kept.
@@ -207,7 +211,7 @@ def prepare(path: Sequence[Entry], settings: CompactionSettings, tokens_before: 
     if path and path[-1].type == "compaction":
         raise CompactionError("The conversation was compacted just now; there is nothing new to summarise.")
     previous, start = _previous_compaction(path)
-    cut = _cut(path, start, settings.keep_recent_tokens)
+    cut = _cut(path, start, settings.keep_recent_tokens, cleared)
     head = _turn_start(path, start, cut)
     history = _messages(path[start : cut if head is None else head])
     turn_head = [] if head is None else _messages(path[head:cut])
@@ -239,7 +243,7 @@ def _previous_compaction(path: Sequence[Entry]) -> tuple[Entry | None, int]:
     return None, 0
 
 
-def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
+def _cut(path: Sequence[Entry], start: int, keep_tokens: int, cleared: Results) -> int:
     """Return the index of the first entry that is kept."""
     allowed = [index for index in range(start, len(path)) if _may_begin(path[index])]
     if not allowed:
@@ -250,7 +254,7 @@ def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
         message = _message(path[index])
         if message is None:
             continue
-        kept += estimated_tokens(message)
+        kept += estimated_tokens(sent(message, cleared))
         if kept >= keep_tokens:
             cut = next((place for place in allowed if place >= index), allowed[-1])
             break

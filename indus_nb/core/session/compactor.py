@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from indus_nb.base.errors import CompactionError, CredentialsError, IndusError, SessionFileError
 from indus_nb.base.events import CompactionEnd, CompactionReason, CompactionStart
 from indus_nb.core.loop import AbortSignal, RunAborted
-from indus_nb.core.session.compaction import CompactionResult, Preparation, Summariser, context_tokens, prepare
+from indus_nb.core.session.compaction import CompactionResult, Preparation, Summariser, prepare
 from indus_nb.core.session.hooks import CompactionPlan
 from indus_nb.core.session.model_choice import ModelChoice
 from indus_nb.core.session.publisher import Publisher
@@ -84,7 +84,7 @@ class Compactor:
         try:
             await self._publisher.emit(CompactionStart(reason=reason))
             branch = store.branch()
-            preparation = prepare(branch, settings, context_tokens(conversation.newest_first()))
+            preparation = prepare(branch, settings, conversation.tokens(), conversation.cleared)
             with self.abort.interruptible():
                 plan = await self._plan(preparation, branch, instructions)
                 result = plan.result or await summariser.compact(preparation, settings, instructions)

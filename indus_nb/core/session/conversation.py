@@ -12,6 +12,7 @@ from functools import lru_cache
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.base.wire import collection_paused, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel
+from indus_nb.core.session.cleared import Results, results_in, sent
 from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
@@ -58,6 +59,8 @@ class Conversation:
     def __init__(self, stored: StoredContext) -> None:
         self._stored = stored
         self._messages: list[Message] | None = None
+        self._cleared = results_in(stored.cleared)
+        self._saved: tuple[int, int] | None = None
 
     @property
     def messages(self) -> list[Message]:
@@ -76,8 +79,29 @@ class Conversation:
     def reload(self, store: SessionStore) -> None:
         """Go on from the leaf of ``store``."""
         self._stored = store.context()
+        self._cleared, self._saved = results_in(self._stored.cleared), None
         if self._messages is not None:
             self._messages[:] = self._read()
+
+    @property
+    def cleared(self) -> Results:
+        """Return the results that a model is not sent."""
+        return self._cleared
+
+    def clear(self, results: Results, tokens: int) -> None:
+        """Send some results no more.
+
+        Args:
+            tokens: About how many fewer the next request has.
+        """
+        self._cleared |= results
+        answer = self.last_answer
+        self._saved = None if answer is None else (answer.timestamp, tokens)
+
+    def sent(self, messages: Sequence[Message] | None = None) -> list[Message]:
+        """Return messages, by default all, as a model is sent them."""
+        messages = self.messages if messages is None else messages
+        return [sent(message, self._cleared) for message in messages] if self._cleared else [*messages]
 
     def forget(self, answer: AssistantMessage) -> None:
         """Go on without an answer that failed; the file keeps it."""
@@ -105,8 +129,17 @@ class Conversation:
         window = model.context_window
         if self._is_stale():
             return _usage(None, window)
-        tokens = context_tokens(self.newest_first())
-        return _usage(tokens, window)
+        return _usage(self.tokens(), window)
+
+    def tokens(self, uncounted: int = 0) -> int:
+        """Return the tokens of the conversation: those that the latest answer counted, and an estimate of the newer.
+
+        Args:
+            uncounted: As for ``context_tokens``.
+        """
+        answer, saved = self.last_answer, self._saved
+        less = saved[1] if saved is not None and answer is not None and answer.timestamp == saved[0] else 0
+        return max(0, context_tokens(self.newest_first(), uncounted) - less)
 
     def to_json(self) -> bytes:
         """Serialise the messages as a JSON array: as in the file, until they are objects, which callers may change."""
@@ -119,8 +152,8 @@ class Conversation:
         offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
         others = estimated_text_tokens(len(system_prompt) + len(offered))
         if self._is_stale():
-            return others + sum(map(estimated_tokens, self.messages))
-        return context_tokens(self.newest_first(), others)
+            return others + sum(map(estimated_tokens, self.sent()))
+        return self.tokens(others)
 
     def _is_stale(self) -> bool:
         """Return whether no answer came since the latest compaction: tokens counted before it are meaningless."""

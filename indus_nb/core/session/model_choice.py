@@ -107,7 +107,7 @@ class ModelChoice:
         """
         model = self.required
         state = self._state
-        messages = for_model(await state.hooks.context(state.messages))
+        messages = for_model(await state.hooks.context(state.conversation.sent()))
         try:
             options = self.stream_options(model)
             context = Context(system_prompt, messages, tools)

@@ -12,6 +12,7 @@ from indus_nb.base.events import AutoRetryEnd, AutoRetryStart
 from indus_nb.base.messages import AssistantMessage, Message
 from indus_nb.core.loop import Run, RunAborted
 from indus_nb.core.loop.retry import is_overflow
+from indus_nb.core.session.clearing import Clearing
 from indus_nb.core.session.compaction import is_good_answer
 from indus_nb.core.session.compactor import Compactor
 from indus_nb.core.session.publisher import Publisher
@@ -28,14 +29,16 @@ class Recovery:
         self._state = state
         self._compactor = compactor
         self._publisher = publisher
+        self._clearing = Clearing(state)
         self._attempt = 0
         self._overflow_met = False
         self._wait: asyncio.Event | None = None
 
     async def begin(self, run: Run) -> None:
-        """Compact before the first run for a prompt, if there is too little room."""
+        """Clear old results before the first run for a prompt, and compact if there is too little room."""
         self._attempt = 0
         self._overflow_met = False
+        self._clearing.begin(run.model)
         await self._make_room(run)
 
     def will_retry(self, run: Run, answer: AssistantMessage) -> bool:

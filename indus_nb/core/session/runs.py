@@ -141,6 +141,7 @@ class Runs:
             watchers=[*watchers, limits],
             vault=settings.vault,
             result_characters=settings.tools.result_characters,
+            as_sent=self._state.conversation.sent,
         )
         limits.end, limits.final = partial(self._recovery.end_run, run), answer
         limits.refusal = lambda: budget.refusal(0)

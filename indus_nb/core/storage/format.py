@@ -5,7 +5,7 @@ Everything here turns values into values; ``indus_nb.core.storage.file`` is wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +16,8 @@ from indus_nb.base.wire import JsonObject, dump, load_object, random_hex
 from indus_nb.core.storage.entries import Entry, as_text, entry_of, has_oddities
 
 FORMAT_VERSION = 3
+CLEARED = "cleared-results"
+"""``customType`` of entries that name results of tools which no model is sent any more."""
 
 
 def format_line(data: JsonObject) -> bytes:
@@ -205,6 +207,8 @@ class StoredContext:
     thinking_level: str | None
     report: Callable[[list[str]], None]
     """Callback for the ids of entries whose message turns out not to be understood."""
+    cleared: Sequence[object] = ()
+    """Data of the entries that clear results, as the file has it."""
 
     def messages(self) -> list[Message]:
         """Return the messages, those that cannot be understood left out."""
@@ -257,7 +261,10 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
             entries.append(entry)
     if failed:
         report(failed)
-    return StoredContext(entries, model, thinking_level, report)
+    cleared = [
+        entry.data.get("data") for entry in others if entry.type == "custom" if entry.data.get("customType") == CLEARED
+    ]
+    return StoredContext(entries, model, thinking_level, report, cleared)
 
 
 def _after_compaction(path: list[Entry]) -> Iterable[Entry]:

@@ -1,0 +1,45 @@
+"""Results of tools that were cleared: which these are, by the session's entries, and what the model reads instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, cast
+
+from indus_nb.base.messages import Message, TextContent, ToolResultMessage, text_of
+from indus_nb.base.textcut import counted
+
+Results: TypeAlias = frozenset[tuple[str, int]]
+"""Results by the ids of their calls and their time stamps: some servers give an id to several calls."""
+
+
+def key(message: ToolResultMessage) -> tuple[str, int]:
+    """Return what a result is known by."""
+    return message.tool_call_id, message.timestamp
+
+
+def results_in(entries: Iterable[object]) -> Results:
+    """Return the results that entries have cleared; whatever else they hold is ignored."""
+    found: set[tuple[str, int]] = set()
+    for data in entries:
+        listed: object = cast("dict[str, object]", data).get("results") if isinstance(data, dict) else None
+        for each in cast("list[object]", listed) if isinstance(listed, list) else []:
+            match each:
+                case [str(call_id), int(timestamp)]:
+                    found.add((call_id, timestamp))
+                case _:
+                    pass
+    return frozenset(found)
+
+
+def sent(message: Message, cleared: Results) -> Message:
+    """Return a message as a model is sent it."""
+    if not isinstance(message, ToolResultMessage) or key(message) not in cleared:
+        return message
+    text, pictures = text_of(message.content), sum(block.type == "image" for block in message.content)
+    lines = [counted(len(text.splitlines()), "line")] if text else []
+    held = " and ".join([*lines, *([counted(pictures, "image")] if pictures else [])])
+    details: object = message.details
+    path = cast("dict[str, object]", details).get("fullOutputPath") if isinstance(details, dict) else None
+    again = f"read {path}, or make the call again" if path else "make the call again"
+    note = f"[This result of {message.tool_name} ({held}) was cleared to save tokens. To see it again, {again}.]"
+    return message.replace(content=[TextContent(text=note)])

@@ -1,0 +1,102 @@
+"""Old results of tools that a conversation goes on without: which, when, and what the model reads instead.
+
+What this module promises:
+
+- A result is cleared at the moment a prompt begins, and stays cleared: the decision is an entry of the session, so that
+  forks, branches and reopened sessions send the same, and the beginning of every request is that of the one before.
+- It is cleared when the provider has lost the conversation anyway, or where sending the rest anew costs less than
+  reading the old results again and again.
+- Cleared are results of tools alone, long ones, and never the latest. What the user and the model have said, what the
+  user attached, calls and their arguments stay. The file and views keep everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from indus_nb.base.errors import SessionFileError
+from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, now_ms, text_of
+from indus_nb.core.session import cleared
+from indus_nb.core.session.compaction import estimated_tokens
+from indus_nb.core.storage.format import CLEARED
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.state import SessionState
+    from indus_nb.models import Model
+
+_WORTH_TOKENS = 30_000
+"""Tokens of a conversation from which on clearing is worth what may have to be looked up again."""
+_LEAST_TOKENS = 2_000
+"""Least tokens that are saved: for fewer nothing is sent anew."""
+_LEAST_SHARE = 0.25
+"""Least share of a conversation that is saved where the provider has it: else the next prompt would clear again."""
+_KEPT_RESULTS = 3
+_KEPT_PROMPTS = 2
+"""Prompts whose results are kept as well while the provider has the conversation: they are being worked with."""
+_LONG_CHARACTERS = 600
+"""Length from which on a result is longer than what stands in its place."""
+_MOST_REQUESTS = 50
+CACHE_SECONDS = 300
+"""Seconds for which a provider keeps what it was sent."""
+
+
+class Clearing:
+    """Decides which results one session goes on without."""
+
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
+
+    def begin(self, model: Model) -> None:
+        """Clear old results before a prompt, where that is cheaper than to send them."""
+        conversation = self._state.conversation
+        tokens = conversation.usage(model).tokens
+        if not self._state.settings.tools.clear_old_results or tokens is None or tokens <= _WORTH_TOKENS:
+            return
+        messages = conversation.sent()
+        idle = idle_seconds(conversation.last_answer)
+        expired = idle is None or idle > CACHE_SECONDS
+        old = _old_results(messages, keeps_prompts=not expired)
+        saved = sum(map(estimated_tokens, old))
+        if saved < _LEAST_TOKENS:
+            return
+        if not expired and (saved < _LEAST_SHARE * tokens or not _pays(model, messages, old, saved)):
+            return
+        data = {"results": [list(cleared.key(message)) for message in old]}
+        with suppress(SessionFileError):  # what stands in the way of that stands in the way of the messages too
+            self._state.store.append("custom", custom_type=CLEARED, data=data)
+            conversation.clear(cleared.results_in([data]), saved)
+
+
+def idle_seconds(answer: AssistantMessage | None) -> float | None:
+    """Return the seconds since the request for an answer; ``None`` without one."""
+    return None if answer is None else max(0.0, (now_ms() - answer.timestamp) / 1000)
+
+
+def _old_results(messages: Sequence[Message], *, keeps_prompts: bool) -> list[ToolResultMessage]:
+    """Return the long results before the latest ones, and before those of the latest prompts if these are kept."""
+    results = [index for index, message in enumerate(messages) if isinstance(message, ToolResultMessage)]
+    end = results[-_KEPT_RESULTS] if len(results) > _KEPT_RESULTS else 0
+    if keeps_prompts:
+        prompts = [index for index, message in enumerate(messages) if isinstance(message, UserMessage)]
+        end = min(end, prompts[-_KEPT_PROMPTS] if len(prompts) >= _KEPT_PROMPTS else 0)
+    return [message for message in messages[:end] if isinstance(message, ToolResultMessage) and _is_long(message)]
+
+
+def _is_long(message: ToolResultMessage) -> bool:
+    return len(text_of(message.content)) > _LONG_CHARACTERS or any(block.type == "image" for block in message.content)
+
+
+def _pays(model: Model, messages: Sequence[Message], old: Sequence[ToolResultMessage], saved: int) -> bool:
+    """Return whether clearing costs less than it saves, if as many requests follow as there were.
+
+    What comes after the first cleared result is written to the cache anew; in turn each request reads less.
+    """
+    cost = model.cost
+    if not cost.known or not cost.cache_write or not cost.cache_read:
+        return False
+    first = next(index for index, message in enumerate(messages) if message is old[0])
+    anew = sum(map(estimated_tokens, messages[first:])) - saved
+    requests = min(sum(isinstance(message, AssistantMessage) for message in messages), _MOST_REQUESTS)
+    return saved * cost.cache_read * requests > anew * (cost.cache_write - cost.cache_read)

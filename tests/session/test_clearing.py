@@ -1,0 +1,186 @@
+"""Old results that a conversation goes on without: when, which, and that later requests begin as the ones before."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from messages_api import MessagesApi, Reply, ToolUse
+
+from indus_nb.base.messages import ToolResultMessage, text_of
+from indus_nb.core.session.session import AgentSession
+from indus_nb.start import SessionOptions, open_session
+
+MINUTE = 60
+
+
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets time pass on the clock of this process."""
+    real, passed = time.time_ns, [0.0]
+
+    def pass_by(seconds: float) -> None:
+        passed[0] += seconds
+
+    monkeypatch.setattr(time, "time_ns", lambda: real() + int(passed[0] * 1e9))
+    return pass_by
+
+
+def opened(home: Path, **options: Any) -> AgentSession:
+    return open_session(SessionOptions(cwd=home / "work", model="claude-sonnet-4-6", tools=["bash", "read"], **options))
+
+
+async def work(session: AgentSession, api: MessagesApi, prompts: int, calls: int = 1, tokens: int = 40_000) -> None:
+    """Prompts with calls whose results have some 4,000 characters; the server counts so many tokens at the end."""
+    for number in range(prompts):
+        command = {"command": f"seq -f 'number %g of prompt {number}' 200"}
+        for _ in range(calls):
+            api.add(Reply(ToolUse("bash", command), usage={"input_tokens": tokens}))
+        api.add(Reply(f"Done {number}.", usage={"input_tokens": tokens}))
+        await session.prompt(f"prompt {number}")
+
+
+def sent(api: MessagesApi) -> list[str]:
+    """The results in the last request."""
+    blocks = [block for message in api.requests[-1].body["messages"] for block in message["content"]]
+    found = [block["content"] for block in blocks if isinstance(block, dict) and block["type"] == "tool_result"]
+    return [content if isinstance(content, str) else content[0]["text"] for content in found]
+
+
+def prefix(body: dict[str, Any]) -> list[str]:
+    """The parts of a request in the order of the cache, without its marks."""
+    parts = [body["tools"], body["system"], *body["messages"]]
+    return [json.dumps(_without_marks(part), sort_keys=True) for part in parts]
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_marks(each) for key, each in value.items() if key != "cache_control"}
+    return [*map(_without_marks, value)] if isinstance(value, list) else value
+
+
+async def test_after_a_pause_old_results_are_one_line_each_and_the_latest_three_are_whole(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=6)
+        assert not any("cleared" in text for text in sent(messages_api))
+        wait(6 * MINUTE)
+        await work(session, messages_api, prompts=1)
+        results = sent(messages_api)
+        assert [("was cleared" in text, len(text) > 4_000) for text in results] == [(True, False)] * 3 + [
+            (False, True)
+        ] * 4
+        assert results[0] == (
+            "[This result of bash (200 lines) was cleared to save tokens. To see it again, make the call again.]"
+        )
+        spoken = json.dumps(messages_api.requests[-1].body["messages"])
+        assert all(f"prompt {number}" in spoken and f"Done {number}." in spoken for number in range(6))
+        whole = [message for message in session.messages if isinstance(message, ToolResultMessage)]
+        assert all(len(text_of(message.content)) > 4_000 for message in whole), "views keep them"
+
+
+async def test_what_is_cleared_stays_cleared_in_every_request_that_follows_and_in_forks_and_reopened_sessions(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=6)
+        wait(6 * MINUTE)
+        await work(session, messages_api, prompts=2)
+        before = prefix(messages_api.requests[-1].body)
+        path = session.store.path
+        messages_api.add(Reply("Yes."))
+        await session.prompt("still?")
+        assert prefix(messages_api.requests[-1].body)[: len(before)] == before
+        await session.clone()
+        messages_api.add(Reply("Yes."))
+        await session.prompt("in the copy?")
+        assert prefix(messages_api.requests[-1].body)[: len(before)] == before
+    with opened(home, session=str(path)) as session:
+        messages_api.add(Reply("Yes."))
+        await session.prompt("reopened?")
+        assert prefix(messages_api.requests[-1].body)[: len(before)] == before
+
+
+async def test_a_branch_from_before_the_clearing_has_everything(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=6)
+        leaf = session.store.leaf_id
+        wait(6 * MINUTE)
+        messages_api.add(Reply("Yes.", usage={"input_tokens": 20_000}))
+        await session.prompt("go on")
+        assert any("cleared" in text for text in sent(messages_api))
+        assert leaf is not None
+        await session.navigate(leaf)
+        messages_api.add(Reply("Yes."))
+        session.settings.tools.clear_old_results = False
+        await session.prompt("from there")
+        assert not any("cleared" in text for text in sent(messages_api))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "minutes", "on"), [(20_000, 6, True), (40_000, 4, True), (40_000, 6, False), (40_000, 0, True)]
+)
+async def test_nothing_is_cleared_of_a_short_conversation_nor_while_it_costs_more_nor_if_it_is_off(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None], tokens: int, minutes: int, on: bool
+) -> None:
+    (home / "agent").mkdir(exist_ok=True)
+    (home / "agent/settings.json").write_text(json.dumps({"tools": {"clearOldResults": on}}))
+    with opened(home) as session:
+        await work(session, messages_api, prompts=4, tokens=tokens)
+        wait(minutes * MINUTE)
+        await work(session, messages_api, prompts=1, tokens=tokens)
+        assert not any("cleared" in text for text in sent(messages_api))
+
+
+async def test_while_the_provider_has_the_conversation_results_are_cleared_once_that_pays(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=8, calls=3)
+        results = sent(messages_api)
+        cleared = [index for index, text in enumerate(results) if "was cleared" in text]
+        assert cleared == [*range(len(cleared))]
+        assert 6 <= len(cleared) <= len(results) - 9, "those of the latest prompts stay"
+        breaks = 0
+        for earlier, later in zip(messages_api.requests, messages_api.requests[1:], strict=False):
+            before = prefix(earlier.body)
+            breaks += prefix(later.body)[: len(before)] != before
+        assert breaks == 1, "the rest is sent anew once"
+
+
+async def test_room_is_made_by_clearing_before_a_summary_is_asked_for(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    with opened(home) as session:
+        session.settings.compaction = session.settings.compaction.replace(reserve_tokens=200_000)
+        model = session.model
+        assert model is not None
+        near = model.context_window - 200_000 - 500
+        await work(session, messages_api, prompts=6, tokens=near)
+        session.settings.compaction = session.settings.compaction.replace(reserve_tokens=201_000)
+        wait(6 * MINUTE)
+        messages_api.add(Reply("Yes.", usage={"input_tokens": 20_000}))
+        await session.prompt("go on")
+        assert session.last_text == "Yes."
+        assert not any(entry.type == "compaction" for entry in session.store.entries)
+
+
+async def test_an_entry_that_others_wrote_clears_only_what_it_names(home: Path, messages_api: MessagesApi) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=2)
+        (first, _) = (message for message in session.messages if isinstance(message, ToolResultMessage))
+        hostile: list[Any] = [None, [], {"results": 5}, {"results": [None, [1, 2], ["x"], ["x", "y"], [[], 1]]}]
+        for data in [*hostile, {"results": [[first.tool_call_id, first.timestamp], ["no such call", 1]]}]:
+            session.store.append("custom", custom_type="cleared-results", data=data)
+        path = session.store.path
+    with opened(home, session=str(path)) as session:
+        messages_api.add(Reply("Yes."))
+        await session.prompt("go on")
+        assert ["was cleared" in text for text in sent(messages_api)] == [True, False]
