@@ -61,6 +61,26 @@ def check_messages(body: Mapping[str, Any], size: int) -> None:
         _check_content(message, f"messages.{index}")
     _check_calls(messages)
     _check_images(messages)
+    _check_marks(body)
+
+
+def _check_marks(body: Mapping[str, Any]) -> None:
+    system = body.get("system", ())
+    parts = [*body.get("tools", ()), *(system if isinstance(system, list) else ())]
+    for message in body["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            inner = block.get("content") if block["type"] == "tool_result" else ()
+            parts += [*(inner if isinstance(inner, list) else ()), block]
+    marked = [part for part in parts if "cache_control" in part]
+    if len(marked) > 4:
+        raise Refusal(f"A maximum of 4 blocks with cache_control may be provided. Found {len(marked)}.")
+    if any(part.get("type") in ("thinking", "redacted_thinking") for part in marked):
+        raise Refusal("cache_control cannot be set for thinking blocks")
+    lifetimes = [part["cache_control"].get("ttl", "5m") for part in marked]
+    if not {*lifetimes} <= {"5m", "1h"}:
+        raise Refusal("cache_control.ephemeral.ttl: Input should be '5m' or '1h'")
+    if lifetimes != sorted(lifetimes):  # "1h" before "5m"
+        raise Refusal("a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block.")
 
 
 def _check_limits(body: Mapping[str, Any]) -> None:

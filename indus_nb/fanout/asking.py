@@ -171,6 +171,7 @@ class Asked:
             session = opened = self._open(key, lambda: self.open_sessions.update({opened: True}))
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
+            session.settings.is_continued = self.shared is None or not self.shared.bare
             session.state.payer.max_tokens = self.max_tokens or session.state.payer.max_tokens
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)

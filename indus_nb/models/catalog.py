@@ -107,7 +107,8 @@ class Model(FrozenModel):
     ``reasoning`` is whether it can think; ``thinking_style`` how a request sets how much: by a budget of tokens or by
     an effort, of which ``top_effort`` is the one that the level ``xhigh`` asks for. ``thinking_off`` is the kind of
     thinking to ask for when none is wanted: some models cannot but think. With ``bound_thinking`` the model's server
-    rejects thinking whose conversation has changed since, unless the request has it leave such blocks out.
+    rejects thinking whose conversation has changed since, unless the request has it leave such blocks out. With
+    ``interleaved_thinking`` it thinks between tool calls too, if a header asks for it.
     ``thinking_level_map`` replaces what a level is called in requests, ``None`` where there is no such level. How the
     provider is reached does not appear on the wire, and neither do ``headers``, which may hold keys.
     """
@@ -122,6 +123,7 @@ class Model(FrozenModel):
     thinking_off: Literal["disabled", "between_tools", "adaptive"] = wire_field(default="disabled", hidden=True)
     top_effort: Literal["high", "xhigh", "max"] = wire_field(default="high", hidden=True)
     bound_thinking: bool = wire_field(default=False, hidden=True)
+    interleaved_thinking: bool = wire_field(default=False, hidden=True)
     thinking_level_map: dict[ThinkingLevel, str | None] | None = None
     input: list[Literal["text", "image"]] = wire_field(default_factory=lambda: ["text"])
     context_window: int = 128_000
@@ -157,17 +159,26 @@ def builtin_models() -> tuple[Model, ...]:
 
     Each provider's recommended one is first, old ones are last.
     """
-    data = Path(__file__).with_name("models.json").read_bytes()
-    providers = cast("dict[str, JsonObject]", from_json(data))
     shared = ("api", "baseUrl", "compat")
     facts: dict[str, JsonObject] = {}  # about models that others are like: the same ones, on another platform
     models: list[Model] = []
-    for name, provider in providers.items():
+    for name, provider in _listed_providers().items():
         for own in cast("list[dict[str, Any]]", provider["models"]):
             model = {**facts.get(own.pop("like", ""), {}), **own}
             facts.setdefault(model["id"], model)
             models.append(_trusted({"provider": name, **{key: provider.get(key) for key in shared}, **model}))
     return tuple(models)
+
+
+@cache
+def _listed_providers() -> dict[str, JsonObject]:
+    data = Path(__file__).with_name("models.json").read_bytes()
+    return cast("dict[str, JsonObject]", from_json(data))
+
+
+def provider_compat(name: str) -> JsonObject:
+    """Return what holds for every model of a built-in provider's servers, as ``Model.compat``."""
+    return _listed_providers().get(name, {}).get("compat", {})
 
 
 def _trusted(fields: JsonObject) -> Model:

@@ -20,7 +20,7 @@ from indus_nb.base.wire import JsonObject, to_camel
 from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 from indus_nb.models.ambient import finds_credentials
 from indus_nb.models.apis.adapters import ADAPTERS
-from indus_nb.models.catalog import Model, ModelCost, builtin_models, unknown_cost
+from indus_nb.models.catalog import Model, ModelCost, builtin_models, provider_compat, unknown_cost
 from indus_nb.models.json_file import read_object
 
 _Kind = TypeVar("_Kind", bound=WireModel)
@@ -203,7 +203,8 @@ def _new_model(name: str, config: ProviderConfig, entry: JsonObject, like: Model
         "baseUrl": config.base_url or (like.base_url if like else "" if finds_server else None),
         **given,
     }
-    for key, shared in (("headers", config.headers), ("compat", config.compat)):
+    compat = {**provider_compat(name), **(config.compat or {})} or None
+    for key, shared in (("headers", config.headers), ("compat", compat)):
         fields[key] = _merged(shared, fields.get(key, shared))
     for key in ("id", "api", "baseUrl"):
         if fields.get(key) is None:

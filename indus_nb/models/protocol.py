@@ -11,19 +11,22 @@ from indus_nb.base.messages import ModelMessage, ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject
 from indus_nb.models.catalog import Model
+from indus_nb.models.prompt_cache import CacheRetention
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """Description of a tool for a model.
 
-    ``parameters`` is the JSON schema of an object. A call of one that ``is_final`` is the model's answer.
+    ``parameters`` is the JSON schema of an object. A call of one that ``is_final`` is the model's answer. With
+    ``strict`` the API is to see to it that calls keep the schema, where it can and the schema is one that it can hold.
     """
 
     name: str
     description: str
     parameters: JsonObject
     is_final: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,10 @@ class StreamOptions:
         idle_timeout: How many seconds the server may be silent; ``None`` leaves it to the provider.
         request_name: What the caller calls this request, for a provider that collects requests.
         must_call: The name of a tool that the model has to call, where its API allows to say so.
+        cache_retention: How long the provider is to keep the prompt for the next request, as far as it can.
+        is_continued: Whether a later request is likely to begin with these messages; if not, only what precedes them
+            is worth keeping.
+        session_id: What requests have in common that begin alike, for servers that choose a machine by it.
         on_request: Called with the body of the request; returns the body to send.
         on_response: Called with the status and the headers of the answer before anything of it is read.
     """
@@ -58,6 +65,9 @@ class StreamOptions:
     idle_timeout: float | None = None
     must_call: str | None = None
     request_name: str | None = None
+    cache_retention: CacheRetention = "short"
+    is_continued: bool = True
+    session_id: str | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
 

@@ -146,6 +146,8 @@ class _Plan:
         settings = self.settings
         return SessionSettings(
             thinking_budgets=settings.thinking_budgets,
+            cache_retention=settings.cache_retention,
+            usual_cache_retention=self.options.usual_cache_retention,
             tool_execution=settings.tool_execution,
             interrupt_mode=settings.interrupt_mode,
             shell=self.shell,

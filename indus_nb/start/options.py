@@ -12,6 +12,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import ApproveMode
 from indus_nb.core.session.state import SandboxMode
+from indus_nb.models.prompt_cache import CacheRetention
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class SessionOptions:
 
     ``jobs_after`` are the seconds after which a tool call that still runs goes on as a job, ``0`` never; without it and
     without the setting it is ``usual_jobs_after``, and without that every call is waited for. A cassette has no jobs.
+    ``usual_cache_retention`` is how long the provider keeps the conversation for the next request unless the settings
+    say so (``indus_nb.models.prompt_cache``): ``long`` where a person thinks between two prompts.
     ``client`` is what the program that shows the session does in place of the built-in tools.
     ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
     ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings.
@@ -92,6 +95,7 @@ class SessionOptions:
     timeout: float | None = None
     jobs_after: float | None = None
     usual_jobs_after: float | None = None
+    usual_cache_retention: CacheRetention = "short"
 
 
 def usual_tools(loaded: LoadedSettings, problems: list[str]) -> Sequence[str]:

@@ -241,7 +241,7 @@ async def test_what_changes_the_price_of_an_answer_is_counted(messages_api, usag
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
-async def test_the_cache_marks_stand_on_system_last_tool_and_last_user_block_only(messages_api):
+async def test_the_cache_marks_stand_on_the_system_prompt_and_where_the_user_has_ended(messages_api):
     messages_api.add("x")
     tools = (
         ToolSpec("read", "Reads.", {"type": "object", "properties": {}}),
@@ -264,11 +264,10 @@ async def test_the_cache_marks_stand_on_system_last_tool_and_last_user_block_onl
             "description": "Runs.",
             "input_schema": {"type": "object", "properties": {}},
             "eager_input_streaming": True,
-            "cache_control": MARK,
         },
     ]
     assert body["messages"] == [
-        {"role": "user", "content": [{"type": "text", "text": "One"}]},
+        {"role": "user", "content": [{"type": "text", "text": "One", "cache_control": MARK}]},
         {"role": "assistant", "content": [{"type": "text", "text": "Two"}]},
         {
             "role": "user",

@@ -80,7 +80,10 @@ class Way:
         text = ""
         timeout = anthropic.Timeout(self.idle_timeout, connect=self.idle_timeout)
         settings: Any = {"default_headers": self.headers, "timeout": timeout, "max_retries": 0}
-        extra = {"anthropic-beta": betas} if betas else None
+        thinks = body.get("thinking", {}).get("type") == "enabled" and body.get("tools")
+        wished = {name.lower(): value for name, value in self.headers.items()}.get("anthropic-beta")
+        names = filter(None, (wished, betas, "interleaved-thinking-2025-05-14" if thinks else None))
+        extra = {"anthropic-beta": needed} if (needed := ",".join(names)) else None
         try:
             async with anthropic.AsyncAnthropic(
                 **(credentials or {"api_key": KEY}), base_url=self.base_url, **settings
@@ -179,6 +182,7 @@ async def test_what_a_body_asks_for_beyond_the_version_is_named_in_a_header(way,
     await alike(bound, wire, betas=beta)
     assert wire.seen[0]["anthropic-beta"] == beta
     await alike(Way(bound.base_url, bound.model, headers={"Anthropic-Beta": "mine"}), wire, betas=beta)
+    assert wire.seen[2]["anthropic-beta"] == f"mine,{beta}"
 
 
 async def test_an_odd_value_of_an_extension_is_encoded_alike(way, wire):

@@ -436,7 +436,7 @@ def test_each_model_has_the_facts_of_the_one_that_it_is():
     opus = find_model("anthropic/claude-opus-5-5")
     for model in (BEDROCK, VERTEX, FOUNDRY):
         same = model.replace(**{name: getattr(opus, name) for name in ("id", "name", "api", "provider")})
-        assert same.replace(base_url=opus.base_url) == opus
+        assert same.replace(base_url=opus.base_url, compat=opus.compat) == opus
 
 
 def test_short_names_of_providers_find_them_unless_there_is_one_of_that_name():

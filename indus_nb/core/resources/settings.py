@@ -19,6 +19,7 @@ from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, DefaultTrust
 from indus_nb.models.cassettes.environment import environment_cassette
+from indus_nb.models.prompt_cache import CacheRetentionSetting
 from indus_nb.models.registry import ModelRegistry
 from indus_nb.safety.effects import EffectKind
 from indus_nb.safety.policy import KINDS, MODES, ApproveMode, Decision, stricter
@@ -183,7 +184,8 @@ class Settings(WireModel):
     absolute paths and patterns, with a mark in front where there was one (``!``, ``+``, ``-``), the project's first.
     ``approve`` selects the tool calls that the user is asked about, and ``effects`` what becomes of kinds of effects
     (``indus_nb.safety.policy``). A call that is tried where nothing can happen may take ``looks_seconds`` until the
-    user is asked whether to wait for it. ``default_trust`` is the answer about projects that
+    user is asked whether to wait for it. ``cache_retention`` is how long a provider is to keep a conversation for the
+    next request (``indus_nb.models.prompt_cache``). ``default_trust`` is the answer about projects that
     the user has not decided about (``indus_nb.core.resources.trust``). ``mcp_servers`` are objects as they stand, by
     name, and ``sandbox`` is one (``indus_nb.core.resources.sandbox_settings``).
     ``shell_environment`` are names of variables with keys that programs are given all the same; with ``!`` before it
@@ -204,6 +206,7 @@ class Settings(WireModel):
     extension_handlers: ExtensionHandlerSettings = wire_field(default_factory=ExtensionHandlerSettings)
     mcp_servers: dict[str, Any] = wire_field(default_factory=dict[str, Any])
     thinking_budgets: dict[str, int] = wire_field(default_factory=dict[str, int])
+    cache_retention: CacheRetentionSetting = "auto"
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
     interrupt_mode: InterruptMode = "immediate"

@@ -10,6 +10,7 @@ What this module promises:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast, get_args
@@ -24,6 +25,7 @@ from indus_nb.core.session.state import SessionState
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.http.preloading import preload_in_background
+from indus_nb.models.prompt_cache import SHORT_SECONDS, CacheRetention, retention_for
 from indus_nb.models.protocol import count_tokens
 from indus_nb.models.registry import ScopedModel
 
@@ -38,6 +40,7 @@ class ModelChoice:
         """Callback for the model to use when none was chosen; set by the opener of the session."""
         self.is_usual = False
         """``True`` while the model is the usual one: the user has chosen none, in settings or for this session."""
+        self._paused_in: str | None = None
 
     # What is chosen
 
@@ -67,15 +70,33 @@ class ModelChoice:
 
         Raises ``CredentialsError``.
         """
-        settings = self._state.settings
+        state, settings = self._state, self._state.settings
         return StreamOptions(
-            api_key=self._state.registry.key_for(model),
-            thinking=self._state.thinking_level,
+            api_key=state.registry.key_for(model),
+            thinking=state.thinking_level,
             thinking_budgets=settings.thinking_budgets,
             idle_timeout=settings.retry.provider.idle_timeout,
-            on_request=self._state.hooks.request,
-            on_response=self._state.hooks.response,
+            cache_retention=self.cache_retention,
+            is_continued=settings.is_continued,
+            session_id=state.store.session_id if settings.is_continued else None,
+            on_request=state.hooks.request,
+            on_response=state.hooks.response,
         )
+
+    @property
+    def cache_retention(self) -> CacheRetention:
+        """Return how long the provider is to keep the conversation for the next request."""
+        settings, session = self._state.settings, self._state.store.session_id
+        if (seconds := self.idle_seconds) is not None and seconds > SHORT_SECONDS:
+            self._paused_in = session
+        has_paused = self._paused_in == session
+        return retention_for(settings.cache_retention, settings.usual_cache_retention, has_paused=has_paused)
+
+    @property
+    def idle_seconds(self) -> float | None:
+        """Return the seconds since the model was asked for its last answer; ``None`` if it has given none."""
+        answer = self._state.last_answer
+        return None if answer is None else max(0.0, time.time() - answer.timestamp / 1000)
 
     def summariser(self) -> Summariser:
         """Return the summariser that uses the chosen model.
@@ -86,7 +107,11 @@ class ModelChoice:
         options = self.stream_options(model)
         provider = self._state.provider_of(model)
         retry = self._state.settings.retry
-        return Summariser(model, provider, lambda max_tokens: replace(options, max_tokens=max_tokens), retry)
+
+        def limited(max_tokens: int) -> StreamOptions:
+            return replace(options, max_tokens=max_tokens, cache_retention="none")  # for nothing goes on from a summary
+
+        return Summariser(model, provider, limited, retry)
 
     def context_usage(self) -> ContextUsage | None:
         """Return the fill level of the model's context.

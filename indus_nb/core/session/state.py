@@ -18,6 +18,7 @@ from indus_nb.core.session.conversation import Conversation
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.models import Model, Provider
+from indus_nb.models.prompt_cache import CacheRetention, CacheRetentionSetting
 from indus_nb.models.registry import ModelRegistry, ScopedModel
 from indus_nb.safety.effects import EffectKind
 from indus_nb.safety.policy import ApproveMode, Decision
@@ -36,6 +37,11 @@ class SessionSettings:
     """Settings of a session; each may be changed while it lives."""
 
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
+    cache_retention: CacheRetentionSetting = "auto"
+    usual_cache_retention: CacheRetention = "short"
+    """How long a provider keeps the conversation for the next request, where the setting leaves that open."""
+    is_continued: bool = True
+    """Whether a request is likely to begin as the one before it, and not only with the same system prompt."""
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"
     shell: Shell = field(default_factory=Shell)

@@ -28,6 +28,7 @@ from indus_nb.base.messages import (
 from indus_nb.base.streaming import MAX_BLOCKS, AssistantMessageEvent, GrowingMessage
 from indus_nb.base.wire import JsonObject, collection_paused
 from indus_nb.models.apis.anthropic_usage import UsedTokens
+from indus_nb.models.apis.cache_marks import cache_mark, set_marks
 from indus_nb.models.apis.conforming import conforming
 from indus_nb.models.apis.rules import MIN_THINKING_TOKENS, may_force_tool
 from indus_nb.models.catalog import Model
@@ -57,7 +58,7 @@ _OUTPUT_TOKENS = 32_000
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
-_EPHEMERAL = {"type": "ephemeral"}
+_INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _STOP_REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -207,10 +208,12 @@ class AnthropicProvider:
         check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
         check_key(key, model)
         own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
+        headers = http.merged_headers(own, self._headers(model))
+        needed = betas(body, interleaved=model.interleaved_thinking, asked=headers.get("anthropic-beta"))
         async with http.stream(
             http.joined_url(url, path),
             body,
-            headers=http.merged_headers(own, self._headers(model), betas(body)),
+            headers=headers | needed,
             idle_timeout=options.idle_timeout or self._idle_timeout,
         ) as answer:
             yield answer
@@ -234,18 +237,12 @@ async def _body(model: Model, context: Context, options: StreamOptions) -> JsonO
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
     """Write the JSON body of a streaming request.
 
-    Marks for the prompt cache are at the end of the system prompt, of the tools, and of the last user message.
-
     Args:
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
     """
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
     messages = _messages(context.messages, keep_thinking=keep_thinking)
-    for message in reversed(messages):
-        if message["role"] == "user":
-            message["content"][-1]["cache_control"] = _EPHEMERAL
-            break
     body: JsonObject = {
         "model": model.id,
         "stream": True,
@@ -254,7 +251,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         "messages": messages,
     }
     if context.system_prompt.strip():
-        body["system"] = [{"type": "text", "text": context.system_prompt, "cache_control": _EPHEMERAL}]
+        body["system"] = [{"type": "text", "text": context.system_prompt}]
     if context.tools:
         body["tools"] = [
             {
@@ -262,18 +259,32 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
                 "description": tool.description,
                 "input_schema": tool.parameters,
                 "eager_input_streaming": True,
+                **({"strict": True} if tool.strict else {}),
             }
             for tool in context.tools
         ]
-        body["tools"][-1]["cache_control"] = _EPHEMERAL
         if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
             body["tool_choice"] = {"type": "tool", "name": options.must_call}
+    if (mark := cache_mark(model, options)) is not None:
+        head = next(iter(body.get("system") or body.get("tools", ())[-1:]), None)
+        set_marks(mark, head, messages, is_continued=options.is_continued)
     return body
 
 
-def betas(body: JsonObject) -> dict[str, str]:
-    """Return the header that a body needs for what it asks for beyond the API's version."""
-    return {"anthropic-beta": _BINDING_BETA} if "block_binding" in body.get("thinking", {}) else {}
+def betas(body: JsonObject, *, interleaved: bool, asked: str | None = None) -> dict[str, str]:
+    """Return the header that a body needs for what it asks for beyond the API's version.
+
+    Args:
+        interleaved: Whether its model thinks between tool calls if it is told to by the header.
+        asked: What the user's own header asks for.
+    """
+    thinking: JsonObject = body.get("thinking", {})
+    names = [asked] if asked else []
+    if "block_binding" in thinking:
+        names.append(_BINDING_BETA)
+    if interleaved and thinking.get("type") == "enabled" and body.get("tools"):
+        names.append(_INTERLEAVED_BETA)
+    return {"anthropic-beta": ",".join(names)} if names else {}
 
 
 def _budget(options: StreamOptions) -> int:

@@ -116,7 +116,7 @@ class BatchClient:
         """
         headers: dict[str, str] = {}
         for _, body in requests:
-            headers |= betas(body)
+            headers |= betas(body, interleaved=True)  # which servers ignore for a model that needs no telling
         sent: Any = [{"custom_id": name, "params": encodable(body)} for name, body in requests]
         with _described():
             return _batch(await self._batches.create(requests=sent, extra_headers=headers))

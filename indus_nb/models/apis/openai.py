@@ -11,7 +11,6 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from typing import cast
-from urllib.parse import urlsplit
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.streaming import AssistantMessageEvent
@@ -19,6 +18,7 @@ from indus_nb.base.wire import JsonObject, collection_paused
 from indus_nb.models.apis import openai_completions, openai_responses
 from indus_nb.models.apis.conforming import conforming
 from indus_nb.models.apis.openai_common import OpenAIAnswer, object_in
+from indus_nb.models.apis.rules import is_openai
 from indus_nb.models.catalog import Model
 from indus_nb.models.http import http
 from indus_nb.models.http.failures import (
@@ -66,7 +66,7 @@ class OpenAICompletionsProvider(_Provider):
         Args:
             context: System prompt, messages and tools, as the session holds them.
         """
-        answer = openai_completions.CompletionsAnswer(model)
+        answer = openai_completions.CompletionsAnswer(model, options)
         request = _Request("/chat/completions", openai_completions.request_body, model, context, options)
         return _ask(request, answer, options.idle_timeout or self._idle_timeout)
 
@@ -107,7 +107,7 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
     model, options = request.model, request.options
     where = shown_url(model.base_url)
     key = (options.api_key or "").strip() or _NO_KEY
-    more_headers = http.headers_in(os.environ.get("OPENAI_CUSTOM_HEADERS", "")) if _is_openai(model.base_url) else {}
+    more_headers = http.headers_in(os.environ.get("OPENAI_CUSTOM_HEADERS", "")) if is_openai(model.base_url) else {}
     secrets = [key, *model.headers.values(), *more_headers.values()]
     body: JsonObject = {}
     reached = False
@@ -147,18 +147,10 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
 
 def _membership(model: Model) -> dict[str, str]:
     """Return headers that name the account to charge; empty for servers other than OpenAI's."""
-    if not _is_openai(model.base_url):
+    if not is_openai(model.base_url):
         return {}
     named = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
     return {name: os.environ[variable] for name, variable in named.items() if variable in os.environ}
-
-
-def _is_openai(url: str) -> bool:
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    return host == "openai.com" or host.endswith(".openai.com")
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

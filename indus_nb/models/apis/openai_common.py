@@ -9,10 +9,12 @@ from typing import cast
 from indus_nb.base.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.base.wire import JsonObject
+from indus_nb.models.apis.rules import takes_cache_key, takes_cache_options
 from indus_nb.models.catalog import Model
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import StreamOptions
 
+_MAX_CACHE_KEY = 64
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 FILTERED = "The provider's content filter stopped the answer. Rephrase the request, or take another model."
 
@@ -50,6 +52,19 @@ def answer_limit(model: Model, options: StreamOptions) -> int | None:
     if model.reasoning and options.thinking != "off":
         thinking = options.thinking_budgets.get(options.thinking, _BUDGETS[options.thinking])
     return min(options.max_tokens + thinking, model.max_tokens)
+
+
+def cache_fields(model: Model, options: StreamOptions) -> JsonObject:
+    """Return the fields of a request that concern the prompt cache, which OpenAI's servers keep by themselves.
+
+    How long they keep it is left to them: longer than five minutes in any case but where an organisation's agreement
+    forbids that.
+    """
+    if options.cache_retention == "none":
+        return {"prompt_cache_options": {"mode": "explicit"}} if takes_cache_options(model) else {}
+    if options.session_id is None or not takes_cache_key(model):
+        return {}
+    return {"prompt_cache_key": options.session_id[:_MAX_CACHE_KEY]}
 
 
 def image_url(image: ImageContent) -> str:
@@ -125,7 +140,7 @@ class OpenAIAnswer(ABC):
     def end(self) -> Iterable[AssistantMessageEvent]:
         """Close the blocks that are still open; ``stop_reason`` is final afterwards."""
 
-    def count(self, *, prompt: int, cached: int, written: int, output: int, total: int) -> None:
+    def count(self, *, prompt: int, cached: int, written: int, output: int, total: int, for_hour: bool = False) -> None:
         """Set the usage.
 
         Not every server counts the tokens of thinking in ``output``, but all count them in ``total``.
@@ -135,12 +150,14 @@ class OpenAIAnswer(ABC):
             cached: Tokens that were read from the prompt cache.
             written: Tokens that were written to it.
             output: Tokens of the answer.
+            for_hour: Whether what was written is kept for an hour, which costs more.
         """
         self.growing.usage = self._cost.usage(
             input=max(0, prompt - cached - written),
             output=max(output, total - prompt),
             cache_read=cached,
             cache_write=written,
+            cache_write_hour=written if for_hour else 0,
         )
 
 

@@ -30,11 +30,13 @@ from indus_nb.base.messages import (
 )
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject, encodable
+from indus_nb.models.apis.cache_marks import cache_mark, is_kept_long, set_marks
 from indus_nb.models.apis.openai_common import (
     FILTERED,
     BadEventError,
     OpenAIAnswer,
     answer_limit,
+    cache_fields,
     effort,
     image_url,
     is_own,
@@ -43,7 +45,7 @@ from indus_nb.models.apis.openai_common import (
     object_in,
     text_in,
 )
-from indus_nb.models.apis.rules import may_force_tool
+from indus_nb.models.apis.rules import may_force_tool, takes_marks
 from indus_nb.models.catalog import Model
 from indus_nb.models.http.failures import refusal
 from indus_nb.models.protocol import Context, StreamOptions
@@ -62,7 +64,8 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
     """
     compat = model.compat or {}
-    body: JsonObject = {"model": model.id, "stream": True, "messages": list(_messages(context, model))}
+    messages = list(_messages(context, model))
+    body: JsonObject = {"model": model.id, "stream": True, "messages": messages, **cache_fields(model, options)}
     if compat.get("supportsUsageInStreaming") is not False:
         body["stream_options"] = {"include_usage": True}
     if (limit := answer_limit(model, options)) is not None:
@@ -73,13 +76,29 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         body["tools"] = [
             {
                 "type": "function",
-                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                    **({"strict": True} if tool.strict else {}),
+                },
             }
             for tool in context.tools
         ]
         if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
             body["tool_choice"] = {"type": "function", "function": {"name": options.must_call}}
+    if takes_marks(model) and (mark := cache_mark(model, options)) is not None:
+        set_marks(mark, _head(body), messages, is_continued=options.is_continued)
     return body
+
+
+def _head(body: JsonObject) -> JsonObject | None:
+    """Return the last part of a body that precedes its conversation; the system message's text is made a part."""
+    first: JsonObject = body["messages"][0]
+    if first["role"] != "system":
+        return next(iter(body.get("tools", ())[-1:]), None)
+    first["content"] = [{"type": "text", "text": first["content"]}]
+    return first["content"][0]
 
 
 def _messages(context: Context, model: Model) -> Iterator[JsonObject]:
@@ -189,8 +208,9 @@ class CompletionsAnswer(OpenAIAnswer):
     Text and thinking are open one at a time, calls until the end: their pieces may be mixed.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, options: StreamOptions) -> None:
         super().__init__(model)
+        self._writes_for_hour = takes_marks(model) and is_kept_long(model, options)
         self._prose: tuple[Literal["text", "thinking"], int] | None = None
         self._reasoning_field: str | None = None
         self._calls: list[_OpenCall] = []
@@ -219,6 +239,7 @@ class CompletionsAnswer(OpenAIAnswer):
                 written=number_in(details, "cache_write_tokens"),
                 output=number_in(usage, "completion_tokens"),
                 total=number_in(usage, "total_tokens"),
+                for_hour=self._writes_for_hour,
             )
             if self._says_cost:
                 self._set_cost(usage)

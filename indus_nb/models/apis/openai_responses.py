@@ -29,6 +29,7 @@ from indus_nb.models.apis.openai_common import (
     BadEventError,
     OpenAIAnswer,
     answer_limit,
+    cache_fields,
     effort,
     image_url,
     is_own,
@@ -63,6 +64,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
     """
     body: JsonObject = {"model": model.id, "stream": True, "store": False, "input": list(_items(context, model))}
+    body |= cache_fields(model, options)
     if context.system_prompt.strip():
         body["instructions"] = context.system_prompt
     if (limit := answer_limit(model, options)) is not None:
@@ -80,7 +82,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
                 "name": tool.name,
                 "description": tool.description,
                 "parameters": tool.parameters,
-                "strict": False,  # its rules for schemas are not those of our tools
+                "strict": tool.strict,  # its rules for schemas are not those of most tools
             }
             for tool in context.tools
         ]

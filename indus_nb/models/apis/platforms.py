@@ -159,13 +159,15 @@ class _PlatformProvider(AnthropicProvider, ABC):
         """Send a request and return the answer, of which only the headers were read."""
         from anthropic import AsyncStream
 
+        asked = merged_headers(model.headers).get("anthropic-beta")
+        needed = betas(body, interleaved=model.interleaved_thinking, asked=asked)
         with self._described(model):
             async with begun_in_time(self._seconds(options)):
                 return await client.post(
                     path,
                     cast_to=object,
                     body=encodable(body),
-                    options={"headers": betas(body)},
+                    options={"headers": needed},
                     stream=True,
                     stream_cls=AsyncStream[object],
                 )

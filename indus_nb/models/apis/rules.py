@@ -5,6 +5,11 @@
 - ``maxImages``, ``maxImageBytes`` (of base64), ``imageTypes``, ``maxRequestBytes``: the server's limits
 - ``requiresMistralToolIds``: ids of tool calls are nine letters and digits
 - ``supportsToolChoice``: whether a request may say which tool has to be called
+- ``supportsStrictTools``: whether the server can hold calls of a tool to its schema
+- ``supportsLongCacheRetention``: whether it keeps a prompt for an hour where a mark says so
+- ``cacheControlFormat``: ``"anthropic"`` if chat completions may hold such marks, as they must for Claude
+- ``supportsPromptCacheKey``: whether the server chooses a machine by ``prompt_cache_key``, as OpenAI's does
+- ``supportsPromptCacheOptions``: whether a request may ask not to be kept, where that costs
 - ``requiresAssistantAfterToolResult``: a user message may not follow the result of a tool
 """
 
@@ -12,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple, cast
+from urllib.parse import urlsplit
 
 from indus_nb.base.messages import IMAGE_TYPES
 from indus_nb.models.catalog import Model
@@ -111,6 +117,47 @@ def may_force_tool(model: Model, options: StreamOptions) -> bool:
     known = declared if isinstance(declared, bool) else model.provider in _FORCE_TOOLS
     thinks = model.reasoning and (options.thinking != "off" or model.thinking_off != "disabled")
     return known and not thinks
+
+
+def holds_schemas(model: Model) -> bool:
+    """Return whether the model's server can hold calls of a tool to its schema."""
+    return (model.compat or {}).get("supportsStrictTools") is True
+
+
+def keeps_long(model: Model) -> bool:
+    """Return whether the model's server takes a mark that keeps a prompt for an hour."""
+    return (model.compat or {}).get("supportsLongCacheRetention") is True
+
+
+def takes_marks(model: Model) -> bool:
+    """Return whether chat completions of this model may hold marks for the prompt cache.
+
+    OpenRouter's Claude is known to keep nothing without them; other servers declare it, or that they take none.
+    """
+    declared = (model.compat or {}).get("cacheControlFormat")
+    if declared is not None:
+        return declared == "anthropic"
+    return model.provider == "openrouter" and model.id.lstrip("~").startswith("anthropic/")
+
+
+def takes_cache_key(model: Model) -> bool:
+    """Return whether the model's server takes a key by which requests that begin alike reach one machine."""
+    declared = (model.compat or {}).get("supportsPromptCacheKey")
+    return declared if isinstance(declared, bool) else is_openai(model.base_url)
+
+
+def takes_cache_options(model: Model) -> bool:
+    """Return whether a request may say that it is not to be kept: of other models that costs nothing."""
+    return (model.compat or {}).get("supportsPromptCacheOptions") is True
+
+
+def is_openai(url: str) -> bool:
+    """Return whether a server is OpenAI's own."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host == "openai.com" or host.endswith(".openai.com")
 
 
 def _count(compat: Mapping[str, Any], name: str, usual: int) -> int:

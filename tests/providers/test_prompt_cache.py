@@ -1,0 +1,313 @@
+"""The prompt cache: what is marked for how long, that a later request finds it again, and what that costs.
+
+What a server keeps is simulated from the bodies that it got: it keeps a request up to each mark, and finds that again
+by a mark at the same place or at most twenty blocks behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from messages_api import Reply
+from openai_api import OpenAIApi
+
+from indus_nb.base.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, UserMessage
+from indus_nb.models import Context, Model, StreamOptions, ToolSpec
+from indus_nb.models.apis.adapters import adapter
+from indus_nb.models.apis.anthropic import request_body
+from indus_nb.models.apis.conforming import conforming
+from indus_nb.models.catalog import builtin_models, find_model
+from indus_nb.models.prompt_cache import prompt_price, retention_for
+
+HAIKU = find_model("claude-haiku-4-5")
+ROUTED = find_model("openrouter/anthropic/claude-sonnet-4.5")
+LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {}})
+HOUR = {"type": "ephemeral", "ttl": "1h"}
+FIVE_MINUTES = {"type": "ephemeral"}
+LOOK_BACK = 20
+
+
+# --- what a server makes of the marks --------------------------------------------------------------------------------
+
+
+def blocks(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """All that a server reads, in its order."""
+    return [
+        *body.get("tools", ()),
+        *body.get("system", ()),
+        *(block for message in body["messages"] for block in message["content"]),
+    ]
+
+
+class Keeper:
+    """A server that keeps prompts."""
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+
+    def read(self, body: dict[str, Any]) -> tuple[int, int]:
+        """How many blocks of a request were kept, and how many there are; keeps it up to its marks."""
+        all_blocks = blocks(body)
+        bare = [{key: value for key, value in block.items() if key != "cache_control"} for block in all_blocks]
+        prefixes = [json.dumps(bare[: end + 1]) for end in range(len(bare))]
+        marks = [place for place, block in enumerate(all_blocks) if "cache_control" in block]
+        found = [
+            place + 1
+            for mark in marks
+            for place in range(mark, max(-1, mark - LOOK_BACK - 1), -1)
+            if prefixes[place] in self.kept
+        ]
+        self.kept |= {prefixes[mark] for mark in marks}
+        return max(found, default=0), len(bare)
+
+
+async def body_of(*messages: Any, model: Model = HAIKU, system: str = "Be brief.", **options: Any) -> dict[str, Any]:
+    context = await conforming(Context(system, messages, (LS,)), model)
+    return json.loads(json.dumps(request_body(model, context, StreamOptions(**options))))
+
+
+def said(*content: Any) -> AssistantMessage:
+    return AssistantMessage(content=list(content), api=HAIKU.api, provider=HAIKU.provider, model=HAIKU.id)
+
+
+def turn(number: int, calls: int) -> list[Any]:
+    made = [ToolCall(id=f"t{number}_{call}", name="ls", arguments={"n": call}) for call in range(calls)]
+    results = [
+        ToolResultMessage(tool_call_id=call.id, tool_name="ls", content=[TextContent(text="out")], is_error=False)
+        for call in made
+    ]
+    return [said(TextContent(text="I look."), *made), *results]
+
+
+def prefixes(conversation: Sequence[Any]) -> Iterator[list[Any]]:
+    """What is sent: the conversation up to each place where the model is asked."""
+    for end, message in enumerate(conversation):
+        after = conversation[end + 1] if end + 1 < len(conversation) else None
+        if not isinstance(message, AssistantMessage) and (after is None or isinstance(after, AssistantMessage)):
+            yield list(conversation[: end + 1])
+
+
+@pytest.mark.parametrize("calls", [1, 9, 12, 40])
+async def test_each_request_finds_all_of_the_one_before_however_many_calls_a_turn_has(calls):
+    conversation: list[Any] = []
+    for number in range(6):
+        conversation += [UserMessage(content=f"Prompt {number}"), *turn(number, calls), said(TextContent(text="Done."))]
+    server, before = Keeper(), 0
+    for messages in prefixes(conversation):
+        found, length = server.read(await body_of(*messages))
+        assert found >= before
+        before = length
+
+
+async def test_a_conversation_that_goes_on_from_the_turn_before_finds_what_precedes_that():
+    conversation = [
+        UserMessage(content="One"),
+        *turn(1, 12),
+        said(TextContent(text="Done.")),
+        UserMessage(content="Two"),
+        *turn(2, 12),
+    ]
+    server = Keeper()
+    lengths = [server.read(await body_of(*messages))[1] for messages in prefixes(conversation)]
+    found, _ = server.read(await body_of(*conversation[:15], UserMessage(content="Another two")))
+    assert found == lengths[1]
+
+
+async def test_what_is_marked_is_what_every_api_accepts(messages_api):
+    picture = ImageContent(data="R0lGODlhAQABAAAAACw=", mime_type="image/gif")
+    messages_api.add(*[Reply("x")] * 3)
+    for retention in ("none", "short", "long"):
+        context = Context("Be brief.", [UserMessage(content="a"), *turn(1, 12), UserMessage(content=[picture])], (LS,))
+        options = StreamOptions(api_key="k", cache_retention=retention)
+        model = HAIKU.replace(base_url=messages_api.url)
+        events = [event async for event in adapter(model.api).stream(model, context, options)]
+        assert events[-1].type == "done"
+    none, short, long = (
+        [block["cache_control"] for block in blocks(request.body) if "cache_control" in block]
+        for request in messages_api.requests
+    )
+    assert (none, short, long) == ([], [FIVE_MINUTES] * 3, [HOUR] * 3)
+
+
+async def test_the_last_tool_is_marked_where_no_system_prompt_follows_it():
+    body = await body_of(UserMessage(content="a"), system="")
+    assert body["tools"][0]["cache_control"] == FIVE_MINUTES
+
+
+async def test_of_a_request_that_nothing_goes_on_from_only_what_others_share_is_marked():
+    body = await body_of(UserMessage(content="A row"), is_continued=False)
+    marked = [block for block in blocks(body) if "cache_control" in block]
+    assert marked == body["system"]
+
+
+@pytest.mark.parametrize("model", [m for m in builtin_models() if m.api.startswith("anthropic-")], ids=lambda m: m.id)
+async def test_every_platform_of_claudes_is_asked_to_keep_for_an_hour(model):
+    body = await body_of(UserMessage(content="a"), model=model, cache_retention="long")
+    assert body["system"][0]["cache_control"] == HOUR
+
+
+async def test_a_server_that_is_not_known_to_keep_for_an_hour_is_not_asked_to():
+    unknown = HAIKU.replace(provider="mine", compat=None)
+    body = await body_of(UserMessage(content="a"), model=unknown, cache_retention="long")
+    assert body["system"][0]["cache_control"] == FIVE_MINUTES
+
+
+# --- gateways that speak chat completions ----------------------------------------------------------------------------
+
+
+async def completions(api: OpenAIApi, model: Model, *messages: Any, system: str = "Be brief.", **options: Any) -> Any:
+    api.add("x")
+    asked = Context(system, messages, (LS,))
+    wishes = StreamOptions(**{"api_key": "k", **options})
+    stream = adapter(model.api).stream(model.replace(base_url=f"{api.url}/v1"), asked, wishes)
+    ends = [event async for event in stream]
+    assert ends[-1].type == "done"
+    return api.requests[-1].body, ends[-1].message
+
+
+async def test_claude_by_openrouter_is_marked_at_the_same_places(server):
+    conversation = [UserMessage(content="One"), *turn(1, 2), said(TextContent(text="Done.")), UserMessage(content="2")]
+    body, _ = await completions(server, ROUTED, *conversation, cache_retention="long")
+    marked = [
+        (message["role"], part.get("text"), part["cache_control"])
+        for message in body["messages"]
+        for part in (message["content"] if isinstance(message["content"], list) else ())
+        if "cache_control" in part
+    ]
+    assert marked == [
+        ("system", "Be brief.", HOUR),
+        ("user", "One", HOUR),
+        ("tool", "out", HOUR),
+        ("user", "2", HOUR),
+    ]
+
+
+async def test_a_picture_keeps_its_place_and_the_text_before_it_is_marked(server):
+    picture = ImageContent(data="R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7", mime_type="image/gif")
+    body, _ = await completions(server, ROUTED, UserMessage(content=[TextContent(text="See"), picture]))
+    text, image = body["messages"][-1]["content"]
+    assert text["cache_control"] == FIVE_MINUTES
+    assert "cache_control" not in image
+
+
+async def test_the_last_tool_of_a_gateway_is_marked_where_no_system_prompt_follows_it(server):
+    body, _ = await completions(server, ROUTED, UserMessage(content="a"), system="")
+    assert body["tools"][0]["cache_control"] == FIVE_MINUTES
+
+
+@pytest.mark.parametrize(
+    ("model", "is_marked"),
+    [
+        (ROUTED, True),
+        (ROUTED.replace(id="anthropic/claude-new-9"), True),
+        (ROUTED.replace(compat={"cacheControlFormat": "none"}), False),
+        (find_model("openrouter/openai/gpt-oss-120b"), False),
+        (ROUTED.replace(provider="mine", compat={"cacheControlFormat": "anthropic"}), True),
+        (ROUTED.replace(provider="mine", compat=None), False),
+    ],
+)
+async def test_who_takes_marks_is_known_by_the_server_or_declared(server, model, is_marked):
+    body, _ = await completions(server, model, UserMessage(content="a"))
+    assert ("cache_control" in json.dumps(body)) == is_marked
+
+
+# --- OpenAI's own ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("api", ["openai-responses", "openai-completions"])
+async def test_a_conversations_requests_share_a_key_where_the_server_takes_one(server, api):
+    mini = find_model("gpt-5-mini").replace(api=api)
+    known = mini.replace(compat={"supportsPromptCacheKey": True})
+    keyed, _ = await completions(server, known, UserMessage(content="a"), session_id="s" * 100)
+    assert keyed["prompt_cache_key"] == "s" * 64
+    for model, options in ((mini, {"session_id": "s"}), (known, {}), (known, {"cache_retention": "none"})):
+        body, _ = await completions(server, model, UserMessage(content="a"), **options)
+        assert "prompt_cache_key" not in body
+
+
+async def test_what_costs_to_be_kept_and_is_read_by_nobody_is_not_kept(server):
+    sol = find_model("gpt-5.6-sol")
+    kept, _ = await completions(server, sol, UserMessage(content="a"))
+    single, _ = await completions(server, sol, UserMessage(content="a"), cache_retention="none")
+    assert "prompt_cache_options" not in kept
+    assert single["prompt_cache_options"] == {"mode": "explicit"}
+
+
+# --- how long, and at what price -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "usual", "has_paused", "kept"),
+    [
+        ("auto", "short", False, "short"),
+        ("auto", "short", True, "long"),
+        ("auto", "long", False, "long"),
+        ("auto", "none", True, "none"),
+        ("short", "long", True, "short"),
+        ("none", "long", True, "none"),
+        ("long", "short", False, "long"),
+    ],
+)
+def test_a_setting_comes_before_what_is_usual_and_a_pause_before_that(setting, usual, has_paused, kept):
+    assert retention_for(setting, usual, has_paused=has_paused) == kept
+
+
+SONNET = find_model("claude-sonnet-4-6")
+
+
+@pytest.mark.parametrize(
+    ("retention", "idle", "now", "cached"),
+    [
+        ("short", 10, 0.03, 0.03),
+        ("short", 301, 0.375, 0.03),
+        ("long", 301, 0.03, 0.03),
+        ("long", 3601, 0.6, 0.03),
+        ("none", 1, 0.3, 0.03),
+        ("short", None, 0.375, 0.03),
+    ],
+)
+def test_a_prompt_costs_what_its_cache_has_become(retention, idle, now, cached):
+    price = prompt_price(SONNET, 100_000, retention, idle)
+    assert price == (pytest.approx(now), pytest.approx(cached))
+    assert price.is_expired == (now > cached)
+
+
+def test_no_price_is_told_of_a_model_without_one():
+    assert prompt_price(find_model("openrouter/openrouter/auto"), 1000, "short", 10) is None
+
+
+def test_where_nothing_is_charged_for_keeping_a_prompt_costs_what_it_is_read_for():
+    mini = find_model("gpt-5-mini")
+    assert prompt_price(mini, 1_000_000, "short", 1000) == (pytest.approx(0.25), pytest.approx(0.025))
+
+
+# --- thinking between tool calls -------------------------------------------------------------------------------------
+
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+
+
+@pytest.mark.parametrize(
+    ("name", "thinking", "tools", "asks"),
+    [
+        ("claude-haiku-4-5", "low", (LS,), True),
+        ("claude-haiku-4-5", "off", (LS,), False),
+        ("claude-haiku-4-5", "low", (), False),
+        ("claude-sonnet-4-6", "low", (LS,), False),
+    ],
+)
+async def test_a_model_that_must_be_told_to_think_between_calls_is_told_so(messages_api, name, thinking, tools, asks):
+    messages_api.add("x")
+    model = find_model(name).replace(base_url=messages_api.url, provider="mine")
+    options = StreamOptions(api_key="k", thinking=thinking)
+    async for _ in adapter(model.api).stream(model, Context("", [UserMessage(content="x")], tools), options):
+        pass
+    header = {name.lower(): value for name, value in messages_api.requests[0].headers.items()}.get("anthropic-beta", "")
+    assert (INTERLEAVED in header) == asks
+
+
+def test_the_catalog_says_which_models_must_be_told():
+    told = {model.id for model in builtin_models() if model.interleaved_thinking}
+    assert told == {model.id for model in builtin_models() if model.thinking_style == "budget"}
