@@ -17,6 +17,8 @@ CacheRetentionSetting = Literal["auto", "none", "short", "long"]
 
 SHORT_SECONDS = 300
 LONG_SECONDS = 3600
+LIFETIMES: dict[CacheRetention, int] = {"none": 0, "short": SHORT_SECONDS, "long": LONG_SECONDS}
+"""Seconds for which what was sent is kept."""
 
 
 def retention_for(setting: CacheRetentionSetting, usual: CacheRetention, *, has_paused: bool) -> CacheRetention:
@@ -68,9 +70,8 @@ def prompt_price(
     cost = model.cost
     if not cost.known:
         return None
-    lifetime = {"none": 0, "short": SHORT_SECONDS, "long": LONG_SECONDS}[retention]
     cached = cost.usage(input=0, output=0, cache_read=tokens).cost.total
-    if idle_seconds is not None and idle_seconds < lifetime:
+    if idle_seconds is not None and idle_seconds < LIFETIMES[retention]:
         return PromptPrice(cached, cached)
     if retention == "none" or not cost.cache_write:
         anew = cost.usage(input=tokens, output=0)

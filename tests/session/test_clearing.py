@@ -15,18 +15,17 @@ from indus_nb.base.messages import ToolResultMessage, text_of
 from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 
-MINUTE = 60
-
 
 @pytest.fixture
 def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets time pass on the clock of this process."""
-    real, passed = time.time_ns, [0.0]
+    real, seconds, passed = time.time_ns, time.time, [0.0]
 
-    def pass_by(seconds: float) -> None:
-        passed[0] += seconds
+    def pass_by(minutes: float) -> None:
+        passed[0] += 60 * minutes
 
     monkeypatch.setattr(time, "time_ns", lambda: real() + int(passed[0] * 1e9))
+    monkeypatch.setattr(time, "time", lambda: seconds() + passed[0])
     return pass_by
 
 
@@ -69,7 +68,7 @@ async def test_after_a_pause_old_results_are_one_line_each_and_the_latest_three_
     with opened(home) as session:
         await work(session, messages_api, prompts=6)
         assert not any("cleared" in text for text in sent(messages_api))
-        wait(6 * MINUTE)
+        wait(6)
         await work(session, messages_api, prompts=1)
         results = sent(messages_api)
         assert [("was cleared" in text, len(text) > 4_000) for text in results] == [(True, False)] * 3 + [
@@ -89,7 +88,7 @@ async def test_what_is_cleared_stays_cleared_in_every_request_that_follows_and_i
 ) -> None:
     with opened(home) as session:
         await work(session, messages_api, prompts=6)
-        wait(6 * MINUTE)
+        wait(6)
         await work(session, messages_api, prompts=2)
         before = prefix(messages_api.requests[-1].body)
         path = session.store.path
@@ -112,7 +111,7 @@ async def test_a_branch_from_before_the_clearing_has_everything(
     with opened(home) as session:
         await work(session, messages_api, prompts=6)
         leaf = session.store.leaf_id
-        wait(6 * MINUTE)
+        wait(6)
         messages_api.add(Reply("Yes.", usage={"input_tokens": 20_000}))
         await session.prompt("go on")
         assert any("cleared" in text for text in sent(messages_api))
@@ -134,7 +133,7 @@ async def test_nothing_is_cleared_of_a_short_conversation_nor_while_it_costs_mor
     (home / "agent/settings.json").write_text(json.dumps({"tools": {"clearOldResults": on}}))
     with opened(home) as session:
         await work(session, messages_api, prompts=4, tokens=tokens)
-        wait(minutes * MINUTE)
+        wait(minutes)
         await work(session, messages_api, prompts=1, tokens=tokens)
         assert not any("cleared" in text for text in sent(messages_api))
 
@@ -165,11 +164,30 @@ async def test_room_is_made_by_clearing_before_a_summary_is_asked_for(
         near = model.context_window - 200_000 - 500
         await work(session, messages_api, prompts=6, tokens=near)
         session.settings.compaction = session.settings.compaction.replace(reserve_tokens=201_000)
-        wait(6 * MINUTE)
+        wait(6)
         messages_api.add(Reply("Yes.", usage={"input_tokens": 20_000}))
         await session.prompt("go on")
         assert session.last_text == "Yes."
         assert not any(entry.type == "compaction" for entry in session.store.entries)
+
+
+async def test_a_message_that_is_dear_because_of_a_pause_is_said_to_be_before_it_is_sent(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    with opened(home) as session:
+        assert session.clearing.notice() is None
+        await work(session, messages_api, prompts=1, tokens=100_000)
+        assert session.clearing.notice() is None
+        wait(6)
+        assert session.clearing.notice() == ("The cache has expired: this message costs about $0.38, instead of $0.03.")
+        await work(session, messages_api, prompts=1, tokens=100_000)
+        wait(6)
+        assert session.clearing.notice() is None, "after a pause it is kept for an hour"
+        wait(60)
+        assert session.clearing.notice() == ("The cache has expired: this message costs about $0.60, instead of $0.03.")
+        await work(session, messages_api, prompts=1, tokens=10_000)
+        wait(120)
+        assert session.clearing.notice() is None, "not worth a word"
 
 
 async def test_an_entry_that_others_wrote_clears_only_what_it_names(home: Path, messages_api: MessagesApi) -> None:

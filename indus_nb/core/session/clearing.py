@@ -17,12 +17,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import SessionFileError
-from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, now_ms, text_of
+from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage, UserMessage, text_of
 from indus_nb.core.session import cleared
 from indus_nb.core.session.compaction import estimated_tokens
 from indus_nb.core.storage.format import CLEARED
+from indus_nb.models.prompt_cache import LIFETIMES, CacheRetention, prompt_price, retention_for
 
 if TYPE_CHECKING:
+    from indus_nb.core.session.model_choice import ModelChoice
     from indus_nb.core.session.state import SessionState
     from indus_nb.models import Model
 
@@ -38,40 +40,61 @@ _KEPT_PROMPTS = 2
 _LONG_CHARACTERS = 600
 """Length from which on a result is longer than what stands in its place."""
 _MOST_REQUESTS = 50
-CACHE_SECONDS = 300
-"""Seconds for which a provider keeps what it was sent."""
+_DEAR = 0.10
+"""US dollars from which on a message is said to be dear."""
 
 
 class Clearing:
-    """Decides which results one session goes on without."""
+    """Decides which results one session goes on without, and what its next message costs then."""
 
-    def __init__(self, state: SessionState) -> None:
+    def __init__(self, state: SessionState, models: ModelChoice) -> None:
         self._state = state
+        self._models = models
+        self._retention: CacheRetention | None = None
+        """How long the provider was to keep the last request."""
 
     def begin(self, model: Model) -> None:
         """Clear old results before a prompt, where that is cheaper than to send them."""
-        conversation = self._state.conversation
-        tokens = conversation.usage(model).tokens
-        if not self._state.settings.tools.clear_old_results or tokens is None or tokens <= _WORTH_TOKENS:
-            return
-        messages = conversation.sent()
-        idle = idle_seconds(conversation.last_answer)
-        expired = idle is None or idle > CACHE_SECONDS
-        old = _old_results(messages, keeps_prompts=not expired)
-        saved = sum(map(estimated_tokens, old))
-        if saved < _LEAST_TOKENS:
-            return
-        if not expired and (saved < _LEAST_SHARE * tokens or not _pays(model, messages, old, saved)):
+        old, saved = self._plan(model)
+        self._retention = self._models.cache_retention
+        if not old:
             return
         data = {"results": [list(cleared.key(message)) for message in old]}
         with suppress(SessionFileError):  # what stands in the way of that stands in the way of the messages too
             self._state.store.append("custom", custom_type=CLEARED, data=data)
-            conversation.clear(cleared.results_in([data]), saved)
+            self._state.conversation.clear(cleared.results_in([data]), saved)
 
+    def notice(self) -> str | None:
+        """Return a sentence before a message that is dear because the provider has lost the conversation."""
+        model = self._state.model
+        tokens = None if model is None else self._state.conversation.usage(model).tokens
+        idle = self._models.idle_seconds
+        if model is None or not tokens or idle is None:
+            return None
+        price = prompt_price(model, tokens - self._plan(model)[1], self._kept, idle)
+        if price is None or not price.is_expired or price.now < _DEAR:
+            return None
+        return f"The cache has expired: this message costs about ${price.now:.2f}, instead of ${price.cached:.2f}."
 
-def idle_seconds(answer: AssistantMessage | None) -> float | None:
-    """Return the seconds since the request for an answer; ``None`` without one."""
-    return None if answer is None else max(0.0, (now_ms() - answer.timestamp) / 1000)
+    @property
+    def _kept(self) -> CacheRetention:
+        settings = self._state.settings
+        usual = retention_for(settings.cache_retention, settings.usual_cache_retention, has_paused=False)
+        return self._retention or usual
+
+    def _plan(self, model: Model) -> tuple[list[ToolResultMessage], int]:
+        """Return the results to clear, and about how many tokens that saves."""
+        conversation = self._state.conversation
+        tokens = conversation.usage(model).tokens
+        if not self._state.settings.tools.clear_old_results or tokens is None or tokens <= _WORTH_TOKENS:
+            return [], 0
+        messages = conversation.sent()
+        idle = self._models.idle_seconds
+        expired = idle is None or idle >= LIFETIMES[self._kept]
+        old = _old_results(messages, keeps_prompts=not expired)
+        saved = sum(map(estimated_tokens, old))
+        pays = expired or (saved >= _LEAST_SHARE * tokens and _pays(model, messages, old, saved))
+        return (old, saved) if pays and saved >= _LEAST_TOKENS else ([], 0)
 
 
 def _old_results(messages: Sequence[Message], *, keeps_prompts: bool) -> list[ToolResultMessage]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import CompactionError
@@ -37,9 +37,11 @@ from indus_nb.base.wire import JsonObject, dump
 from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.settings import BranchSummarySettings, CompactionSettings
-from indus_nb.core.session.cleared import Results, sent
 from indus_nb.core.storage.entries import Entry
 from indus_nb.models import Context, Model, Provider, StreamOptions
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.cleared import Results
 
 _CHARACTERS_PER_TOKEN = 4
 _IMAGE_CHARACTERS = 4800
@@ -245,6 +247,8 @@ def _previous_compaction(path: Sequence[Entry]) -> tuple[Entry | None, int]:
 
 def _cut(path: Sequence[Entry], start: int, keep_tokens: int, cleared: Results) -> int:
     """Return the index of the first entry that is kept."""
+    from indus_nb.core.session.cleared import sent
+
     allowed = [index for index in range(start, len(path)) if _may_begin(path[index])]
     if not allowed:
         raise CompactionError("There is nothing to compact yet: nobody has said anything.")

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.base.wire import collection_paused, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel
-from indus_nb.core.session.cleared import Results, results_in, sent
 from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.models import Model
 from indus_nb.models.protocol import ToolSpec
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.cleared import Results
 
 
 class ContextUsage(FrozenModel):
@@ -59,7 +62,7 @@ class Conversation:
     def __init__(self, stored: StoredContext) -> None:
         self._stored = stored
         self._messages: list[Message] | None = None
-        self._cleared = results_in(stored.cleared)
+        self._cleared = _results_in(stored)
         self._saved: tuple[int, int] | None = None
 
     @property
@@ -79,7 +82,7 @@ class Conversation:
     def reload(self, store: SessionStore) -> None:
         """Go on from the leaf of ``store``."""
         self._stored = store.context()
-        self._cleared, self._saved = results_in(self._stored.cleared), None
+        self._cleared, self._saved = _results_in(self._stored), None
         if self._messages is not None:
             self._messages[:] = self._read()
 
@@ -101,7 +104,11 @@ class Conversation:
     def sent(self, messages: Sequence[Message] | None = None) -> list[Message]:
         """Return messages, by default all, as a model is sent them."""
         messages = self.messages if messages is None else messages
-        return [sent(message, self._cleared) for message in messages] if self._cleared else [*messages]
+        if not self._cleared:
+            return [*messages]
+        from indus_nb.core.session.cleared import sent
+
+        return [sent(message, self._cleared) for message in messages]
 
     def forget(self, answer: AssistantMessage) -> None:
         """Go on without an answer that failed; the file keeps it."""
@@ -167,6 +174,14 @@ class Conversation:
         if self._messages is None and self._stored.entries and self._stored.entries[0].type != "compaction":
             return None  # a summary comes first, if there is one
         return next(iter(self.messages), None)
+
+
+def _results_in(stored: StoredContext) -> Results:
+    if not stored.cleared:
+        return frozenset()
+    from indus_nb.core.session.cleared import results_in  # with what only a long conversation needs
+
+    return results_in(stored.cleared)
 
 
 def _as_sent(entry: Entry) -> bytes | None:

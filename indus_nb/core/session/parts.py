@@ -50,6 +50,7 @@ from indus_nb.tools.tool import Tool
 from indus_nb.tools.truncate import kept_outputs, remove_kept_outputs
 
 if TYPE_CHECKING:
+    from indus_nb.core.session.clearing import Clearing
     from indus_nb.core.session.outside import OutsideCalls
     from indus_nb.core.session.prompting import Prompting
     from indus_nb.core.session.stats import SessionStats, Tally
@@ -105,7 +106,12 @@ class SessionParts:
         self.queues = Queues(self.publisher)
         self.user_shell = UserShell(state, self.turns, self.recorder, self.publisher)
         self.compactor = Compactor(state, self.publisher, self.recorder, self.models)
-        self.recovery = Recovery(state, self.compactor, self.publisher)
+        self.recovery = Recovery(
+            state,
+            self.compactor,
+            self.publisher,
+            lambda model: self.clearing.begin(model),  # noqa: PLW0108 - it is late
+        )
         self.branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
         images = Admission(resize=settings.resize_images)
         self._images = images
@@ -156,6 +162,13 @@ class SessionParts:
             queues=self.queues,
             publisher=self.publisher,
         )
+
+    @cached_property
+    def clearing(self) -> Clearing:
+        """Return what decides which old results the conversation goes on without."""
+        from indus_nb.core.session.clearing import Clearing  # which no start waits for
+
+        return Clearing(self.state, self.models)
 
     @cached_property
     def outside(self) -> OutsideCalls:

@@ -7,12 +7,12 @@ first; ``auto_retry_start`` is always followed by ``auto_retry_end``.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from indus_nb.base.events import AutoRetryEnd, AutoRetryStart
 from indus_nb.base.messages import AssistantMessage, Message
 from indus_nb.core.loop import Run, RunAborted
 from indus_nb.core.loop.retry import is_overflow
-from indus_nb.core.session.clearing import Clearing
 from indus_nb.core.session.compaction import is_good_answer
 from indus_nb.core.session.compactor import Compactor
 from indus_nb.core.session.publisher import Publisher
@@ -23,13 +23,19 @@ _CANCELLED = "Retry cancelled"
 
 
 class Recovery:
-    """Follows the runs of one prompt after another."""
+    """Follows the runs of one prompt after another.
 
-    def __init__(self, state: SessionState, compactor: Compactor, publisher: Publisher) -> None:
+    Args:
+        begin: Called before the first run for a prompt: it may make what a model is sent shorter.
+    """
+
+    def __init__(
+        self, state: SessionState, compactor: Compactor, publisher: Publisher, begin: Callable[[Model], None]
+    ) -> None:
         self._state = state
         self._compactor = compactor
         self._publisher = publisher
-        self._clearing = Clearing(state)
+        self._make_short = begin
         self._attempt = 0
         self._overflow_met = False
         self._wait: asyncio.Event | None = None
@@ -38,7 +44,7 @@ class Recovery:
         """Clear old results before the first run for a prompt, and compact if there is too little room."""
         self._attempt = 0
         self._overflow_met = False
-        self._clearing.begin(run.model)
+        self._make_short(run.model)
         await self._make_room(run)
 
     def will_retry(self, run: Run, answer: AssistantMessage) -> bool:

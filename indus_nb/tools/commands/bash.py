@@ -13,7 +13,6 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
-from indus_nb.tools.shortening import with_beginning
 from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
 from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
 
@@ -142,6 +141,8 @@ def _report(context: ToolContext, result: ShellResult) -> None:
 
 def _output(arguments: BashArguments, result: ShellResult) -> ToolOutput:
     """Return the result of a command for the model; raises ``ToolError`` if it failed."""
+    from indus_nb.tools.shortening import with_beginning  # which no start needs
+
     notice = _notice(result)
     text = "\n\n".join(filter(None, [result.output + notice, *result.sandbox_notes]))
     if result.cancelled:

@@ -128,8 +128,8 @@ class CellRun:
             for problem in session.all_problems:
                 if problem not in shown:  # problems of the session's start, or of an answer to a question
                     self._transcript.add_notice(problem)
-            if unchosen := actions.unchosen(session):
-                self._transcript.add_notice(unchosen)
+            for notice in filter(None, (actions.unchosen(session), session.clearing.notice())):
+                self._transcript.add_notice(notice)
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))
 

@@ -300,6 +300,8 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
         filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"
         share = "" if usage.percent is None else f" ({usage.percent:.0f} %)"
         rows.append(("context", f"{filled} of {usage.context_window:,} tokens{share}"))
+    if dear := session.clearing.notice():
+        rows.append(("next message", dear))
     rows += [
         ("model", f"{session.model.provider}/{session.model.id}" if session.model is not None else "none"),
         ("conversation", f"{cut(store.name)} ({store.session_id})" if store.name else store.session_id),
