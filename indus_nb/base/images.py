@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from PIL.ImageFile import ImageFile
 
 MAX_SIDE = 1568
-"""Largest side of an image that is sent, in pixels: of larger ones a model is shown no more, by Anthropic's documents."""
+"""Largest side of an image that is sent, in pixels: of larger ones Claude sees no more, by Anthropic's documents."""
 MAX_SENT_PIXELS = 1_150_000
 """Most pixels of an image that is sent, from the same source; models count about 750 as a token."""
 MAX_ENCODED_BYTES = 5 * 1024 * 1024
@@ -228,8 +228,8 @@ def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool
     if max(size) > MAX_UNSCALED_SIDE or count > max_bytes:
         raise ImageError(
             f"{name} is too large: {size[0]} x {size[1]} pixels, {count / 1e6:.1f} MB. Models take up to "
-            f"{MAX_UNSCALED_SIDE} pixels a side and {max_bytes / 1e6:.1f} MB. Make it smaller, or let it be scaled (setting "
-            "images.autoResize)."
+            f"{MAX_UNSCALED_SIDE} pixels a side and {max_bytes / 1e6:.1f} MB. Make it smaller, or let it be scaled "
+            "(setting images.autoResize)."
         )
     return True
 

@@ -131,6 +131,7 @@ class _Plan:
         if self.options.tools is not None:
             session.set_active_tools(self.options.tools)
         session.toolbox.exclude(self.options.exclude_tools)
+        session.toolbox.takes_answers = self.options.typed_prompts
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)

@@ -43,6 +43,7 @@ def session_options(
         sandbox=cast("SandboxMode | None", request.sandbox),
         usual_approve="effects",
         usual_jobs_after=_JOBS_AFTER,
+        typed_prompts=True,
         trust=request.trust,
         extensions=extensions,
         more_tools=more_tools,
