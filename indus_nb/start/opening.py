@@ -430,11 +430,14 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
         def confining(cwd: Path) -> Sandbox | None:
             return sandboxes.of(cwd) if sandboxes is not None else None
 
-        for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
-            if servers:
-                from indus_nb.extend.built_in.mcp_tools import mcp_extension
+        if configured or options.mcp_servers:
+            from indus_nb.extend.built_in.deferred_tools import DeferredTools
+            from indus_nb.extend.built_in.mcp_tools import mcp_extension
 
-                yield Source(name, "user", mcp_extension(servers, confining))
+            deferred = DeferredTools(settings.mcp_tool_limit, lambda: session.all_tools)
+            for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
+                if servers:
+                    yield Source(name, "user", mcp_extension(name, servers, deferred, confining))
         if keeper is not None:
             yield Source("the to-do list", "user", keeper.extension(session))
         if settings.ttsr.enabled:

@@ -111,9 +111,10 @@ class FinalAnswer(RunWatcher):
             return ()
         schema = dump(plain_schema(self.kind.schema)).decode()
         text = (
-            f"<system-reminder>\nThis time the user asks for a value. Give it by calling the tool {self.tool_name}: what "
-            "you write otherwise is not read. Use the other tools first where you need them; call it alone, when you are "
-            f"done, and again only to correct an answer. The value has this JSON schema:\n<answer-schema>{schema}</answer-schema>\n</system-reminder>"
+            f"<system-reminder>\nThis time the user asks for a value. Give it by calling the tool {self.tool_name}: "
+            "what you write otherwise is not read. Use the other tools first where you need them; call it alone, when "
+            "you are done, and again only to correct an answer. The value has this JSON schema:\n"
+            f"<answer-schema>{schema}</answer-schema>\n</system-reminder>"
         )
         return [CustomMessage(custom_type="answer_type", content=text, display=False)]
 

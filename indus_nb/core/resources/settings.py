@@ -169,7 +169,8 @@ class Settings(WireModel):
     (``indus_nb.safety.policy``). A call that is tried where nothing can happen may take ``looks_seconds`` until the
     user is asked whether to wait for it. ``default_trust`` is the answer about projects that
     the user has not decided about (``indus_nb.core.resources.trust``). ``mcp_servers`` are objects as they stand, by
-    name, and ``sandbox`` is one (``indus_nb.core.resources.sandbox_settings``).
+    name, and ``sandbox`` is one (``indus_nb.core.resources.sandbox_settings``). Of more tools of such servers than
+    ``mcp_tool_limit`` the model searches those that it needs.
     ``shell_environment`` are names of variables with keys that programs are given all the same; with ``!`` before it
     what they are not given.
     """
@@ -187,6 +188,7 @@ class Settings(WireModel):
     prompts: list[str] = wire_field(default_factory=list[str])
     extension_handlers: ExtensionHandlerSettings = wire_field(default_factory=ExtensionHandlerSettings)
     mcp_servers: dict[str, Any] = wire_field(default_factory=dict[str, Any])
+    mcp_tool_limit: int = wire_field(default=12, ge=0)
     thinking_budgets: dict[str, int] = wire_field(default_factory=dict[str, int])
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"

@@ -112,7 +112,8 @@ class Toolbox:
     def active(self) -> dict[str, Tool]:
         """Return the tools that the model is offered."""
         everything = self.all
-        usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
+        extensions = (name for name, tool in self._state.hooks.tools().items() if not getattr(tool, "deferred", False))
+        usual = dict.fromkeys([*self.equipment.active, *extensions, *self._lent])
         names = self._chosen if self._chosen is not None else usual
         active = {name: everything[name] for name in names if name in everything}
         if JOB in everything and any(getattr(tool, "starts_jobs", False) for tool in active.values()):
