@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageFile import ImageFile
 
-MAX_SIDE = 2000
-"""Largest side of a scaled image, in pixels: the limit of the strictest API for a request with many images."""
+MAX_SIDE = 1568
+"""Largest side of an image that is sent, in pixels: of larger ones Claude sees no more, by Anthropic's documents."""
+MAX_SENT_PIXELS = 1_150_000
+"""Most pixels of an image that is sent, from the same source; models count about 750 as a token."""
 MAX_ENCODED_BYTES = 5 * 1024 * 1024
 """Bytes of base64 in one image, as the Anthropic API counts them."""
 MAX_UNSCALED_SIDE = 8000
@@ -219,15 +222,23 @@ def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
 
 def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool:
     """Return whether an image may stay as it is; raise ``ImageError`` when it can neither stay nor be scaled."""
-    max_side, max_bytes = (MAX_SIDE, _MAX_BYTES) if resize else (MAX_UNSCALED_SIDE, MAX_ENCODED_BYTES * 3 // 4)
-    fits = max(size) <= max_side and count <= max_bytes
-    if not fits and not resize:
+    if resize:
+        return size == _size_sent(size) and count <= _MAX_BYTES
+    max_bytes = MAX_ENCODED_BYTES * 3 // 4
+    if max(size) > MAX_UNSCALED_SIDE or count > max_bytes:
         raise ImageError(
-            f"{name} is too large: {size[0]} x {size[1]} pixels, {count / 1e6:.1f} MB. Models take up to {max_side} "
-            f"pixels a side and {max_bytes / 1e6:.1f} MB. Make it smaller, or let it be scaled (setting "
-            "images.autoResize)."
+            f"{name} is too large: {size[0]} x {size[1]} pixels, {count / 1e6:.1f} MB. Models take up to "
+            f"{MAX_UNSCALED_SIDE} pixels a side and {max_bytes / 1e6:.1f} MB. Make it smaller, or let it be scaled "
+            "(setting images.autoResize)."
         )
-    return fits
+    return True
+
+
+def _size_sent(size: tuple[int, int]) -> tuple[int, int]:
+    """Return how large an image of this size is sent; the same size if it is small enough."""
+    width, height = size
+    share = min(MAX_SIDE / max(size), math.sqrt(MAX_SENT_PIXELS / (width * height)))
+    return size if share >= 1 else (max(1, int(width * share)), max(1, int(height * share)))
 
 
 def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitted:
@@ -236,9 +247,9 @@ def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitte
     width, height = size
     if image.mode not in ("RGB", "RGBA", "L"):
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    side = MAX_SIDE
+    target = _size_sent(size)
     while True:
-        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        image.thumbnail(target, Image.Resampling.LANCZOS)
         for encoded, encoded_type in _encodings(image, prefer_jpeg=prefer_jpeg):
             if len(encoded) <= _MAX_BYTES:
                 note = (
@@ -247,7 +258,7 @@ def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitte
                 )
                 scaled = image.width != width
                 return _Fitted(encoded, encoded_type, image.width, image.height, note if scaled else "")
-        side = max(image.size) * 3 // 4
+        target = image.width * 3 // 4, image.height * 3 // 4
 
 
 def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:

@@ -131,6 +131,7 @@ class _Plan:
         if self.options.tools is not None:
             session.set_active_tools(self.options.tools)
         session.toolbox.exclude(self.options.exclude_tools)
+        session.toolbox.takes_answers = self.options.typed_prompts
         session.watchers += [self.keeper] if self.keeper is not None else []
         if self.jobs is not None:
             self.jobs.attach(session, lambda: self.settings.jobs.start_turn)
@@ -433,11 +434,14 @@ def _extensions(session: AgentSession, plan: _Plan) -> SessionHooks:
         def confining(cwd: Path) -> Sandbox | None:
             return sandboxes.of(cwd) if sandboxes is not None else None
 
-        for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
-            if servers:
-                from indus_nb.extend.built_in.mcp_tools import mcp_extension
+        if configured or options.mcp_servers:
+            from indus_nb.extend.built_in.deferred_tools import DeferredTools
+            from indus_nb.extend.built_in.mcp_tools import mcp_extension
 
-                yield Source(name, "user", mcp_extension(servers, confining))
+            deferred = DeferredTools(settings.mcp_tool_limit, lambda: session.all_tools)
+            for name, servers in (("mcpServers", configured), ("the client's MCP servers", options.mcp_servers)):
+                if servers:
+                    yield Source(name, "user", mcp_extension(name, servers, deferred, confining))
         if keeper is not None:
             yield Source("the to-do list", "user", keeper.extension(session))
         if settings.ttsr.enabled:

@@ -53,6 +53,8 @@ class SessionOptions:
     without the setting it is ``usual_jobs_after``, and without that every call is waited for. A cassette has no jobs.
     ``usual_cache_retention`` is how long the provider keeps the conversation for the next request unless the settings
     say so (``indus_nb.models.prompt_cache``): ``long`` where a person thinks between two prompts.
+    ``typed_prompts`` offers the tool for typed answers from the first request on, so that the tools stay the same over
+    all prompts, whether they ask for a type or not: for conversations that mix them.
     ``client`` is what the program that shows the session does in place of the built-in tools.
     ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
     ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings.
@@ -90,6 +92,7 @@ class SessionOptions:
     trust: bool | None = None
     sandbox: SandboxMode | None = None
     client: ClientTools | None = None
+    typed_prompts: bool = False
     max_cost: float | None = None
     max_turns: int | None = None
     timeout: float | None = None

@@ -861,6 +861,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "prompts": ["x"],
         "extensionHandlers": {"timeoutMs": 1},
         "mcpServers": {"x": {"command": "x"}},
+        "mcpToolLimit": 1,
         "thinkingBudgets": {"high": 1},
         "steeringMode": "all",
         "followUpMode": "all",

@@ -28,11 +28,14 @@ def test_text_mode_prints_the_value_of_a_schema_as_json_after_it_was_corrected(
     messages_api: MessagesApi, claude: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "invoice.json").write_text(json.dumps(SCHEMA))
-    messages_api.add("One.", Reply(ToolUse("answer", {**GOOD, "total": -1})), Reply("So:", ToolUse("answer", GOOD)))
+    wrong = ToolUse("answer", {"answer": {**GOOD, "total": -1}})
+    messages_api.add("One.", Reply(wrong), Reply("So:", ToolUse("answer", {"answer": GOOD})))
     done = indusagi("--schema", "invoice.json", "first", "which?", home=tmp_path, **claude)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == '{"number":"Ä-7","total":12.5}\n'
-    assert "answer" not in [tool["name"] for tool in messages_api.requests[0].body["tools"]]
+    assert [request.body["tools"] for request in messages_api.requests[1:]] == [
+        messages_api.requests[0].body["tools"]
+    ] * 2
     assert "total: -1 is less than the minimum of 0" in messages_api.requests[2].texts[0]
 
 

@@ -200,4 +200,4 @@ def test_functions_can_be_chosen_as_tools_by_name(claude: Kernel, api: MessagesA
     claude.run("@agent.tool(read_only=True)\ndef cups() -> int:\n    '''Count.'''\n    return 3")
     api.add("ok")
     assert claude.run("%agent --new --tools variables,cups hello").status == "ok"
-    assert [tool["name"] for tool in api.requests[-1].body["tools"]] == ["variables", "cups"]
+    assert [tool["name"] for tool in api.requests[-1].body["tools"]] == ["variables", "cups", "answer"]

@@ -622,9 +622,9 @@ def test_the_tools_of_the_kernel_are_chosen_like_any_other(claude: Kernel, api: 
     api.add(Reply("Yes."), Reply("Yes."))
     claude.run("%agent --new --tools python,read hello")
     offered = [tool["name"] for tool in api.requests[-1].body["tools"]]
-    assert offered == ["python", "read", "job"]  # the last one for code that takes long
+    assert offered == ["python", "read", "job", "answer"]  # for code that takes long, and for --result
     claude.run('%agent --new --tools "" hello')
-    assert "tools" not in api.requests[-1].body
+    assert [tool["name"] for tool in api.requests[-1].body["tools"]] == ["answer"]
     claude.run("%agent --new --tools read,bash,edit,write,python,variables")
 
 

@@ -125,7 +125,9 @@ def test_chosen_tools_stay_chosen_in_the_next_conversation(claude: Kernel, api: 
     api.add("a", "b")
     claude.run("%agent --new --tools read,ls hello")
     claude.run("%agent --new hello")
-    assert [[tool["name"] for tool in request.body["tools"]] for request in api.requests] == [["read", "ls"]] * 2
+    assert [[tool["name"] for tool in request.body["tools"]] for request in api.requests] == [
+        ["read", "ls", "answer"]
+    ] * 2
 
 
 def test_another_model_takes_over_the_conversation(claude: Kernel, api: MessagesApi) -> None:

@@ -311,7 +311,7 @@ def test_a_typed_answer_is_put_into_a_variable_and_assigned(claude: Kernel, api:
     assert claude.run('count = %agent --result "int | None" how many?').status == "ok"
     assert claude.run("print(count + 1)").streams == "43\n"
     columns = [{"name": "city", "dtype": "category"}]
-    api.add(Reply(ToolUse("answer", {"columns": columns, "records": [{"city": "Rome"}]})))
+    api.add(Reply(ToolUse("answer", {"answer": {"columns": columns, "records": [{"city": "Rome"}]}})))
     assert claude.run("%%agent -o cities --result frame\nwhere?\n").status == "ok"
     assert claude.run("print(cities.shape, cities.city.dtype)").streams == "(1, 1) category\n"
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -251,13 +252,15 @@ async def test_a_retry_and_a_compaction_keep_the_tool(open_: Open, server: OpenA
         HttpError(529, "overloaded_error", "Overloaded"),
         HttpError(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
         Reply("A summary."),
-        Reply(ToolUse("answer", GOOD)),
+        Reply(ToolUse("answer", {"answer": json.dumps(GOOD)})),
     )
     session = open_()
     await session.prompt("first " + "x" * 200_000)
     assert await session.ask("which invoice? " + "y " * 400, result=Invoice) == Invoice(**GOOD)
     asked = [bool(tool_of(request.body)) for request in server.requests]
     assert asked == [False, True, True, False, True]
+    assert ["<answer-schema>" in json.dumps(request.body) for request in server.requests] == [*asked[:3], True, True]
+    assert json.dumps(server.requests[-1].body).count("<answer-schema>") == 1
 
 
 async def test_a_failed_run_is_told_as_such(open_: Open, server: OpenAIApi) -> None:
@@ -333,6 +336,117 @@ async def test_a_chosen_model_of_another_provider_goes_on_with_the_tool(open_: O
     assert tool_of(server.requests[1].body)["input_schema"]["properties"].keys() == {"number", "total"}
 
 
+def shown(body: dict[str, Any]) -> list[str]:
+    """What a model is shown in a request, piece by piece in the order in which providers cache it, without marks."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items() if key != "cache_control"}
+        return [*map(plain, value)] if isinstance(value, list | tuple) else value
+
+    pieces = [("tools", each) for each in body["tools"]] + [("system", body.get("system", body.get("instructions")))]
+    for message in body.get("messages", body.get("input")):
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [content]
+        rest = {key: value for key, value in message.items() if key != "content"}
+        pieces += [("message", {**rest, "part": part}) for part in parts]
+    return [json.dumps(plain(piece)) for piece in pieces]
+
+
+@pytest.mark.parametrize("api", MODELS)
+async def test_a_typed_prompt_in_a_conversation_changes_nothing_that_the_model_was_shown_before(
+    api: str, open_: Open, server: OpenAIApi
+) -> None:
+    session = open_(model=MODELS[api], typed_prompts=True)
+    server.add(
+        Reply("Hello."),
+        Reply(ToolUse("ls", {})),
+        Reply(ToolUse("answer", {"answer": '{"number": 7}'})),
+        Reply("It is A-7."),
+        Reply(ToolUse("answer", {"answer": json.dumps(GOOD)})),
+        Reply("Gladly."),
+        Reply(ToolUse("answer", {"answer": "[1, 2]"})),
+        Reply("Goodbye."),
+    )
+    await session.prompt("hello")
+    assert await session.ask("which invoice?", result=Invoice) == Invoice(**GOOD)
+    await session.prompt("thank you")
+    assert await session.ask("count", result=list[int]) == [1, 2]
+    await session.prompt("goodbye")
+    bodies = [request.body for request in server.requests]
+    assert len(bodies) == 8
+    for before, after in pairwise(bodies):
+        assert shown(after)[: len(shown(before))] == shown(before)
+        assert before.get("tool_choice") == after.get("tool_choice") is None
+    assert server.refusals == []
+    assert "total: Field required" in json.dumps(bodies[3])
+    assert "Your answer is missing" in json.dumps(bodies[4])
+
+
+async def test_the_tool_for_all_types_is_small(open_: Open, server: OpenAIApi) -> None:
+    server.add(Reply("Hello."))
+    await open_(typed_prompts=True).prompt("hello")
+    (tool,) = [tool for tool in server.requests[0].body["tools"] if tool["name"] == "answer"]
+    assert len(json.dumps([tool["name"], tool["description"], tool["input_schema"]])) < 4 * 80
+
+
+async def test_a_conversation_that_mixes_prompts_gets_that_tool_with_the_first_typed_one_and_keeps_it(
+    open_: Open, server: OpenAIApi
+) -> None:
+    session = open_()
+    server.add(Reply("Hello."), Reply(ToolUse("answer", {"answer": "1"})), Reply("Bye."))
+    await session.prompt("hello")
+    assert await session.ask("how many?", result=int) == 1
+    await session.prompt("goodbye")
+    tools = [request.body["tools"] for request in server.requests]
+    assert [any(tool["name"] == "answer" for tool in offered) for offered in tools] == [False, True, True]
+    assert shown(server.requests[2].body)[: len(shown(server.requests[1].body))] == shown(server.requests[1].body)
+
+
+async def test_an_answer_that_was_not_asked_for_is_told_so_and_the_run_goes_on(open_: Open, server: OpenAIApi) -> None:
+    session = open_(typed_prompts=True)
+    server.add(Reply(ToolUse("answer", {"answer": "1"})), Reply("One."))
+    await session.prompt("how many?")
+    assert session.last_text == "One."
+    assert "No message asks for a value" in json.dumps(server.requests[1].body)
+
+
+@pytest.mark.parametrize(
+    ("result", "given", "value"),
+    [
+        (str, "plain words", "plain words"),
+        (str, '"quoted"', "quoted"),
+        (str, "42", "42"),
+        (int, 42, 42),
+        (list[str], '["a", "b"]', ["a", "b"]),
+        (dict[str, int], {"a": 1}, {"a": 1}),
+        (str | None, "null", None),
+        (Invoice, json.dumps(GOOD), Invoice(**GOOD)),
+    ],
+)
+async def test_a_value_for_the_tool_of_all_types_is_read_as_json_else_as_it_is(
+    result: Any, given: Any, value: Any, open_: Open, server: OpenAIApi
+) -> None:
+    server.add(Reply(ToolUse("answer", {"answer": given})))
+    assert await open_(typed_prompts=True).ask("which?", result=result, repairs=0) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"answer": '{"number": '}, "answer: this text is no JSON"),
+        ({"answer": "[]"}, "the answer: Input should be an object"),
+        (GOOD, "this argument holds the answer, and is missing"),
+    ],
+)
+async def test_what_is_wrong_with_such_a_value_is_told(
+    arguments: Any, problem: str, open_: Open, server: OpenAIApi
+) -> None:
+    server.add(Reply(ToolUse("answer", arguments)), Reply(ToolUse("answer", {"answer": json.dumps(GOOD)})))
+    assert await open_(typed_prompts=True).ask("which?", result=Invoice) == Invoice(**GOOD)
+    assert problem in json.dumps(server.requests[1].body)
+
+
 async def test_without_a_type_the_answer_is_its_text(open_: Open, server: OpenAIApi) -> None:
     server.add(Reply("Four."))
     assert await open_().ask("how many?") == "Four."
@@ -369,8 +483,11 @@ with open_session(SessionOptions(provider="offline", no_session=True)) as sessio
     print(session.run("compute 6 * 7", result=int), session.run("compute 6 * 7", result=list[float]))
     print(session.run("run `echo ash`", result=Node).kind)
     print(session.run("compute 2**3", result="frame").shape)
+    session.run("hello")
+with open_session(SessionOptions(provider="offline", no_session=True, typed_prompts=True)) as session:
+    print(session.run("compute 6 * 7", result=int), "offline" in session.run("hello"))
 """
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
     )
-    assert (done.stdout, done.stderr) == ("42 [42.0]\nleaf\n(1, 1)\n", "")
+    assert (done.stdout, done.stderr) == ("42 [42.0]\nleaf\n(1, 1)\n42 True\n", "")

@@ -57,7 +57,15 @@ from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.models import Context, Model, Provider, StreamOptions
 from indus_nb.safety.vault import PutBackError, Vault
 from indus_nb.tools.description import Target
-from indus_nb.tools.tool import CallGate, Tool, ToolContext, ToolError, secret_arguments, text_output
+from indus_nb.tools.tool import (
+    CallGate,
+    StandsForTools,
+    Tool,
+    ToolContext,
+    ToolError,
+    secret_arguments,
+    text_output,
+)
 
 ToolExecution = Literal["auto", "parallel", "sequential"]
 InterruptMode = Literal["immediate", "wait"]
@@ -367,7 +375,7 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     batches: list[list[ToolCall]] = []
     previous_reads = False
     for call in calls:
-        tool = run.tools.get(call.name)
+        tool, _ = _meant(run, call)
         reads = run.tool_execution == "auto" and tool is not None and tool.read_only
         if reads and previous_reads:
             batches[-1].append(call)
@@ -377,16 +385,28 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
     return batches
 
 
+def _meant(run: Calling, call: ToolCall) -> tuple[Tool | None, ToolCall]:
+    """Return the tool that a call is meant for, and the call as one of that tool."""
+    tool = run.tools.get(call.name)
+    if call.malformed is None and isinstance(tool, StandsForTools) and (meant := tool.stands_for(call.arguments)):
+        tool, arguments = meant
+        return tool, call.replace(name=tool.spec.name, arguments=arguments)
+    return tool, call
+
+
 async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     """Carry out a tool call: ask the hooks, run the tool, publish how it goes.
+
+    Hooks and subscribers get a call of a tool that stands for others as one of the tool that is meant.
 
     Returns:
         What it gave, and whether that is a failure; nothing but cancelling the task raises.
     """
+    tool, call = _meant(run, call)
     await run.emit(ToolExecutionStart(tool_call_id=call.id, tool_name=call.name, args={**call.arguments}))
     progress = _Progress(run, call)
     try:
-        output, is_error = await _execute(run, call, progress.report), False
+        output, is_error = await _execute(run, tool, call, progress.report), False
     except RunAborted:
         output, is_error = text_output("The call was aborted."), True
     except ToolError as error:
@@ -436,8 +456,7 @@ async def _fitted(run: Calling, output: ToolOutput, tool: str) -> list[TextConte
         return [*(block for block in output.content if isinstance(block, TextContent)), note]
 
 
-async def _execute(run: Calling, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
-    tool = run.tools.get(call.name)
+async def _execute(run: Calling, tool: Tool | None, call: ToolCall, report: Callable[[ToolOutput], None]) -> ToolOutput:
     if tool is None:
         offered = ", ".join(run.tools) or "none"
         name = textcut.one_line(call.name, 200)

@@ -187,7 +187,8 @@ class Settings(WireModel):
     user is asked whether to wait for it. ``cache_retention`` is how long a provider is to keep a conversation for the
     next request (``indus_nb.models.prompt_cache``). ``default_trust`` is the answer about projects that
     the user has not decided about (``indus_nb.core.resources.trust``). ``mcp_servers`` are objects as they stand, by
-    name, and ``sandbox`` is one (``indus_nb.core.resources.sandbox_settings``).
+    name, and ``sandbox`` is one (``indus_nb.core.resources.sandbox_settings``). Of more tools of such servers than
+    ``mcp_tool_limit`` the model searches those that it needs.
     ``shell_environment`` are names of variables with keys that programs are given all the same; with ``!`` before it
     what they are not given.
     """
@@ -205,6 +206,7 @@ class Settings(WireModel):
     prompts: list[str] = wire_field(default_factory=list[str])
     extension_handlers: ExtensionHandlerSettings = wire_field(default_factory=ExtensionHandlerSettings)
     mcp_servers: dict[str, Any] = wire_field(default_factory=dict[str, Any])
+    mcp_tool_limit: int = wire_field(default=12, ge=0)
     thinking_budgets: dict[str, int] = wire_field(default_factory=dict[str, int])
     cache_retention: CacheRetentionSetting = "auto"
     steering_mode: QueueMode = "one-at-a-time"

@@ -5,7 +5,7 @@ What this module promises:
 - A prompt is one activity (``Activity.RUNNING``): runs, retries, compactions and queued messages included. It ends with
   one ``agent_settled``, whatever happens.
 - Nothing rejects a prompt after ``accept`` was called; what goes wrong then is in the events.
-- What a run is to end with (``FinalAnswer``) is offered in that run only, retries and compactions included.
+- What a run is to end with (``FinalAnswer``) is asked for in that run only, retries and compactions included.
 - ``agent_end`` holds whether another attempt follows. Where none does, a subscriber that gets it may prompt at once.
 """
 
@@ -102,7 +102,7 @@ class Runs:
             raise
         accept()
         self._state.run = run
-        return self._turns.begin(Activity.RUNNING, self._drive(run, message))
+        return self._turns.begin(Activity.RUNNING, self._drive(run, message, () if answer is None else answer.told()))
 
     def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
         from indus_nb.core.limits.paying import check_price
@@ -116,10 +116,10 @@ class Runs:
         watchers: Sequence[RunWatcher] = self._watchers
         if answer is not None:
             others = self._toolbox.active
-            tool = answer.tool(self._toolbox.all, settings.vault.hide_in)
-            self._toolbox.end_with(tool)
-            answer.on_missing = partial(self._require, tool.spec.name)
-            options = options if others else replace(options, must_call=tool.spec.name)
+            self._toolbox.end_with(answer)
+            answer.on_missing = partial(self._require, answer.tool_name)
+            if not others and not answer.is_told:
+                options = replace(options, must_call=answer.tool_name)
             watchers = [*watchers, answer]
         self._limits = limits = limits or RunLimits(settings.max_turns, settings.timeout)
         run = loop.Run(
@@ -152,14 +152,16 @@ class Runs:
         if self._state.run is not None:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
-    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
+    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage, before: Sequence[CustomMessage]) -> None:
         from indus_nb.core.limits.budget import spending_from
 
         timed = nullcontext() if self._limits is None else self._limits.timed()
         with spending_from(self._state.payer.budget.for_code()), timed:
-            await self._driven(run, prompt)
+            await self._driven(run, prompt, before)
 
-    async def _driven(self, run: loop.Run, prompt: UserMessage | CustomMessage) -> None:
+    async def _driven(
+        self, run: loop.Run, prompt: UserMessage | CustomMessage, before: Sequence[CustomMessage]
+    ) -> None:
         try:
             self._shell.add_held_back()
             await self._recovery.begin(run)
@@ -168,7 +170,7 @@ class Runs:
             )
             run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
             added = self._queues.pop_for_next_prompt()
-            await loop.run(run, [*start.before, prompt, *added, *start.messages])
+            await loop.run(run, [*before, *start.before, prompt, *added, *start.messages])
             while await self._recovery.goes_on(run) or self._has_queued(run):
                 self._turns.resume()
                 await loop.run(run, [])

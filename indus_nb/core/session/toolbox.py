@@ -4,11 +4,12 @@ What this module promises:
 
 - The model is offered the chosen tools, or else the usual ones: those of the equipment, of extensions, and lent ones.
 - A change counts from the next request on, also in a run that goes on.
+- A typed answer changes nothing that the model was shown before, once a conversation has begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from indus_nb.models.apis.tool_schemas import check_tools
 from indus_nb.tools.tool import JOB, Tool
 
 if TYPE_CHECKING:
+    from indus_nb.core.answers import FinalAnswer
     from indus_nb.core.resources.loading import Resources
 
 
@@ -82,7 +84,10 @@ class Toolbox:
         self._lent: Mapping[str, Tool] = {}
         self._chosen: Sequence[str] | None = None
         self._excluded: frozenset[str] = frozenset()
+        self._asked: FinalAnswer | None = None
         self._final: Tool | None = None
+        self.takes_answers = False
+        """Switch for the tool that takes answers of every type; see ``end_with``."""
 
     @property
     def all(self) -> dict[str, Tool]:
@@ -90,21 +95,31 @@ class Toolbox:
 
         They are the session's own, those of extensions, and those lent.
         """
-        final = {} if self._final is None else {self._final.spec.name: self._final}
         found = {**self.equipment.tools, **self._state.hooks.tools(), **self._lent}
-        return {name: tool for name, tool in found.items() if name not in self._excluded} | final
+        offered = {name: tool for name, tool in found.items() if name not in self._excluded}
+        final = self._answer_tool(offered)
+        return offered if final is None else offered | {final.spec.name: final}
+
+    def _answer_tool(self, others: Container[str]) -> Tool | None:
+        if not self.takes_answers or (self._final is not None and self._final.spec.name not in others):
+            return self._final
+        from indus_nb.core.answers.final import any_answer_tool, free_name
+
+        self._final = any_answer_tool(free_name(others), lambda: self._asked)
+        return self._final
 
     @property
     def active(self) -> dict[str, Tool]:
         """Return the tools that the model is offered."""
         everything = self.all
-        usual = dict.fromkeys([*self.equipment.active, *self._state.hooks.tools(), *self._lent])
+        extensions = (name for name, tool in self._state.hooks.tools().items() if not getattr(tool, "deferred", False))
+        usual = dict.fromkeys([*self.equipment.active, *extensions, *self._lent])
         names = self._chosen if self._chosen is not None else usual
         active = {name: everything[name] for name in names if name in everything}
         if JOB in everything and any(getattr(tool, "starts_jobs", False) for tool in active.values()):
             active.setdefault(JOB, everything[JOB])
         if self._final is not None:
-            active[self._final.spec.name] = self._final
+            active[self._final.spec.name] = self._final  # which ``all`` has made
         return active
 
     @property
@@ -147,9 +162,25 @@ class Toolbox:
         self._lent = tools
         self.refresh()
 
-    def end_with(self, tool: Tool | None) -> None:
-        """Offer a tool that ends the run besides all others, whatever is chosen; with ``None`` none."""
-        self._final = tool
+    def end_with(self, answer: FinalAnswer | None) -> None:
+        """Ask for a typed answer in the next run; with ``None`` for none.
+
+        In a conversation that begins the type is the schema of a tool, which is best for weak models. One that has
+        begun, or is going to be asked so (``takes_answers``), has a tool for all types from then on, and the type in a
+        message: with other tools all that a provider has cached of it would be paid for anew.
+        """
+        self._asked = answer
+        if answer is None:
+            self._final = self._final if self.takes_answers else None
+            return
+        self.takes_answers = self.takes_answers or len(self._state.conversation) > 0
+        hide = self._state.settings.vault.hide_in
+        if self.takes_answers:
+            answer.tell(next(reversed(self.all)), hide, self._state.messages)
+        else:
+            from indus_nb.core.answers.final import free_name
+
+            self._final = answer.tool(free_name(self.all), hide)
 
     def refresh(self) -> None:
         """Offer the current tools to the active run, from its next request on."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from indus_nb.base.errors import UsageError
 from indus_nb.core.session.dialogs import clock
 from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.built_in.deferred_tools import CALL, SEARCH, DeferredTools
 from indus_nb.extend.events import SessionShutdown, SessionStart
 from indus_nb.extend.mcp import McpServers
 from indus_nb.tools import RESERVED_TOOLS
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 
 
 def mcp_extension(
-    configs: Mapping[str, object], sandboxes: Callable[[Path], Sandbox | None] = lambda _: None
+    name: str,
+    configs: Mapping[str, object],
+    deferred: DeferredTools,
+    sandboxes: Callable[[Path], Sandbox | None] = lambda _: None,
 ) -> Callable[[ExtensionApi], None]:
     """Make an extension that offers the tools of servers.
 
     Args:
+        name: The name of the extension.
         configs: The servers; see ``McpServers``.
+        deferred: Decides which of their tools are sent to the model.
         sandboxes: Returns the sandbox of their processes in a session that works in a directory.
     """
 
@@ -33,22 +39,30 @@ def mcp_extension(
 
         def offer() -> None:
             with contextlib.suppress(UsageError):  # the session was replaced meanwhile
-                api.replace_tools(servers[-1].tools)
+                api.replace_tools(deferred.offered(name, servers[-1].tools))
 
         @api.on("session_start")
         async def start(_: SessionStart, ctx: Context) -> None:
             servers.append(
-                McpServers(configs, ctx.cwd, reserved=RESERVED_TOOLS, sandbox=sandboxes(ctx.cwd), on_change=offer)
+                McpServers(
+                    configs,
+                    ctx.cwd,
+                    reserved=(*RESERVED_TOOLS, SEARCH, CALL),
+                    sandbox=sandboxes(ctx.cwd),
+                    on_change=offer,
+                )
             )
             running = clock.get()
             with running.paused() if running else contextlib.nullcontext():  # it has a time limit of its own
                 await servers[-1].start()
+            deferred.begin(name, servers[-1])
             offer()
             if servers[-1].problems:
                 raise UsageError(" ".join(servers[-1].problems))
 
         @api.on("session_shutdown")
         async def shut_down(_: SessionShutdown, __: Context) -> None:
+            deferred.end(name)
             if servers:
                 await servers.pop().close()
 

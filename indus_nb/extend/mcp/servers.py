@@ -25,7 +25,7 @@ from indus_nb.extend.mcp.process import GRACE_SECONDS
 from indus_nb.extend.mcp.server import CLOSE_SECONDS, McpServer
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import CallDescription, by_arguments
-from indus_nb.tools.tool import Tool, ToolContext
+from indus_nb.tools.tool import ToolContext
 
 if TYPE_CHECKING:
     import mcp_types
@@ -39,12 +39,16 @@ _MAX_SERVERS = 64
 
 @dataclass(frozen=True, slots=True)
 class McpTool:
-    """A server's tool behind the ``Tool`` protocol; ``tool`` is its name there."""
+    """A server's tool behind the ``Tool`` protocol; ``tool`` is its name there.
+
+    One that is ``deferred`` is offered, but sent to no model unless it was chosen by name.
+    """
 
     spec: ToolSpec
     tool: str
     server: McpServer = field(repr=False)
     read_only: bool = False
+    deferred: bool = False
     snippet: str | None = None
     guidelines: tuple[str, ...] = ()
 
@@ -90,7 +94,7 @@ class McpServers:
         sandbox: Sandbox | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self.tools: Mapping[str, Tool] = {}
+        self.tools: Mapping[str, McpTool] = {}
         self._reserved = frozenset(reserved)
         self._on_change = on_change
         self._problems: list[str] = []
@@ -118,6 +122,14 @@ class McpServers:
         """
         found = [*self._problems, *(server.problem for server in self._servers.values() if server.problem)]
         return [*found, self._sdk_problem] if self._sdk_problem else found
+
+    @property
+    def counts(self) -> dict[str, int | None]:
+        """Return how many tools each server lends, by its name; ``None`` while it has not listed any."""
+        return {
+            name: None if server.problem is not None and not server.tools else len(server.tools)
+            for name, server in self._servers.items()
+        }
 
     def log(self, name: str) -> str:
         """Return the end of what the server called ``name`` wrote on standard error."""
@@ -154,7 +166,7 @@ class McpServers:
                 await asyncio.wait(late, timeout=GRACE_SECONDS)
 
     def _update_tools(self) -> None:
-        offered: dict[str, Tool] = {}
+        offered: dict[str, McpTool] = {}
         names = set(self._reserved)
         for server in self._servers.values():
             for tool in server.tools:

@@ -124,6 +124,7 @@ async def _run(options: argparse.Namespace) -> int:
     prompts = read_prompts(options.prompts, options.flags)
     answer = _typed_answer(options.schema)
     session, _, descriptor_out = await _open(options)
+    session.toolbox.takes_answers = answer is not None and len(prompts) > 1
     return await answer_all(session, prompts, options.mode, descriptor_out, options.wire, answer)
 
 

@@ -30,7 +30,7 @@ from indus_nb.base.messages import (
 )
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, TextStart, ThinkingStart, ToolCallStart
 from indus_nb.base.wire import JsonObject
-from indus_nb.models.apis.offline_values import value_for
+from indus_nb.models.apis.offline_values import AnswerWanted, value_for, wanted_in
 from indus_nb.models.catalog import Model
 from indus_nb.models.protocol import Context, StreamOptions, ToolSpec
 
@@ -128,7 +128,9 @@ def _fits(tool: ToolSpec | None, arguments: JsonObject) -> bool:
 def _reply_to(context: Context) -> _Reply:
     tools = {tool.name: tool for tool in context.tools}
     final = next((tool for tool in context.tools if tool.is_final), None)
-    request, results = _current_turn(context.messages)
+    request, results, asked = _current_turn(context.messages)
+    if asked is not None:
+        final = tools.get(asked.tool)
     if final is not None:
         results = [result for result in results if result.tool_name != final.name]
     parts = _parts(request)[:_MAX_STEPS] if len(request) <= _MAX_REQUEST_CHARACTERS else []
@@ -145,7 +147,8 @@ def _reply_to(context: Context) -> _Reply:
         outcomes = [*(text_of(result.content) for result in results), *(str(step.known) for step in known)]
         text = "\n".join(outcomes) or request
         thought = f"A typed answer is asked for. I make it of what came back, for the tool {final.name}."
-        return _Reply(thought, "", _Call(final.name, value_for(final.parameters, text)))
+        by_schema = value_for(final.parameters if asked is None else asked.schema, text)
+        return _Reply(thought, "", _Call(final.name, by_schema if asked is None else {"answer": json.dumps(by_schema)}))
     paragraphs = [
         _report(possible[number][0], result) if number < len(possible) else _outcome(_code(result.tool_name), result)
         for number, result in enumerate(results)
@@ -165,14 +168,17 @@ def _reply_to(context: Context) -> _Reply:
     return _Reply(f"{done}; I report what came back.", "\n\n".join(paragraphs))
 
 
-def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage]]:
+def _current_turn(messages: Sequence[ModelMessage]) -> tuple[str, list[ToolResultMessage], AnswerWanted | None]:
+    """Return the request, the results since, and the value that is asked for in a message, if one is."""
     since = list(takewhile(lambda message: not isinstance(message, UserMessage), reversed(messages)))
     before = reversed(messages[: len(messages) - len(since)])
     asked = takewhile(lambda message: isinstance(message, UserMessage), before)
     results = [message for message in reversed(since) if isinstance(message, ToolResultMessage)]
-    texts = [text_of(message.content) for message in asked if isinstance(message, UserMessage)]
+    all_texts = [text_of(message.content) for message in asked if isinstance(message, UserMessage)]
+    wanted = next(filter(None, map(wanted_in, all_texts)), None)
+    texts = [text for text in all_texts if wanted is None or wanted_in(text) is None]
     # The end of a job is told in a message of its own, which may come behind the request.
-    return next(filter(_is_understood, texts), texts[0] if texts else ""), results
+    return next(filter(_is_understood, texts), texts[0] if texts else ""), results, wanted
 
 
 def _is_understood(text: str) -> bool:

@@ -5,15 +5,20 @@ No model thinks about them. What the text does not give is the least that the sc
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from indus_nb.base.wire import JsonObject
 
 _MAX_DEPTH = 8
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]\d)")
+_WANTED = re.compile(
+    r"calling the tool (?P<tool>[\w-]+):.*<answer-schema>(?P<schema>.*)</answer-schema>\n</system-reminder>\Z",
+    re.DOTALL,
+)
 _TIMES = {
     "date-time": "2000-01-01T00:00:00",
     "date": "2000-01-01",
@@ -21,6 +26,24 @@ _TIMES = {
     "duration": "PT0S",
     "uuid": "00000000-0000-0000-0000-000000000000",
 }
+
+
+class AnswerWanted(NamedTuple):
+    """A value that a message asks for: the schema of it, and the tool to call."""
+
+    tool: str
+    schema: JsonObject
+
+
+def wanted_in(text: str) -> AnswerWanted | None:
+    """Return the value that a text asks for."""
+    if (found := _WANTED.search(text)) is None:
+        return None
+    try:
+        schema: object = json.loads(found["schema"])
+    except ValueError:
+        return None
+    return AnswerWanted(found["tool"], cast("JsonObject", schema)) if isinstance(schema, dict) else None
 
 
 def value_for(schema: JsonObject, text: str) -> Any:
