@@ -181,7 +181,7 @@ class AnswerTool:
     """The tool of one run; see ``Tool``. No secret is filled in in what it is given."""
 
     read_only = False
-    snippet = "give your answer, when you are done"
+    snippet = None
     secret_arguments: tuple[str, ...] = ()
 
     def __init__(self, name: str, schema: JsonObject, take: Callable[[JsonObject, ToolContext], ToolOutput]) -> None:

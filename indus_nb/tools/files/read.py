@@ -32,9 +32,9 @@ _MAX_SECONDS = 10.0
 class ReadArguments(Arguments):
     """What the model gives."""
 
-    path: str = wire_field(description="The file, relative to the working directory or absolute")
-    offset: int = wire_field(default=1, ge=1, description="The first line to show, counted from 1")
-    limit: int | None = wire_field(default=None, ge=1, description="How many lines to show at most")
+    path: str = wire_field(description="Relative to the working directory, or absolute")
+    offset: int = wire_field(default=1, ge=1, description="First line, counted from 1")
+    limit: int | None = wire_field(default=None, ge=1, description="Most lines to show")
 
 
 def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArguments]:
@@ -60,14 +60,12 @@ def read_tool(cwd: Path, *, auto_resize_images: bool) -> FunctionTool[ReadArgume
     return FunctionTool(
         name="read",
         description=(
-            f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once; continue with offset. "
-            "JPEG, PNG, GIF and WebP files are shown as images."
+            f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once; go on with offset. Of a "
+            "JPEG, PNG, GIF or WebP file you see the image. Use it instead of cat, head or sed."
         ),
         arguments=ReadArguments,
         run=run,
         read_only=True,
-        snippet="Read text files and look at images",
-        guidelines=("Look at files with read, not with cat or sed.",),
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Read"),
     )
 
