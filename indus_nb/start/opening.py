@@ -351,6 +351,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                     tools=tools,
                     cwd=cwd,
                     today=datetime.now().astimezone().date(),
+                    place=options.place,
                     base=base if base is not None else resources.base,
                     appended=appended or ([resources.appended] if resources.appended else []),
                     context_files=resources.context_files,

@@ -28,7 +28,8 @@ class SessionOptions:
     ``models`` are the ones to cycle through, ``*`` standing for anything, with ``:level`` behind it too; a new session
     starts with the first. ``tools`` are names, ``()`` for none.
     Without ``builtin_tools`` only those of extensions and clients are offered, and those that ``exclude_tools`` names
-    never are. ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of
+    never are. ``place`` says in the built-in system prompt where the agent works; without it that is a
+    project with files. ``system_prompt`` and ``append_system_prompt`` are texts or paths of text files. At most one of
     ``session`` (a path or the beginning of an id), ``session_id`` (exactly that one, begun if there is none), ``fork``
     (a copy of that path or id), ``continue_last`` and ``no_session`` counts.
 
@@ -66,6 +67,7 @@ class SessionOptions:
     thinking: str | None = None
     models: Sequence[str] | None = None
     api_key: str | None = field(default=None, repr=False)
+    place: str = ""
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
     tools: Sequence[str] | None = None

@@ -52,14 +52,13 @@ def agents_tool(
     return FunctionTool(
         name=AGENTS,
         description=(
-            "Let several agents work at the same time, each on a task of its own and with a context of its own; "
-            "returns their final answers in the order of the tasks. Use it for parts of a task that do not depend on "
-            f"each other, above all where much must be read to find little. {has}"
+            "Let several agents work at the same time, each on its own task. Use it for parts that do not depend on "
+            "each other, above all where much must be read to find little; not for what one search answers. They see "
+            f"nothing of this conversation. {has} Their final answers come back in the order of the tasks."
         ),
         arguments=AgentsArguments,
         run=run,
         describe=partial(_describe, more=more),
-        snippet="Let several agents work on parts of a task at the same time",
     )
 
 

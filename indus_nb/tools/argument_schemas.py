@@ -1,8 +1,7 @@
-"""JSON schemas of the arguments of built-in tools, as models are given them."""
+"""JSON schemas of the arguments of built-in tools, made from their classes."""
 
 from __future__ import annotations
 
-import inspect
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -23,13 +22,13 @@ _BOUNDS = {
 
 
 def schema_of(arguments: type[WireModel]) -> JsonObject:
-    """Build the JSON schema of arguments, as pydantic would, from their class."""
+    """Build the JSON schema of arguments from their class, with references to the classes in it."""
     within: dict[str, JsonObject] = {}
     schema = _schema(arguments, within)
     return {"$defs": within, **schema} if within else schema
 
 
-def _schema(arguments: type[WireModel], within: dict[str, JsonObject], *, titled: bool = False) -> JsonObject:
+def _schema(arguments: type[WireModel], within: dict[str, JsonObject]) -> JsonObject:
     kinds = get_type_hints(arguments)
     properties: dict[str, JsonObject] = {}
     for name, declared in arguments.wire_fields.items():
@@ -38,8 +37,6 @@ def _schema(arguments: type[WireModel], within: dict[str, JsonObject], *, titled
             schema["default"] = declared.default
         if declared.description:
             schema["description"] = declared.description
-        if titled:
-            schema["title"] = declared.key.title()
         properties[declared.key] = dict(sorted(schema.items()))
     required = [declared.key for declared in arguments.wire_fields.values() if declared.is_required]
     return {"properties": properties, **({"required": required} if required else {}), "type": "object"}
@@ -58,10 +55,5 @@ def _schema_of_type(kind: Any, bounds: Bounds, within: dict[str, JsonObject]) ->
         return {"additionalProperties": True, "type": "object"}
     if kind in _TYPES:
         return dict(sorted({"type": _TYPES[kind], **held}.items()))
-    within[kind.__name__] = {
-        "description": inspect.getdoc(kind),
-        **_schema(kind, within, titled=True),
-        "title": kind.__name__,
-    }
-    within[kind.__name__] = dict(sorted(within[kind.__name__].items()))
+    within[kind.__name__] = _schema(kind, within)
     return {"$ref": f"#/$defs/{kind.__name__}"}

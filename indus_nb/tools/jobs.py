@@ -320,12 +320,10 @@ class JobArguments(Arguments):
     """What the model gives."""
 
     action: Literal["list", "look", "wait", "stop"] = wire_field(
-        description="list: all jobs; look: the last lines of one; wait: until it ends; stop: end it"
+        description="look: see its last lines; wait: until it ends; stop: end it now"
     )
-    id: str | None = wire_field(default=None, description="Such as job-1; not needed while only one runs")
-    seconds: float = wire_field(
-        default=_WAIT_SECONDS, gt=0, le=_MAX_WAIT_SECONDS, description="For wait: after how long to look all the same"
-    )
+    id: str | None = wire_field(default=None, description="As job-1; needed when several run")
+    seconds: float = wire_field(default=_WAIT_SECONDS, gt=0, le=_MAX_WAIT_SECONDS, description="Longest wait")
 
 
 def job_tool(jobs: Jobs) -> FunctionTool[JobArguments]:
@@ -349,9 +347,8 @@ def job_tool(jobs: Jobs) -> FunctionTool[JobArguments]:
     return FunctionTool(
         name=JOB,
         description=(
-            "Look after jobs: calls that go on in the background, as they were told to or because they took long. "
-            "Wait for one rather than look again and again. When nothing else is to be done you may also end your "
-            "answer: you are told when a job ends."
+            "See, wait for and stop jobs: calls that go on in the background. Wait for a job instead of looking again "
+            "and again. If nothing else is left to do, end your answer: a message comes when a job ends."
         ),
         arguments=JobArguments,
         run=run,

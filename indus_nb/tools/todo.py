@@ -242,15 +242,14 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
     return FunctionTool(
         name=TODO,
         description=(
-            "Keep the list of what is to be done for the user, in phases. Use it for work of several steps: plan with "
-            "init, and mark each task when it is done. One task is in progress at a time; the next one is taken by "
-            "itself."
+            "Keep a list of tasks in phases, which the user sees. Use it for work of several steps, not for a single "
+            "one: plan with init, then mark each task as soon as it is done. One task is in progress at a time, and "
+            "the next one begins by itself. The whole list comes back."
         ),
         arguments=TodoArguments,
         run=run,
         read_only=True,  # the user need not be asked: it changes nothing but the list, and that in one step
         describe=_describe,
-        snippet="Keep a list of what is to be done",
     )
 
 

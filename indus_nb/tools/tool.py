@@ -309,16 +309,13 @@ class FunctionTool(Generic[ArgumentsT]):
 
 @lru_cache(maxsize=256)
 def _schema(arguments: type[Arguments | BaseModel]) -> JsonObject:
+    from indus_nb.tools.plain_schemas import plain_arguments
+
     if issubclass(arguments, Arguments):
         from indus_nb.tools.argument_schemas import schema_of
 
-        return schema_of(arguments)
-    schema = arguments.model_json_schema(by_alias=True)
-    schema.pop("title", None)
-    schema.pop("description", None)
-    for field in schema.get("properties", {}).values():
-        field.pop("title", None)
-    return schema
+        return plain_arguments(schema_of(arguments))
+    return plain_arguments(arguments.model_json_schema(by_alias=True))
 
 
 def preload_schemas() -> None:

@@ -279,7 +279,9 @@ def test_prompts_and_tools_are_the_users_choice(messages_api: MessagesApi, tmp_p
     indusagi("--tools", "read,grep", *appended, "hi", home=tmp_path, **claude(messages_api))
     body = messages_api.requests[0].body
     assert [tool["name"] for tool in body["tools"]] == ["read", "grep"]
-    assert re.search("(?s)read:.*Speak like a pirate.*Be kind.*Current date", body["system"][0]["text"])
+    assert re.search(
+        "(?s)^You are a coding agent.*Speak like a pirate.*Be kind.*Current date", body["system"][0]["text"]
+    )
     indusagi("--no-tools", "--system-prompt", "Only this.", "hi", home=tmp_path, **claude(messages_api))
     body = messages_api.requests[1].body
     assert not body.get("tools")

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 from indus_nb.core.resources.loading import ContextFile, Skill
 from indus_nb.core.resources.system_prompt import system_prompt
 from indus_nb.tools import builtin_tools
+from indus_nb.tools.function import function_tool
 
 CWD = Path("/home/ada/here")
 TODAY = date(2026, 3, 4)
@@ -45,10 +46,29 @@ def test_the_parts_come_in_an_order_in_which_the_latest_change_is_last() -> None
     assert text.endswith(parts[-1])
 
 
-def test_the_built_in_text_lists_the_tools_and_a_base_of_ones_own_does_not() -> None:
-    assert "- read: " in prompt()
-    assert "(none)" in prompt(())
-    assert "- read: " not in prompt(base="Mine.")
+def test_the_built_in_text_says_where_the_agent_works_and_a_base_of_ones_own_does_not() -> None:
+    assert prompt().startswith("You are a coding agent in the user's project.")
+    there = prompt(place="You are in a live kernel.")
+    assert there.startswith("You are in a live kernel.\n\nGuidelines:")
+    assert "project" not in there
+    assert prompt(place="You are in a live kernel.", base="Mine.").startswith("Mine.\n\nCurrent date")
+
+
+def test_tools_that_are_switched_off_leave_no_advice_behind() -> None:
+    assert "through bash" in prompt(("read", "bash"))
+    assert "grep, find rather than with bash" in prompt(("bash", "grep", "find"))
+    assert "bash" not in prompt(("read",))
+    assert "After a change" not in prompt(("read", "bash"))
+    assert "After a change" in prompt(("edit", "bash"))
+
+
+def test_a_tool_is_listed_if_it_says_something_of_itself_for_that() -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    listed = system_prompt(tools=[function_tool(add, snippet="Add two numbers")], cwd=CWD, today=TODAY)
+    assert "Some of your tools:\n- add: Add two numbers\n\nGuidelines:" in listed
+    assert "Some of your tools" not in prompt()
 
 
 def test_what_is_not_there_is_not_mentioned() -> None:

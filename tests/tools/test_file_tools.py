@@ -42,8 +42,7 @@ def test_the_tools_come_in_a_fixed_order_and_tell_the_model_what_they_take(tmp_p
     for name, tool in tools.items():
         assert tool.spec.name == name
         assert tool.spec.parameters["type"] == "object"
-        assert tool.snippet
-        assert all(name in guideline for guideline in tool.guidelines)
+        assert tool.spec.description.endswith(".")
     assert list(tools["grep"].spec.parameters["properties"]) == [
         "pattern", "path", "glob", "ignoreCase", "literal", "context", "limit",
     ]  # fmt: skip

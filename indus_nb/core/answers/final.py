@@ -21,10 +21,11 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, ToolCall, text_of
 from indus_nb.base.wire import JsonObject, dump, from_json
 from indus_nb.core.answers.kind import AnswerKind, InvalidValueError
-from indus_nb.core.answers.schemas import WRAPPED, plain_schema, tool_schema
+from indus_nb.core.answers.schemas import WRAPPED, tool_schema
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
+from indus_nb.tools.plain_schemas import inlined, plain_schema
 from indus_nb.tools.tool import ToolContext, ToolError, text_output
 
 _REPAIRS = 2
@@ -88,7 +89,7 @@ class FinalAnswer(RunWatcher):
         self.tool_name, self._hide = name, hide
         spec = ToolSpec(name, _ABOUT, self._schema, is_final=True)
         advice = f"Give your answer by calling {name}, which ends your work; a text alone is not read."
-        return AnswerTool(spec, self.take, "give your answer, when you are done", (advice,))
+        return AnswerTool(spec, self.take, (advice,))
 
     def tell(self, name: str, hide: Callable[[Any], Any], conversation: Sequence[Message]) -> None:
         """Ask by a message, for an answer that is given by the tool of the conversation.
@@ -109,7 +110,7 @@ class FinalAnswer(RunWatcher):
         """Return the message that asks for the answer, which goes before the prompt; none where a tool has the type."""
         if not self.is_told:
             return ()
-        schema = dump(plain_schema(self.kind.schema)).decode()
+        schema = dump(plain_schema(inlined(self.kind.schema))).decode()
         text = (
             f"<system-reminder>\nThis time the user asks for a value. Give it by calling the tool {self.tool_name}: "
             "what you write otherwise is not read. Use the other tools first where you need them; call it alone, when "
@@ -243,17 +244,16 @@ class AnswerTool:
     """
 
     read_only = False
+    snippet = None
     secret_arguments: tuple[str, ...] = ()
 
     def __init__(
         self,
         spec: ToolSpec,
         take: Callable[[JsonObject, ToolContext], ToolOutput],
-        snippet: str | None = None,
         guidelines: tuple[str, ...] = (),
     ) -> None:
         self.spec = spec
-        self.snippet = snippet
         self.guidelines = guidelines
         self._take = take
 

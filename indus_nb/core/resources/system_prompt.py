@@ -10,15 +10,14 @@ from indus_nb.base.wire import clean_text
 from indus_nb.core.resources.loading import ContextFile, Skill
 from indus_nb.tools.tool import Tool
 
-_ROLE = (
-    "You are a coding agent. You help the user by reading and changing files, running commands and explaining what "
-    "you find. You work with these tools:"
+_PLACE = (
+    "You are a coding agent in the user's project. You help by reading and changing files, running commands and "
+    "explaining what you find."
 )
-_STYLE = (
-    "Answer briefly and to the point",
-    "Name files by their path when you talk about them",
+_HABITS = (
+    "Ask when a choice would change the outcome and nothing tells you which is meant; else choose, and say so.",
+    "Answer briefly, and name files by their path. Say what you did not do or could not check.",
 )
-
 _CONTEXT = (
     "What the user and the project want you to know and to keep to; where two of these disagree, the later counts."
 )
@@ -28,11 +27,12 @@ _SKILLS = (
 )
 
 
-def system_prompt(
+def system_prompt(  # noqa: PLR0913 - each is a part of it
     *,
     tools: Iterable[Tool],
     cwd: Path,
     today: date,
+    place: str = "",
     base: str | None = None,
     appended: Sequence[str] = (),
     context_files: Sequence[ContextFile] = (),
@@ -43,11 +43,12 @@ def system_prompt(
     What changes comes last, the date once a day, so that providers can cache the prompt.
 
     Args:
-        base: Replaces the built-in text including its list of tools.
+        place: Says where the agent works, in place of the sentences about a project's files.
+        base: Replaces the built-in text with all that tools say of themselves.
         skills: Named if the tool ``read`` is there to open them; hidden ones are left out.
     """
     tools = list(tools)
-    parts = [base if base is not None else _built_in(tools), *appended]
+    parts = [base if base is not None else _built_in(place or _PLACE, tools), *appended]
     if context_files:
         parts += ["# Project Context", _CONTEXT]
         parts += [f"## {file.path.as_posix()}\n\n{file.content}" for file in context_files]
@@ -73,30 +74,23 @@ def _available(skills: Sequence[Skill]) -> str:
     return "\n".join([*lines, "</available_skills>"])
 
 
-def _built_in(tools: Sequence[Tool]) -> str:
-    listed = [f"- {tool.spec.name}: {tool.snippet}" for tool in tools if tool.snippet] or ["(none)"]
+def _built_in(place: str, tools: Sequence[Tool]) -> str:
+    parts = [place]
+    if listed := [f"- {tool.spec.name}: {tool.snippet}" for tool in tools if tool.snippet]:
+        parts.append("\n".join(["Some of your tools:", *listed]))
     names = {tool.spec.name for tool in tools}
-    guidelines = [*_exploring(names), *(line for tool in tools for line in tool.guidelines), *_STYLE]
-    return "\n".join(
-        [
-            _ROLE,
-            "",
-            *listed,
-            "",
-            "Other tools may be offered besides these.",
-            "",
-            "Guidelines:",
-            *(f"- {line}" for line in dict.fromkeys(guidelines)),
-        ]
-    )
+    guidelines = [*_of_files(names), *(line for tool in tools for line in tool.guidelines), *_HABITS]
+    parts.append("\n".join(["Guidelines:", *(f"- {line}" for line in dict.fromkeys(guidelines))]))
+    return "\n\n".join(parts)
 
 
-def _exploring(names: set[str]) -> list[str]:
+def _of_files(names: set[str]) -> list[str]:
+    lines: list[str] = []
     searchers = [name for name in ("grep", "find", "ls") if name in names]
     if "bash" in names and searchers:
-        return [
-            f"Look around with {', '.join(searchers)} rather than with bash; they are quicker and skip ignored files"
-        ]
-    if "bash" in names:
-        return ["Look around with ls, find and rg through bash"]
-    return []
+        lines.append(f"Look around with {', '.join(searchers)} rather than with bash: they are quicker.")
+    elif "bash" in names:
+        lines.append("Look around with ls, find and rg through bash.")
+    if "bash" in names and "edit" in names:
+        lines.append("Read what you are about to change. After a change run what shows that it works, such as tests.")
+    return lines

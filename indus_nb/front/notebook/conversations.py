@@ -33,6 +33,7 @@ from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, pars
 from indus_nb.front.notebook.notebook_sessions import NotebookSessions
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
+from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
@@ -540,6 +541,7 @@ class Conversations:
             like,
             [self.kernel, self._notebook],
             [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
+            live_place(self._known.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
         if session.settings.jobs is not None:

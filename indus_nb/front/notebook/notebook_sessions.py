@@ -36,13 +36,17 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class NotebookSessions:
-    """Conversations of notebooks. No failure to read or write them is an error."""
+    """Conversations of notebooks. No failure to read or write them is an error.
+
+    Attributes:
+        notebook: The path of the notebook's file, as it was found first; ``None`` if it is not known.
+    """
 
     def __init__(self, shell: Any, cells: CellIds) -> None:
         """Find the notebook's path."""
         directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
-        self._notebook = None if notebook is None else os.path.realpath(notebook)
+        self.notebook = None if notebook is None else os.path.realpath(notebook)
         self._cells = cells
         self._noted: str | None = None
 
@@ -52,7 +56,7 @@ class NotebookSessions:
         If the path and the notebook itself name different ones, it is the one that was written to last.
         """
         known = known_sessions()
-        found = [Path(path) for path in known.get(self._notebook or "", ())[-1:]]
+        found = [Path(path) for path in known.get(self.notebook or "", ())[-1:]]
         if (session_id := self._id_in_notebook()) is not None:
             ours = (agent_directory() / "sessions").glob("*")
             directories = dict.fromkeys([*(Path(path).parent for paths in known.values() for path in paths), *ours])
@@ -62,9 +66,9 @@ class NotebookSessions:
 
     def _id_in_notebook(self) -> str | None:
         """Return the conversation id in the notebook's metadata, or ``None``."""
-        if self._notebook is None:
+        if self.notebook is None:
             return None
-        path = Path(self._notebook)
+        path = Path(self.notebook)
         with suppress(ToolError):
             # One that was renamed while its kernel was running is found by its cells.
             file = read_notebook(path) if path.exists() else find_notebook(Traces(path, ids=self._cells.ran))
@@ -76,12 +80,12 @@ class NotebookSessions:
 
     def note(self, path: Path | None) -> None:
         """Record the session file that this notebook uses now."""
-        if self._notebook is None or path is None or self._noted == str(path):
+        if self.notebook is None or path is None or self._noted == str(path):
             return
         self._noted = str(path)
         known = known_sessions()
-        others = [other for other in known.pop(self._notebook, []) if other != str(path)]
-        known[self._notebook] = [*others, str(path)][-_MAX_SESSIONS:]
+        others = [other for other in known.pop(self.notebook, []) if other != str(path)]
+        known[self.notebook] = [*others, str(path)][-_MAX_SESSIONS:]
         newest = dict(list(known.items())[-_MAX_NOTEBOOKS:])
         with suppress(OSError):
             write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
@@ -97,7 +101,7 @@ class NotebookSessions:
             return None
         path = self.last()
         had = [notebook for notebook, held in known_sessions().items() if path is not None and held[-1] == str(path)]
-        if self._notebook not in had and (not had or any(map(os.path.exists, had))):
+        if self.notebook not in had and (not had or any(map(os.path.exists, had))):
             return None
         info = _described(path)
         return info and (

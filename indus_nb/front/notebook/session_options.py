@@ -23,6 +23,7 @@ def session_options(
     like: AgentSession | None,
     extensions: Sequence[Any],
     more_tools: Sequence[str],
+    place: str,
 ) -> SessionOptions:
     """Build the session options that a cell asks for.
 
@@ -30,6 +31,7 @@ def session_options(
         last: The notebook's last conversation, if it is to be resumed.
         like: The previous conversation, whose tools are chosen again; a new one also gets its model and thinking.
         extensions: What the session gets of the notebook.
+        place: What its system prompt says of where it works.
     """
     options = SessionOptions(
         provider=request.provider,
@@ -48,6 +50,7 @@ def session_options(
         trust=request.trust,
         extensions=extensions,
         more_tools=more_tools,
+        place=place,
     )
     if like is None:
         return options

@@ -50,6 +50,11 @@ _MAX_DETAILS_CHARACTERS = 1_000_000
 _MAX_SENTENCE_CHARACTERS = 2000
 _READS_INPUT = "EOFError: EOF when reading a line"
 _WAITS = "(waits for the cell that runs)"
+_PLACE = (
+    "You are a coding agent beside the user's running Jupyter kernel. You help by working with its live variables, "
+    "reading and changing files, running commands and explaining what you find. Messages tell you nothing of the "
+    "kernel: look at its variables and its notebook first."
+)
 _BUSY = "A cell runs there now, so what of this could not be undone cannot be told."
 
 
@@ -123,10 +128,7 @@ class AttachedKernel:
         """Make the tools; outside of a session no call becomes a job."""
         return [
             python_tool(
-                f"Run Python code in the user's running Jupyter kernel ({self.label}): its variables are there, and "
-                "what it defines stays. Returns what it prints and displays, figures as images. It waits for a cell "
-                "that runs.",
-                snippet="Run code in the user's running kernel, on the live objects",
+                f"the user's running Jupyter kernel ({self.label}), after a cell that runs there",
                 run=self._python,
                 approval=self._approval,
                 tries=lambda: self._settings.notebook.preview,
@@ -135,13 +137,13 @@ class AttachedKernel:
             FunctionTool(
                 name="notebook",
                 description=(
-                    "Read the user's notebook: cells with their sources and outputs, images included. Of a long "
-                    "notebook the first call lists the cells. What was not saved may be missing; the answer says so."
+                    "Read the cells of the kernel's notebook with their outputs, images included. Without cells the "
+                    "whole notebook comes back, or a numbered list of a long one. Sources and outputs are as they were "
+                    "saved; what ran since and was not saved is named."
                 ),
                 arguments=NotebookArguments,
                 run=self._notebook,
                 read_only=True,
-                snippet="Read the cells and outputs of the kernel's notebook, as they were saved",
             ),
         ]
 
@@ -338,4 +340,5 @@ def working_in(spec: str, options: SessionOptions) -> SessionOptions:
     late = LateKernel(Path(options.cwd) if options.cwd is not None else current_directory()) if spec == "any" else None
     kernel = AttachedKernel(late) if late is not None else open_kernel(spec, options.cwd)
     extensions = [*options.extensions, kernel, *([late] if late is not None else [])]
-    return replace(options, extensions=extensions, more_tools=[*options.more_tools, *kernel.names])
+    more_tools = [*options.more_tools, *kernel.names]
+    return replace(options, place=_PLACE, extensions=extensions, more_tools=more_tools)

@@ -41,15 +41,12 @@ class NotebookTools:
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session, whose others leave open notebooks alone."""
         self.open_notebooks(api)
-        api.tool(
-            self._reader.read, name="notebook", read_only=True, snippet="Read the cells and outputs of the notebook"
-        )
+        api.tool(self._reader.read, name="notebook", read_only=True)
         # It changes nothing by itself: the user is asked, here, about what they will see.
         api.tool(
             self._proposals.propose,
             name="propose_cell",
             read_only=True,
-            snippet="Propose a cell to insert or to change, which the user accepts or not",
             describe=described,
         )
 

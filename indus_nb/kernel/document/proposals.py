@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
@@ -32,6 +32,8 @@ from indus_nb.tools.tool import ToolContext, text_output
 NoteCell = Callable[[str, str, CellStep], None]
 """Callback that records what a call did to a cell: the ids of call and session, and the cell."""
 CellType = Literal["code", "markdown"]
+CellName = Annotated[int | str, WithJsonSchema({"type": "string"})]
+"""A cell's number or id; models are told of one type, and some give numbers all the same."""
 
 _MAX_PROPOSAL_CHARACTERS = 20_000
 _MAX_PROPOSED_CELLS = 30
@@ -49,12 +51,10 @@ class ProposedCell(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    source: str = Field(description="The whole source of the cell")
-    cell_type: CellType = Field(default="code", description='"code" or "markdown", of a new cell')
-    after: int | str | None = Field(
-        default=None, description="As outside the list; leave it out for below the cell before it in the list"
-    )
-    replace: int | str | None = Field(default=None, description="As outside the list")
+    source: str
+    cell_type: CellType = "code"
+    after: CellName | None = Field(default=None, description="By default the cell before it in the list")
+    replace: CellName | None = None
 
 
 _LEXERS: dict[CellType, str] = {"code": "python", "markdown": "markdown"}
@@ -178,23 +178,24 @@ class CellProposals:
         call: ToolContext,
         source: str = "",
         cell_type: CellType = "code",
-        after: int | str | None = None,
-        replace: int | str | None = None,
+        after: CellName | None = None,
+        replace: CellName | None = None,
         cells: list[ProposedCell] | None = None,
     ) -> ToolOutput:
-        """Propose a new cell, or another source for a cell, in the user's notebook. The user accepts it or not.
+        """Propose cells for the user's notebook: new ones, or a new source for those that are there.
 
-        The user decides whether it is run, too. The result says what became of it. Propose cells that belong together
-        in one call, as a list: the user is asked once.
+        Use it for code that is to stay, once it ran in python, and for text; the notebook's file is never edited with
+        other tools. The user accepts or not, and decides whether it runs; the result says what became of it. Propose
+        cells that belong together in one call.
 
         Args:
             ctx: Given by the session
             call: Given by the session
-            source: The whole source of the cell
-            cell_type: "code" or "markdown", of a new cell
-            after: The number or id of the cell to insert it below; leave it out for below the one that runs now
-            replace: The number or id of the cell whose source it shall be instead
-            cells: Several cells in the place of the one that the other arguments describe
+            source: Whole source of the cell
+            cell_type: Type of a new cell
+            after: Number or id of the cell above it; by default the one that runs
+            replace: Number or id of the cell that gets this source
+            cells: Several cells, in place of the other arguments
 
         Returns:
             What became of the proposal, for the model and for the card.

@@ -352,12 +352,13 @@ class NotebookReader:
         return find_notebook(replace(traces, ids=traces.ids | ids))
 
     async def read(self, cells: str = "") -> ToolOutput:
-        """Read the user's notebook: cells with their sources and outputs, images included.
+        """Read the cells of the user's notebook with their outputs, images included.
 
-        Of a long notebook the first call lists the cells. What was not saved may be missing; the answer says so.
+        Without cells the whole notebook comes back, or a numbered list of a long one. Outputs are as they were saved;
+        what ran since and was not saved is named.
 
         Args:
-            cells: Which cells to see in full: numbers as listed ("3", "3-7", "2,5") or ids. Empty for the notebook.
+            cells: Cells to see in full: numbers ("3", "3-7", "2,5") or ids; empty for the whole notebook
         """
         seen = await self.look()
 

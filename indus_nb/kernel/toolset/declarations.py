@@ -13,15 +13,22 @@ from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext
 
 _GUIDELINES = (
-    "Work on the user's live variables with python rather than reading their files again",
-    "Do not overwrite or delete the user's variables unless asked to; choose new names",
+    "Compute on the variables that are there rather than reading their files again.",
+    "Choose new names: overwrite or delete the user's variables only when asked to.",
+    "Look at size, types and a few rows before you print, plot or join much.",
+    "Take the numbers of an answer from results, not from memory.",
+    "Check what an answer rests on, as units, time zones, duplicates, missing values and joins that multiply rows.",
+    "Say what you found by that, and what you assumed.",
+    "The user sees what python prints, and its figures and tables: do not repeat them, say what they mean.",
+    "The user can undo what a call changed, and may be asked before code acts outside the kernel.",
+    "What they refuse, do not try in another way.",
 )
 
 
 class PythonArguments(Arguments):
     """The arguments of the tool ``python``."""
 
-    code: str = wire_field(description="The code to run, as in a notebook cell: magics and top-level await work")
+    code: str = wire_field(description="Source of a cell; magics and top-level await work")
     timeout: float | None = wire_field(
         default=None, gt=0, finite=True, description="Seconds after which it is interrupted"
     )
@@ -32,22 +39,19 @@ class NotebookArguments(Arguments):
 
     cells: str = wire_field(
         default="",
-        description='Which cells to see in full: numbers as listed ("3", "3-7", "2,5") or ids. Empty for the notebook.',
+        description='Cells to see in full: numbers ("3", "3-7", "2,5") or ids; empty for the whole notebook',
     )
 
 
 class VariablesArguments(Arguments):
     """The arguments of the tool ``variables``."""
 
-    pattern: str = wire_field(
-        default="", description="A variable's name for a closer look, or a part of names, or df_*"
-    )
+    pattern: str = wire_field(default="", description="Name, part of names, or pattern such as df_*; empty for all")
 
 
 def python_tool(
-    description: str,
+    where: str,
     *,
-    snippet: str,
     run: Callable[[PythonArguments, ToolContext], Awaitable[ToolOutput]],
     approval: Callable[[str], Approval],
     tries: Callable[[], bool],
@@ -55,6 +59,7 @@ def python_tool(
     """Declare the tool ``python`` of a kernel.
 
     Args:
+        where: Names the kernel in a few words.
         approval: Builds the question before code; called off the event loop.
         tries: Whether code is tried in a copy before it is asked about.
     """
@@ -73,13 +78,17 @@ def python_tool(
 
     return FunctionTool(
         name="python",
-        description=description,
+        description=(
+            f"Run Python code in {where}, as a cell would: its variables are there, and what it defines stays. Use "
+            "it to look at data, compute and draw. What it prints and displays comes back, figures as images and "
+            "tables in short. Long output is shortened in the middle; the whole is kept in a file whose path is given. "
+            "Run programs as !command to see their output."
+        ),
         arguments=PythonArguments,
         run=run,
         starts_jobs=True,
         describe=describe,
         secret_arguments=("code",),
-        snippet=snippet,
         guidelines=_GUIDELINES,
     )
 
@@ -91,13 +100,12 @@ def variables_tool(
     return FunctionTool(
         name="variables",
         description=(
-            f"List the variables of {kernel}: name, type, shape, types of columns, a short view; one of them more "
-            "closely, with its first rows."
+            f"List the variables of {kernel} with type, shape, columns and a short view. Give a name for a closer look "
+            "with the first rows. Use it before you work with what you have not seen. It runs no code."
         ),
         arguments=VariablesArguments,
         run=run,
         read_only=True,
-        snippet=f"See which variables {kernel} holds",
     )
 
 

@@ -127,10 +127,7 @@ class UserKernel:
 
         api.register_tool(
             python_tool(
-                "Run Python code in the user's notebook kernel: its variables are there, and what it defines stays. "
-                "Returns what it prints and displays, figures as images, tables in short. What programs print is seen "
-                "with !command, not with subprocess alone.",
-                snippet="Run code in the user's kernel, on the live objects",
+                "the user's live kernel",
                 run=run,
                 approval=self.approval,
                 tries=lambda: self._settings.notebook.preview,

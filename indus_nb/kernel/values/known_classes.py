@@ -7,7 +7,12 @@ known by the names of their classes.
 from __future__ import annotations
 
 import datetime as dt
+import re
+import sys
+from contextlib import suppress
+from functools import lru_cache
 from itertools import takewhile
+from types import ModuleType
 from typing import Any, cast
 
 FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch")}
@@ -56,6 +61,19 @@ def library_of(kind: type) -> str:
 def module_name(module: object) -> object:
     """Return a module's name without triggering a lazy import."""
     return object.__getattribute__(module, "__dict__").get("__name__")
+
+
+@lru_cache(maxsize=1000)
+def version_of(library: str) -> str:
+    """Return the version of an imported library, without running code of it; empty if it has none."""
+    module = sys.modules.get(library)
+    found = object.__getattribute__(module, "__dict__").get("__version__") if is_a(module, ModuleType) else None
+    if type(found) is not str:
+        from importlib import metadata
+
+        with suppress(Exception):  # of packages of other names, or what broken ones raise
+            found = metadata.version(library)
+    return found if type(found) is str and re.fullmatch(r"[0-9][0-9A-Za-z.+!-]{0,40}", found) else ""
 
 
 def class_name(kind: type) -> str:

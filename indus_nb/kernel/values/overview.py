@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from indus_nb.kernel.values.describe import describe, for_prompt, without_secrets
 from indus_nb.kernel.values.extent import memory
-from indus_nb.kernel.values.known_classes import is_a, library_of, module_name
+from indus_nb.kernel.values.known_classes import is_a, library_of, module_name, version_of
 from indus_nb.kernel.values.short import cut
 from indus_nb.safety.redaction import is_secret_name
 
@@ -55,8 +56,10 @@ def summary(
     if more:
         newest = [*dict.fromkeys([*filter(namespace.__contains__, recent), *newest])][:_MAX_LOOKED_AT]
     users = ((name, namespace.get(name)) for name in newest if not name.startswith("_") and name not in hidden)
-    data, named = _sorted_out(pair for pair in users if is_users(*pair))
-    ends = [cut(f"{what}: {', '.join(names)}", _MAX_SUMMARY_CHARACTERS // 5) for what, names in named.items() if names]
+    data, named, modules = _sorted_out(pair for pair in users if is_users(*pair))
+    ends = [f"{what}: {', '.join(names)}" for what, names in named.items() if names]
+    ends += [f"versions: {', '.join(versions)}"] if (versions := _versions(modules)) else []
+    ends = [cut(end, _MAX_SUMMARY_CHARACTERS // 5) for end in ends]
     room = _MAX_SUMMARY_CHARACTERS - sum(len(line) + 1 for line in ends)
     shown: list[str] = []
     for name, value in data:
@@ -71,21 +74,32 @@ def summary(
     return Summary("\n".join([*shown, *ends]), count)
 
 
-def _sorted_out(users: Iterable[tuple[str, object]]) -> tuple[list[tuple[str, object]], dict[str, list[str]]]:
-    """Split variables into those that hold data and the names of the others."""
+def _versions(modules: Iterable[str]) -> list[str]:
+    """Return the versions of libraries, by the modules of them that the user has imported."""
+    libraries = dict.fromkeys(module.partition(".")[0] for module in modules)
+    found = {name: version_of(name) for name in libraries if name not in sys.stdlib_module_names}
+    return [f"{name} {version}" for name, version in found.items() if version]
+
+
+def _sorted_out(
+    users: Iterable[tuple[str, object]],
+) -> tuple[list[tuple[str, object]], dict[str, list[str]], list[str]]:
+    """Split variables into those that hold data, the names of the others, and the modules among these."""
     data: list[tuple[str, object]] = []
     named: dict[str, list[str]] = {"functions": [], "classes": [], "modules": []}
+    modules: list[str] = []
     for name, value in users:
         if is_a(value, ModuleType):
             module = module_name(value)
             named["modules"].append(name if name == module else f"{name} ({module})")
+            modules += [module] if type(module) is str else []
         elif is_a(value, type):
             named["classes"].append(name)
         elif is_a(value, FunctionType):
             named["functions"].append(name)
         elif library_of(type(value)) not in _NO_DATA:
             data.append((name, value))
-    return data, named
+    return data, named, modules
 
 
 def listing(

@@ -57,6 +57,9 @@ class Rule:
 RULES: tuple[Rule, ...] = (
     Rule("current-date", r"(?m)^(Current date: ).+$", r"\1<<date>>"),
     Rule("current-directory", r"(?m)^(Current working directory: ).+$", r"\1<<cwd>>"),
+    Rule("kernel", r"(?m)^(Kernel: Python ).+$", r"\1<<kernel>>"),
+    Rule("notebook", r"(?m)^(Notebook: ).+$", r"\1<<notebook>>"),
+    Rule("versions", r"(?m)^(versions: ).+$", r"\1<<versions>>"),
     Rule(
         "timestamp",
         r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?",

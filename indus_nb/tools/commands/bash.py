@@ -14,7 +14,7 @@ from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
-from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
+from indus_nb.tools.truncate import size_text
 
 if TYPE_CHECKING:
     from indus_nb.safety.sandbox import Machine, Sandbox
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     from indus_nb.tools.commands.trying import Tries
     from indus_nb.tools.jobs import Jobs
 
-_JOBS = (
-    f"What takes longer than {{seconds:g}} seconds, and has no timeout, goes on as a job, which the tool {JOB} waits "
-    "for, shows and stops."
-)
+_JOBS = f"Without a timeout, what takes longer than {{seconds:g}} seconds goes on as a job: see the tool {JOB}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +43,14 @@ class Looks:
 class BashArguments(Arguments):
     """What the model gives."""
 
-    command: str = wire_field(description="The command, for bash")
-    timeout: float | None = wire_field(
-        default=None, gt=0, finite=True, description="Seconds after which it is killed; no limit by default"
-    )
+    command: str
+    timeout: float | None = wire_field(default=None, gt=0, finite=True, description="Seconds after which it is killed")
 
 
 class BackgroundBashArguments(BashArguments):
     """The same where a command may go on as a job."""
 
-    background: bool = wire_field(default=False, description="Let it go on as a job: for a server, or what takes long")
+    background: bool = wire_field(default=False, description="Go on as a job: for a server, or what takes long")
 
 
 def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | None = None) -> FunctionTool[Any]:
@@ -117,16 +112,15 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
     return FunctionTool(
         name="bash",
         description=(
-            "Run a command with bash in the working directory and get what it prints on stdout and stderr. Only the "
-            f"end of long output is shown (the last {MAX_LINES} lines or {MAX_BYTES // 1024} KB, whichever is less); "
-            "all of it is kept in a file that is named then. The command gets no input."
+            "Run a command with bash in the working directory, and get its stdout and stderr. Use it for programs, "
+            "tests and git. Each call is a new shell, which gets no input. Long output is shortened in the middle; the "
+            "whole is kept in a file whose path is given."
             + ("" if shell.sandbox is None else f" {shell.sandbox.describe()}")
             + ("" if jobs is None else f" {_JOBS.format(seconds=jobs.after)}")
         ),
         arguments=BashArguments if jobs is None else BackgroundBashArguments,
         run=begin,
         starts_jobs=jobs is not None,
-        snippet="Run shell commands",
         describe=describe,
         secret_arguments=("command",),
     )

@@ -32,9 +32,9 @@ _MAX_SECONDS = 10.0
 class ReadArguments(Arguments):
     """What the model gives."""
 
-    path: str = wire_field(description="The file, relative to the working directory or absolute")
-    offset: int = wire_field(default=1, ge=1, description="The first line to show, counted from 1")
-    limit: int | None = wire_field(default=None, ge=1, description="How many lines to show at most")
+    path: str = wire_field(description="Relative to the working directory, or absolute")
+    offset: int = wire_field(default=1, ge=1, description="First line, counted from 1")
+    limit: int | None = wire_field(default=None, ge=1, description="Most lines to show")
 
 
 def read_tool(cwd: Path, *, auto_resize_images: bool, whole: int = MAX_BYTES) -> FunctionTool[ReadArguments]:
@@ -63,15 +63,12 @@ def read_tool(cwd: Path, *, auto_resize_images: bool, whole: int = MAX_BYTES) ->
         description=(
             f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once"
             + (f" ({whole // 1000} KB without offset and limit)" if whole < MAX_BYTES else "")
-            + "; continue with offset. "
-            "JPEG, PNG, GIF and WebP files are shown as images."
+            + "; go on with offset. Of a JPEG, PNG, GIF or WebP file you see the image. Use it instead of cat, head or sed."
         ),
         arguments=ReadArguments,
         run=run,
         read_only=True,
         shows_parts=True,
-        snippet="Read text files and look at images",
-        guidelines=("Look at files with read, not with cat or sed.",),
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Read"),
     )
 

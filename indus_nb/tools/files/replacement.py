@@ -9,5 +9,5 @@ from indus_nb.tools.tool import Arguments
 class Replacement(Arguments):
     """One piece of text to replace."""
 
-    old_text: str = wire_field(description="The text to replace; it must occur once in the file")
-    new_text: str = wire_field(description="What comes in its place")
+    old_text: str = wire_field(description="Text to replace")
+    new_text: str = wire_field(description="Text in its place")

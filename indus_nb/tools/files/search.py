@@ -91,15 +91,13 @@ def _outside_git(directory: Path) -> list[str]:
 class GrepArguments(Arguments):
     """What the model gives."""
 
-    pattern: str = wire_field(description="A regular expression, or plain text with literal")
-    path: str = wire_field(default=".", description="A folder or file; by default the working directory")
-    glob: str | None = wire_field(
-        default=None, description="Only files that match, for example '*.py' or 'src/**/*.ts'"
-    )
-    ignore_case: bool = wire_field(default=False, description="Whether case does not matter")
-    literal: bool = wire_field(default=False, description="Whether pattern is plain text")
+    pattern: str = wire_field(description="Regular expression, or plain text if literal is true")
+    path: str = wire_field(default=".", description="Folder or file; by default the working directory")
+    glob: str | None = wire_field(default=None, description="Search only files that match, as '*.py' or 'src/**/*.ts'")
+    ignore_case: bool = wire_field(default=False, description="Ignore upper and lower case")
+    literal: bool = wire_field(default=False, description="Take pattern as plain text")
     context: int = wire_field(default=0, ge=0, le=1000, description="Lines to show before and after each match")
-    limit: int = wire_field(default=_MAX_MATCHES, ge=1, description="How many matches to show at most")
+    limit: int = wire_field(default=_MAX_MATCHES, ge=1, description="Most matches to show")
 
 
 def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepArguments]:
@@ -136,14 +134,14 @@ def grep_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[GrepA
     return FunctionTool(
         name="grep",
         description=(
-            "Search the contents of files for a pattern. Hidden files are searched, ignored ones (.gitignore) are not. "
-            f"Each match is shown as path:line: text, with paths relative to path; at most {_MAX_MATCHES} matches "
-            f"or {MAX_BYTES // 1024} KB, and of long lines {_MAX_LINE_CHARACTERS} characters."
+            "Search the contents of files. Hidden files are searched, ignored ones (.gitignore) are not. Each match "
+            "comes back as path:line: text, with paths relative to path. At most "
+            f"{_MAX_MATCHES} matches or {MAX_BYTES // 1024} KB are shown, and {_MAX_LINE_CHARACTERS} characters of a "
+            "line. To find files by name use find."
         ),
         arguments=GrepArguments,
         run=run,
         read_only=True,
-        snippet="Search file contents for a pattern",
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Search in", searches=True),
     )
 
@@ -269,9 +267,9 @@ def _shown(path: bytes) -> str:
 class FindArguments(Arguments):
     """What the model gives."""
 
-    pattern: str = wire_field(description="A glob for names, as '*.py'; with a slash for paths, as 'src/**/*.ts'")
-    path: str = wire_field(default=".", description="The folder to search; by default the working directory")
-    limit: int = wire_field(default=_MAX_FOUND, ge=1, description="How many results to show at most")
+    pattern: str = wire_field(description="Glob for names, as '*.py', or with a slash for paths, as 'src/**/*.ts'")
+    path: str = wire_field(default=".", description="Folder to search; by default the working directory")
+    limit: int = wire_field(default=_MAX_FOUND, ge=1, description="Most results to show")
 
 
 def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindArguments]:
@@ -308,13 +306,13 @@ def find_tool(cwd: Path, *, seconds: float = _MAX_SECONDS) -> FunctionTool[FindA
     return FunctionTool(
         name="find",
         description=(
-            "Find files and folders by a glob. Hidden ones are found, ignored ones (.gitignore) are not. Results are "
-            f"relative to path, folders end with a slash; at most {_MAX_FOUND} results or {MAX_BYTES // 1024} KB."
+            "Find files and folders by name. Hidden ones are found, ignored ones (.gitignore) are not. Paths come back "
+            f"relative to path, folders with a slash at the end; at most {_MAX_FOUND} or {MAX_BYTES // 1024} KB. To "
+            "search what files hold use grep."
         ),
         arguments=FindArguments,
         run=run,
         read_only=True,
-        snippet="Find files by name",
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "Look for files in"),
     )
 

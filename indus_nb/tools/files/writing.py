@@ -50,8 +50,8 @@ class FileQueue:
 class WriteArguments(Arguments):
     """What the model gives."""
 
-    path: str = wire_field(description="The file, relative to the working directory or absolute")
-    content: str = wire_field(description="All that the file will hold")
+    path: str = wire_field(description="Relative to the working directory, or absolute")
+    content: str = wire_field(description="All of the file")
 
 
 def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
@@ -94,11 +94,12 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
 
     return FunctionTool(
         name="write",
-        description="Write a file. Missing folders are made; a file that is there already is replaced.",
+        description=(
+            "Create a file, or replace all of one that is there. Missing folders are made. To change a part of a file "
+            "use edit."
+        ),
         arguments=WriteArguments,
         run=run,
-        snippet="Create or replace whole files",
-        guidelines=("Use write for new files and complete rewrites only; change existing files with edit.",),
         describe=describe,
         secret_arguments=("content",),
         secrets_in_code=False,
@@ -108,10 +109,10 @@ def write_tool(cwd: Path, queue: FileQueue) -> FunctionTool[WriteArguments]:
 class EditArguments(Arguments):
     """What the model gives; one replacement may also stand beside ``path``, and ``edits`` be JSON in a string."""
 
-    path: str = wire_field(description="The file, relative to the working directory or absolute")
+    path: str = wire_field(description="Relative to the working directory, or absolute")
     edits: list[Replacement] = wire_field(
         min_items=1,
-        description="Replacements of separate pieces; each oldText is looked for in the file as it is before all edits",
+        description="Each oldText is looked for in the file as it was before the call",
     )
 
     @classmethod
@@ -176,18 +177,14 @@ def edit_tool(cwd: Path, queue: FileQueue) -> FunctionTool[EditArguments]:
     return FunctionTool(
         name="edit",
         description=(
-            "Replace pieces of a text file. Each oldText must occur exactly once in the file and no two may overlap; "
-            "differences in line ends, blanks at line ends and kinds of quotes and dashes are tolerated."
+            "Replace pieces of a text file. Each oldText must occur exactly once: keep it short, with enough around "
+            "it to be unique. Make all changes to a file in one call, as separate edits that do not overlap. If one "
+            "fails, nothing is changed."
         ),
         arguments=EditArguments,
         run=run,
-        snippet="Replace exact pieces of text in files",
         secret_arguments=("edits", "oldText", "newText", "old_text", "new_text"),
         secrets_in_code=False,
-        guidelines=(
-            "Make several changes to one file in one edit call, as separate entries of edits.",
-            "Keep oldText of edit short, but long enough to be unique in the file.",
-        ),
         describe=describe,
     )
 
@@ -215,8 +212,8 @@ def _of_file(asked: Approval, verb: str, target: Target, given: str, cwd: Path) 
 class LsArguments(Arguments):
     """What the model gives."""
 
-    path: str = wire_field(default=".", description="The folder; by default the working directory")
-    limit: int = wire_field(default=_MAX_ENTRIES, ge=1, description="How many entries to show at most")
+    path: str = wire_field(default=".", description="Folder to list; by default the working directory")
+    limit: int = wire_field(default=_MAX_ENTRIES, ge=1, description="Most entries to show")
 
 
 def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
@@ -241,13 +238,12 @@ def ls_tool(cwd: Path) -> FunctionTool[LsArguments]:
     return FunctionTool(
         name="ls",
         description=(
-            "List a folder by name, dotfiles included; folders end with a slash. "
-            f"At most {_MAX_ENTRIES} entries, unless limit says otherwise."
+            "List a folder by name, dotfiles included; names of folders end with a slash. "
+            f"At most {_MAX_ENTRIES} entries come back unless limit says otherwise."
         ),
         arguments=LsArguments,
         run=run,
         read_only=True,
-        snippet="List folders",
         describe=lambda default, arguments: describe_read(default, arguments.path, cwd, "List"),
     )
 
