@@ -1,4 +1,4 @@
-"""The context that goes to the model besides a prompt, cells and variables, as a line that unfolds to its text."""
+"""The context that goes to the model besides a prompt, such as cells and variables, as a line that unfolds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def context(message: CustomMessage) -> Node:
 
 def _title(message: CustomMessage, tokens: int) -> str:
     details = cards.told_by(message.details)
-    parts = [_counted(details.get("toldCells"), "cell"), _counted(details.get("toldVariables"), "variable")]
+    told = (("toldCells", "cell"), ("toldVariables", "variable"), ("toldProfiles", "profile"))
+    parts = [_counted(details.get(key), what) for key, what in told]
     return " · ".join(["Context", ", ".join([*filter(None, parts), f"about {tokens:,} tokens"])])
 
 

@@ -96,6 +96,7 @@ class ToolSettings(WireModel):
 class NotebookSettings(WireModel):
     """Limits of a notebook: what its model is shown unasked, and seconds that its code may run; ``None``: no limit.
 
+    With ``tell_profile`` it is told what frames hold that a prompt or new cells name, unless variables are not told.
     With ``error_hint`` a line below the first traceback says how to ask about it. With ``undo`` what its code changes
     can be taken back; to remember that may take so much time and memory each time.
     With ``preview`` its code runs in a copy of the kernel first, so that what has no effect needs no question, and
@@ -107,6 +108,7 @@ class NotebookSettings(WireModel):
 
     tell_cells: bool = True
     tell_variables: bool = True
+    tell_profile: bool = True
     python_timeout_seconds: float | None = wire_field(default=1800, gt=0, finite=True)
     error_hint: bool = True
     undo: bool = True

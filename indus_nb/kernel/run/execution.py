@@ -20,8 +20,9 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from types import CodeType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from indus_nb.kernel.run.main_thread import Job, JobState, running, work_here
@@ -413,6 +414,18 @@ class Execution(Shown):
         return bundle, metadata
 
 
+class DisplayListener(Protocol):
+    """Listener for what cells of the user's display."""
+
+    def add(self, bundle: Mapping[str, Any], display_id: str | None, *, update: bool) -> None:
+        """Note a display, or that one is replaced."""
+        ...
+
+    def clear(self) -> None:
+        """Note that what was displayed is gone."""
+        ...
+
+
 class Routes:
     """Routing of prints and displays.
 
@@ -420,10 +433,12 @@ class Routes:
 
     Attributes:
         on_print: Called with text that other code prints.
+        on_display: Notified of what other code displays.
     """
 
     def __init__(self, shell: Any) -> None:
         self.on_print: Callable[[str], None] | None = None
+        self.on_display: DisplayListener | None = None
         self._shell = shell
         self._replaced: WeakKeyDictionary[Any, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
         self._answered: bool | None = None
@@ -439,8 +454,8 @@ class Routes:
                 self._replace(stream, "write", self._listening(stream.write))
         publisher, formatter = self._shell.display_pub, self._shell.display_formatter
         for owner, name, inside in (
-            (publisher, "publish", _publish),
-            (publisher, "clear_output", _clear),
+            (publisher, "publish", partial(_publish, self)),
+            (publisher, "clear_output", partial(_clear, self)),
             (formatter, "format", _format),
             (self._shell, "_showtraceback", _show_traceback),
             (self._shell, "ask_exit", _refuse_exit),
@@ -463,7 +478,7 @@ class Routes:
 
         Streams that others have wrapped since stay as they are: call this again once they are unwrapped.
         """
-        self.on_print = self._output_class = None
+        self.on_print = self.on_display = self._output_class = None
         for owner, routes in self._replaced.items():
             for name, (route, before) in tuple(routes.items()):
                 if _own(owner).get(name) is not route:
@@ -525,6 +540,7 @@ def _routed(before: Callable[..., Any], inside: Callable[..., Any]) -> Callable[
 
 
 def _publish(
+    routes: Routes,
     execution: Execution | None,
     before: Callable[..., Any],
     data: Any,
@@ -537,13 +553,17 @@ def _publish(
     display_id = (transient or {}).get("display_id")
     if execution is None or (update and not execution.displays.has(display_id)):  # it may be one of the user's
         before(data, metadata, *args, transient=transient, update=update, **kwargs)
+        if execution is None and routes.on_display is not None:
+            routes.on_display.add(data, display_id, update=update)
     else:
         execution.show(data, metadata, display_id, update=update)
 
 
-def _clear(execution: Execution | None, before: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+def _clear(routes: Routes, execution: Execution | None, before: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     if execution is None:
         before(*args, **kwargs)
+        if routes.on_display is not None:
+            routes.on_display.clear()
     else:
         execution.clear(waits=bool(kwargs.get("wait", args[:1] == (True,))))
 

@@ -1,11 +1,11 @@
-"""The cells that the user ran: source, printed text, result and error."""
+"""The cells that the user ran: source, printed text, displays, result and error."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,13 @@ from indus_nb.kernel.run.earlier import earlier_cells
 from indus_nb.kernel.run.execution import Routes
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.tracebacks import traceback_of
-from indus_nb.kernel.values.describe import describe
+from indus_nb.kernel.values.describe import given
 from indus_nb.safety.redaction import hide, labelled_secrets
 
 MAX_CELLS = 20
 MAX_CHARACTERS = 8000
 _MAX_PART_CHARACTERS = 2000
+_MAX_DISPLAYS, _MAX_HTML_CHARACTERS = 10, 20_000
 _OUR_LINES = re.compile(r"^([ \t]*)%agent\b(?:.*\\\n)*.*", re.MULTILINE)
 _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
@@ -27,14 +28,15 @@ _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 class Cell:
     """A cell that ran, counted from 1 since the journal began.
 
-    ``printed`` is as it was printed, with what a terminal would obey; ``None`` where that is not known. ``cell_id`` is
-    what the front end calls it.
+    ``printed`` is as it was printed, with what a terminal would obey; ``None`` where that is not known. ``shown`` are
+    parts of the bundles that it displayed. ``cell_id`` is what the front end calls it.
     """
 
     index: int
     number: int | None
     code: str
     printed: str | None = ""
+    shown: Sequence[Mapping[str, Any]] = ()
     result: str | None = None
     error: str | None = None
     cell_id: str | None = None
@@ -55,6 +57,29 @@ class _Tail:
         return whole if len(whole) <= _MAX_PART_CHARACTERS else f"…{whole[-_MAX_PART_CHARACTERS:]}"
 
 
+class _Displays:
+    """The first displays of a cell, with what a text is made of for the model; what replaces one takes its place."""
+
+    def __init__(self) -> None:
+        self._shown: dict[object, Mapping[str, Any]] = {}
+
+    def add(self, bundle: Mapping[str, Any], display_id: str | None, *, update: bool) -> None:
+        key = object() if display_id is None else display_id
+        if key in self._shown or (len(self._shown) < _MAX_DISPLAYS and not update):
+            self._shown[key] = {
+                kind: (content[:_MAX_PART_CHARACTERS] if kind != "text/html" else content[:_MAX_HTML_CHARACTERS])
+                if isinstance(content, str) and kind.startswith("text/")
+                else {}
+                for kind, content in bundle.items()
+            }
+
+    def clear(self) -> None:
+        self._shown.clear()
+
+    def bundles(self) -> list[Mapping[str, Any]]:
+        return list(self._shown.values())
+
+
 class Journal:
     """Record of the user's last 20 cells, including those that ran before it was made."""
 
@@ -62,6 +87,7 @@ class Journal:
         self._shell = shell
         self._routes = routes
         self._tail: _Tail | None = None
+        self._displays = _Displays()
         self._cells: deque[Cell] = deque(maxlen=MAX_CELLS)
         self._count = 0
         self._failed: Cell | None = None
@@ -117,7 +143,7 @@ class Journal:
                     number=cell.number,
                     code=code,
                     printed=None,
-                    result=None if cell.result is None else describe(cell.result),
+                    result=None if cell.result is None else given(cell.result),
                     error=cell.error,
                 )
 
@@ -138,6 +164,10 @@ class Journal:
         self._routes.install()
         self._tail = _Tail() if is_users(info) else None
         self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
+        self._displays = _Displays()
+        # A terminal prints what it displays.
+        listens = self._tail is not None and hasattr(self._shell, "kernel")
+        self._routes.on_display = self._displays if listens else None
 
     def _listener(self, tail: _Tail) -> Callable[[str], None]:
         shell = self._shell
@@ -155,7 +185,7 @@ class Journal:
         if work_here() is not None:
             return
         tail, self._tail = self._tail, None
-        self._routes.on_print = None
+        self._routes.on_print = self._routes.on_display = None
         info = getattr(result, "info", None)  # a cell that was interrupted while it awaited has no result
         if info is None or not is_users(info):
             return
@@ -164,7 +194,8 @@ class Journal:
             code=info.raw_cell,
             # A cell that loads the extension was not watched from its beginning.
             printed=tail.text() if tail is not None else None,
-            result=None if result.result is None else describe(result.result),
+            shown=self._displays.bundles(),
+            result=None if result.result is None else given(result.result),
             error=result.error_before_exec or result.error_in_exec,
             cell_id=getattr(info, "cell_id", None),
         )
@@ -199,11 +230,19 @@ def as_text(cell: Cell) -> str:
     parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
     if printed := _without_codes(cell.printed or ""):
         parts.append(f"Printed:\n{_fenced(printed)}")
+    if cell.shown:
+        parts.append(f"Shown:\n{_fenced(_end_of(_described(cell.shown)))}")
     if cell.result is not None:
-        parts.append(f"Out: {cell.result}")
+        parts.append(f"Out:\n{_fenced(cell.result)}" if "\n" in cell.result else f"Out: {cell.result}")
     if cell.error is not None:
         parts.append(f"Error:\n{_fenced(cell.error)}")
     return hide("\n".join(parts), labelled_secrets())
+
+
+def _described(displays: Sequence[Mapping[str, Any]]) -> str:
+    from indus_nb.kernel.run.outputs import described  # as the next
+
+    return "\n".join(map(described, displays))
 
 
 def _without_codes(printed: str) -> str:

@@ -50,6 +50,8 @@ _TITLES = (
     ("audio/", "audio"),
     ("video/", "video"),
 )
+_SEEN_ONLY = ("figure", "audio", "video", "widget")
+"""Titles of what has a text that only names it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,6 +435,19 @@ def _text_for_model(value: Any, bundle: Mapping[str, Any]) -> str:
         more = f"… ({len(text) - _MAX_HTML_CHARACTERS} more characters)" if len(text) > _MAX_HTML_CHARACTERS else ""
         return text[:_MAX_HTML_CHARACTERS] + more
     return f"[{', '.join(bundle)}]"
+
+
+def described(bundle: Mapping[str, Any]) -> str:
+    """Describe a display of a cell for the model.
+
+    Args:
+        bundle: Its texts; what holds no text is empty.
+    """
+    chart = charts.chart_of(None, bundle)
+    if chart is not None:
+        return f"[interactive chart ({chart.describe()})]"
+    title, text = _title(bundle, is_chart=False), _text_for_model(None, bundle)
+    return f"[{title}] {text}" if title in _SEEN_ONLY else text
 
 
 class _Text(HTMLParser):

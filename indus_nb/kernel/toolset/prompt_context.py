@@ -1,4 +1,4 @@
-"""What a prompt tells of a kernel: the cells that ran since the last one, and the variables if they changed.
+"""What a prompt tells of a kernel: cells that ran since the last one, variables that changed, and profiles of data.
 
 What this module promises: a conversation's own messages hold what it knows, so a fork, or another branch, gets what is
 new to it, and nothing is sent twice.
@@ -9,38 +9,54 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.run.journal import Journal
+from indus_nb.kernel.toolset.profiles import Profiles
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
+_LOOK_SECONDS = 0.05
+"""Processor time for variables and profiles together; half of it for the list of variables, whatever it holds."""
+_MAX_PROMPT_CHARACTERS = 20_000
+"""As much of a prompt is looked through for names of frames."""
 
 
 class PromptContext:
     """The context of prompts about one shell."""
 
-    def __init__(self, journal: Journal, variables: KernelVariables) -> None:
-        """Tell of these cells and variables."""
+    def __init__(self, journal: Journal, variables: KernelVariables, busy: Callable[[], bool] = lambda: False) -> None:
+        """Tell of these cells and variables.
+
+        Args:
+            busy: Whether a cell of the user's runs, which may change a frame while it is looked at.
+        """
+        self._busy = busy
         self._journal = journal
         self._variables = variables
         self._id = secrets.token_hex(4)
 
-    def message(self, newest_first: Iterable[Entry], wanted: NotebookSettings) -> Mapping[str, Any] | None:
+    def message(self, prompt: str, newest_first: Iterable[Entry], wanted: NotebookSettings) -> Mapping[str, Any] | None:
         """Return the message that goes before a prompt; ``None`` if there is nothing new."""
-        found = self.untold(newest_first, wanted)
+        found = self.untold(newest_first, wanted, prompt)
         if found is None:
             return None
         content, details = found
         return {"customType": CONTEXT_TYPE, "content": content, "display": False, "details": details}
 
-    def untold(self, newest_first: Iterable[Entry], wanted: NotebookSettings) -> tuple[str, JsonObject] | None:
-        """Write the cells and variables that a conversation does not know yet.
+    def untold(
+        self, newest_first: Iterable[Entry], wanted: NotebookSettings, prompt: str = ""
+    ) -> tuple[str, JsonObject] | None:
+        """Write what a conversation does not know yet: cells, variables, profiles of frames.
+
+        Args:
+            prompt: Names frames; those come first whose names are in it, before those in the cells.
 
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
@@ -48,17 +64,29 @@ class PromptContext:
         known = self._known(newest_first)
         last = known.get("cell")
         cells, new_cells = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
-        held, count = self._variables.summary(_NAME.findall(cells)) if wanted.tell_variables else ("", 0)
+        named = _NAME.findall(cells)
+        begun = time.thread_time()  # whatever else the machine is busy with
+        held, count = "", 0
+        if wanted.tell_variables:
+            held, count = self._variables.summary(named, begun + _LOOK_SECONDS / 2)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
+        profiles = Profiles("", 0, _texts(known.get("profiles")))
+        if wanted.tell_variables and wanted.tell_profile and not self._busy():
+            in_prompt = _NAME.findall(prompt[:_MAX_PROMPT_CHARACTERS])
+            names = [*in_prompt, *reversed(named)]
+            profiles = self._variables.profiles(names, profiles.digests, begun + _LOOK_SECONDS)
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")
         else:
             count = 0
+        if profiles.text:
+            parts.append(f"What the frames hold now (`variables` with a name shows more):\n{profiles.text}")
         if not parts:
             return None
-        details = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
-        details |= {"toldCells": new_cells, "toldVariables": count}
+        details: JsonObject = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
+        details |= {"profiles": dict(profiles.digests)} if profiles.digests else {}
+        details |= {"toldCells": new_cells, "toldVariables": count, "toldProfiles": profiles.told}
         return clean_text("\n\n".join(parts)), details
 
     def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
@@ -68,3 +96,11 @@ class PromptContext:
                 if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
                     return cast("JsonObject", details)
         return {}
+
+
+def _texts(found: object) -> dict[str, str]:
+    """Return the digests that stand in a session's file."""
+    if not isinstance(found, dict):
+        return {}
+    pairs = cast("JsonObject", found).items()
+    return {name: digest for name, digest in pairs if isinstance(digest, str)}

@@ -21,6 +21,7 @@ from indus_nb.core.resources.settings import NotebookSettings, Settings, agent_d
 from indus_nb.core.session.questions import caller
 from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.kernel.preview import Report
 from indus_nb.kernel.run.execution import Execution
 from indus_nb.kernel.run.main_thread import Job
@@ -70,7 +71,7 @@ class UserKernel:
         self._main = watch.main
         self._routes = watch.routes
         self.variables = KernelVariables(shell, watch.journal)
-        self._context = PromptContext(watch.journal, self.variables)
+        self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy)
         self._cwd = Path()
         self._keys: Callable[[], Mapping[str, str]] = dict
         self._numbers = count(1)
@@ -308,13 +309,13 @@ class UserKernel:
 
     # Context of a prompt
 
-    async def _add_context(self, _event: object, ctx: Context) -> Mapping[str, Any] | None:
+    async def _add_context(self, event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         await self.steps.begin_run(ctx.session.session_id)
-        message = self._context.message(ctx.session.newest_first(), self._settings.notebook)
+        message = self._context.message(event.prompt, ctx.session.newest_first(), self._settings.notebook)
         return {"message": message, "beforePrompt": True} if message is not None else None
 
     def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:
-        """Write the context of the next message: cells and variables that a conversation does not know yet.
+        """Write the context of the next message: what a conversation does not know yet of the kernel.
 
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.

@@ -6,10 +6,11 @@ The agent's are those that its code bound last, unless other code binds them any
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from indus_nb.kernel.run.journal import Journal
+from indus_nb.kernel.toolset.profiles import FrameProfiles, Profiles
 from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.values import overview
 
@@ -28,6 +29,7 @@ class KernelVariables:
         """Names that code of the user's or of another program's binds, wherever it does: no variable of these is the
         agent's, for what they are bound to may be the same object again."""
         self._knowing = threading.Lock()
+        self._profiles = FrameProfiles()
 
     def disown(self) -> None:
         """Treat the agent's variables as the user's: a conversation that was rewound does not know them."""
@@ -79,13 +81,22 @@ class KernelVariables:
             for name, value in dict(shell.user_ns).items()
             if not name.startswith("_") and name not in _HIDDEN and hidden.get(name, shell) is not value
         }
-        return overview.listing(held, _HIDDEN, pattern, self.own())
+        return overview.listing(held, _HIDDEN, pattern, self.own(), self._profiles.closer)
 
-    def summary(self, recent: Sequence[str]) -> overview.Summary:
-        """List the user's for a prompt; if there are very many, those first that ``recent`` names."""
+    def profiles(self, names: Iterable[str], known: Mapping[str, str], end: float) -> Profiles:
+        """Write the profiles of frames that a conversation does not know, until that time on this thread's clock."""
+        space: Mapping[str, object] = self._shell.user_ns
+        held = ((name, space.get(name)) for name in dict.fromkeys(names) if not name.startswith("_"))
+        return self._profiles.new(held, known, end)
+
+    def summary(self, recent: Sequence[str], end: float) -> overview.Summary:
+        """List the user's for a prompt, until that time on this thread's clock.
+
+        If there are very many, those come first that ``recent`` names.
+        """
         space, hidden, own = self._shell.user_ns, self._shell.user_ns_hidden, self.own()
 
         def is_users(name: str, value: object) -> bool:
             return hidden.get(name, space) is not value and own.get(name) != id(value)
 
-        return overview.summary(space, _HIDDEN, is_users=is_users, recent=recent)
+        return overview.summary(space, _HIDDEN, is_users=is_users, recent=recent, end=end)

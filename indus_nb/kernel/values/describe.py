@@ -29,6 +29,7 @@ from indus_nb.kernel.values.tables import COLUMNS, array_lines, frame_lines, sch
 from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
 MAX_TEXT_CHARACTERS = 20_000
+_MAX_GIVEN_CHARACTERS = 2_000
 _HIDDEN_VALUE = "(value not shown)"
 _TABLES = ((FRAMES, frame_lines), (SERIES, series_lines), (ARRAYS, array_lines))
 
@@ -63,6 +64,20 @@ def describe(value: object, name: str = "") -> str:
         return kind
 
 
+def given(value: object) -> str:
+    """Describe what a cell gave: its type, and as much of it as 2,000 characters hold. Never raises.
+
+    >>> given([*range(9)])
+    'list of 9 · [0, 1, 2, 3, 4, 5, 6, 7, 8]'
+    """
+    try:
+        is_table = any(families(value) & kinds for kinds, _ in _TABLES)
+        text = _long(value) if is_table else _line(value, type_name(value), items=20, text=_MAX_GIVEN_CHARACTERS)
+        return cut(without_secrets(text), _MAX_GIVEN_CHARACTERS)
+    except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
+        return type_name(value)
+
+
 def for_prompt(value: object) -> str:
     """Write a value for a prompt. Never raises.
 
@@ -81,7 +96,7 @@ def for_prompt(value: object) -> str:
 # A line
 
 
-def _line(value: Any, kind: str) -> str:
+def _line(value: Any, kind: str, **limits: int) -> str:
     if shown := picture(value) or _code(value):
         return shown
     lengths = shape(value)
@@ -97,7 +112,7 @@ def _line(value: Any, kind: str) -> str:
         return f"{kind} of shape {lengths}{f' · {shown}' if shown else ''}"
     holds = extent(value) or ([("", len(value))] if type(value) in (str, bytes, bytearray) else ())
     size = f" of {holds[0][1]}" if holds else ""
-    view = short(value)
+    view = short(value, **limits)
     return f"{kind}{size}" if view.startswith("<") else f"{kind}{size} · {view}"
 
 

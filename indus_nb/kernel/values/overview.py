@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,8 +19,8 @@ from indus_nb.safety.redaction import is_secret_name
 
 _MAX_SUMMARY_CHARACTERS = 1500
 _MAX_LISTED = 100
-_MAX_LOOKED_AT, _LOOK_SECONDS = 1000, 0.1
-"""Limits for one prompt: the names that are looked at, and the processor time in seconds."""
+_MAX_LOOKED_AT = 1000
+"""The names that are looked at for one prompt."""
 _NO_DATA = ("typing", "indus_nb")
 """Modules that are imported to write code with, and hold nothing of the user's."""
 
@@ -37,6 +38,7 @@ def summary(
     *,
     is_users: Callable[[str, object], bool] = lambda _name, _value: True,
     recent: Collection[str] = (),
+    end: float = math.inf,
 ) -> Summary:
     """List the user's variables, with a line for each that holds data.
 
@@ -46,11 +48,11 @@ def summary(
         namespace: The namespace, in the order in which names were bound.
         hidden: Names that are not the user's; so are those that begin with an underscore.
         recent: Names to look at first, where there are too many to look at all of them.
+        end: When to stop, on the clock of this thread's processor time; one line there is in any case.
 
     Returns:
         About 1,500 characters, none without variables; and the number of names in them.
     """
-    end = time.thread_time() + _LOOK_SECONDS  # whatever else the machine is busy with
     newest = list(islice(reversed(namespace), _MAX_LOOKED_AT))
     more = len(namespace) - len(newest)
     if more:
@@ -103,7 +105,11 @@ def _sorted_out(
 
 
 def listing(
-    namespace: Mapping[str, object], hidden: Collection[str], pattern: str, agents: Collection[str] = ()
+    namespace: Mapping[str, object],
+    hidden: Collection[str],
+    pattern: str,
+    agents: Collection[str] = (),
+    profile: Callable[[object], str] = lambda _value: "",
 ) -> str:
     """Write the answer of the tool ``variables``.
 
@@ -114,14 +120,16 @@ def listing(
         hidden: Names that are not the user's; so are those that begin with an underscore.
         pattern: The name of the one variable, or else a part of names, or a name with ``*`` and ``?``.
         agents: Names that the agent's code bound, which are marked.
+        profile: Writes what is known of the data in a frame; empty for other values.
     """
     users = _users(namespace, hidden)
     exact = [pair for pair in users if pair[0] == pattern]
     if exact:
         name, value = exact[0]
-        return (
-            f"{name}: {describe(value, name)}" if is_secret_name(name) else f"{name}:\n{without_secrets(_view(value))}"
-        )
+        if is_secret_name(name):
+            return f"{name}: {describe(value, name)}"
+        known = profile(value)
+        return f"{name}:\n{without_secrets(_view(value))}{f'{2 * chr(10)}Profile: {known}' if known else ''}"
     wild = "*" in pattern or "?" in pattern
     found = [(n, v) for n, v in users if (fnmatch.fnmatchcase(n, pattern) if wild else pattern in n)]
     lines = [

@@ -1,0 +1,114 @@
+"""Profiles of the frames that a prompt is about, in little time and few tokens.
+
+What this module promises: what is told is what the frames hold at this moment. What was found out is remembered by the
+very values that were looked at, so that it is used again only where these are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from indus_nb.base import textcut
+from indus_nb.kernel.values.columns import Looked, look
+from indus_nb.kernel.values.describe import without_secrets
+from indus_nb.kernel.values.joins import Named, joins
+from indus_nb.kernel.values.profile import Profile, digest_of, fingerprint, profile
+from indus_nb.safety.redaction import is_secret_name
+
+_MOST_CHARACTERS = 1_000
+"""What all profiles of a prompt have together: 400 tokens, as text with so many numbers has one for 2.5 characters."""
+_MOST_FRAMES, _MOST_COLUMNS = 8, 30
+_MOST_JOIN_CHARACTERS = 200
+_MOST_REMEMBERED, _MOST_KNOWN = 64, 100
+_CLOSER_SECONDS, _CLOSER_COLUMNS, _CLOSER_CHARACTERS = 1.0, 200, 6_000
+"""The limits where one frame is asked for."""
+
+
+class Profiles(NamedTuple):
+    """Profiles for a prompt.
+
+    Attributes:
+        text: What the conversation does not know yet; empty if it knows all.
+        told: How many frames that is about.
+        digests: Of each frame, and each pair of them, that the conversation knows then.
+    """
+
+    text: str
+    told: int
+    digests: Mapping[str, str]
+
+
+class FrameProfiles:
+    """Profiles of the frames of one kernel."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._remembered: dict[bytes, Profile] = {}
+
+    def closer(self, value: object) -> str:
+        """Write the profile of one value that was asked for; empty if it is no frame."""
+        looked = look(value, _CLOSER_COLUMNS, time.thread_time() + _CLOSER_SECONDS)
+        return "" if looked is None else without_secrets(profile(looked).text("", _CLOSER_CHARACTERS))
+
+    def new(self, frames: Iterable[tuple[str, object]], known: Mapping[str, str], end: float) -> Profiles:
+        """Write the profiles of frames, and how these go together, as far as a conversation does not know them.
+
+        Args:
+            frames: Variables by their names, those that matter most first.
+            known: The digests that the conversation knows.
+            end: When to stop, on the clock of this thread's processor time.
+        """
+        seen: list[Named] = []
+        told: list[tuple[str, Profile]] = []
+        digests = dict(known)
+        for name, value in frames:
+            if len(seen) == _MOST_FRAMES or time.thread_time() > end:
+                break
+            looked = None if is_secret_name(name) else look(value, _MOST_COLUMNS, end)
+            if looked is None or (name in known and not looked.complete):
+                continue  # which would be told again and again, with more or fewer columns
+            seen.append(Named(name, looked))
+            found = self._profile(looked)
+            if digests.pop(name, None) != found.digest():
+                told.append((name, found))
+            digests[name] = found.digest()
+        lines: list[str] = []
+        for one, other in combinations(seen, 2):
+            if time.thread_time() > end:
+                break
+            between = [textcut.fit(line, _MOST_JOIN_CHARACTERS) for line in joins(one, other)]
+            name, digest = f"{one.name} {other.name}", digest_of(between)
+            if between and digests.pop(name, None) != digest:
+                lines += between
+            digests[name] = digest
+        kept = dict(list(digests.items())[-_MOST_KNOWN:])
+        return Profiles(without_secrets(_written(told, lines)), len(told), kept)
+
+    def _profile(self, looked: Looked) -> Profile:
+        key = fingerprint(looked)
+        if key is None:
+            return profile(looked)
+        found = self._remembered.pop(key, None) or profile(looked)
+        self._remembered[key] = found  # the newest last
+        while len(self._remembered) > _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return found
+
+
+def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:
+    """Write profiles within the limit: each gets the same part of the room that those before it have left."""
+    room = _MOST_CHARACTERS
+    shown: list[str] = []
+    for line in lines:
+        if len(line) > room - _MOST_CHARACTERS // 2:
+            break
+        shown.append(line)
+        room -= len(line) + 1
+    texts: list[str] = []
+    for number, (name, each) in enumerate(told):
+        texts.append(each.text(name, room // (len(told) - number)))
+        room -= len(texts[-1]) + 1
+    return "\n".join([*texts, *shown])

@@ -1,0 +1,262 @@
+"""A profile of a frame: its rows, what one row stands for, and what its columns hold, in a few lines for the model.
+
+What this module promises: each statement is true of the rows that it speaks of. What is known of a sample alone stands
+behind a line that says so; shares are rounded, but are 0 or 100 % only where they are that; ranges have six digits, and
+times end with the second. Values that a name or their form takes for secrets are not told, nor are long ones in part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from indus_nb.base import textcut
+from indus_nb.kernel.values.columns import Column, Looked
+from indus_nb.kernel.values.extent import BY
+from indus_nb.safety.redaction import is_secret_cell
+
+_FEW_VALUES, _TOP_VALUES = 12, 3
+_MOST_VALUE_CHARACTERS = 24
+_KEYS = ("int", "text", "time", "date")
+"""What the columns hold that a row may be known by."""
+_ORDERED = ("int", "number", "time", "span", "date")
+_MOST_KINDS = 4
+_MOST_PAIRED = 8
+"""The first columns of which pairs are tried as keys."""
+_PLAIN_TEXT = re.compile(r"[^\W_][\w./+-]*(?: [\w./+-]+)*")
+
+
+class Profile(NamedTuple):
+    """What is known of a frame.
+
+    Attributes:
+        head: Its library, size and grain.
+        columns: A part for each column, true of all rows.
+        sampled: Parts that are true of the rows looked at.
+        seen: How many these are.
+        more: How many columns were not looked at.
+    """
+
+    head: str
+    columns: Sequence[str]
+    sampled: Sequence[str]
+    seen: int
+    more: int
+
+    def digest(self) -> str:
+        """Return a short text that differs for another profile."""
+        return digest_of(self)
+
+    def text(self, name: str, room: int) -> str:
+        """Write the profile of a variable.
+
+        Args:
+            name: Its name; empty where that is clear.
+            room: How many characters it may have, about; the columns that do not fit are counted.
+        """
+        lines = [f"`{name}` {self.head}" if name else self.head]
+        room -= len(lines[0])
+        shown = _fitting(self.columns, room * 3 // 5 if self.sampled else room)
+        left = len(self.columns) - len(shown) + self.more
+        more = [f"… and {textcut.counted(left, 'more column')}"] if left else []
+        if shown or more:
+            lines.append(f"  {' · '.join([*shown, *more])}")
+            room -= len(lines[1])
+        if self.sampled and (some := _fitting(self.sampled, room)):
+            lines.append(f"  in {self.seen:,} rows sampled: {' · '.join(some)}")
+        return "\n".join(lines)
+
+
+def digest_of(parts: Sequence[Any]) -> str:
+    """Return a short text that differs for other parts."""
+    return hashlib.sha256(repr(parts).encode(errors="replace")).hexdigest()[:12]
+
+
+def _fitting(parts: Sequence[str], room: int) -> list[str]:
+    fitting: list[str] = []
+    for part in parts:
+        room -= len(part) + 3
+        if room < 0:
+            break
+        fitting.append(part)
+    return fitting
+
+
+def fingerprint(looked: Looked) -> bytes | None:
+    """Return what differs wherever a profile would differ; ``None`` if that cannot be made quickly."""
+    digest = hashlib.blake2b(repr(looked[:4]).encode(errors="replace"), digest_size=16)
+    for column in looked.columns:
+        known = column.name, column.dtype, column.family, column.kinds, column.whole, column.is_index, column.notes
+        digest.update(repr(known).encode(errors="replace"))
+        if column.values is not None:
+            try:
+                digest.update(marshal.dumps(column.values, 2))
+            except ValueError:  # dates, and others that are rarely met
+                return None
+    return digest.digest()
+
+
+def profile(looked: Looked) -> Profile:
+    """Write down what is known of a frame that was looked at."""
+    more = looked.width - sum(not column.is_index for column in looked.columns)
+    if looked.rows is None:
+        parts = [f"{column.name} {column.dtype}" for column in looked.columns]
+        counted = textcut.counted(looked.width, "column")
+        return Profile(f"{looked.library} relation of {counted}, which has not been computed", parts, (), 0, more)
+    counts = [None if column.values is None else Counter(column.values) for column in looked.columns]
+    grain = _grain(looked, counts, complete=not more)
+    head = f"{looked.library} {looked.rows:,} {BY} {looked.width}{f'; {grain}' if grain else ''}"
+    parts: list[str] = []
+    sampled: list[str] = []
+    is_sample = looked.seen < looked.rows
+    for column, counted in zip(looked.columns, counts, strict=True):
+        in_all = _in_all(column, looked.rows)
+        in_seen = _in_seen(column, counted, looked.seen) if counted is not None else _kinds(column)
+        notes = [f"{what}: {value}" for what, value in column.notes.items()]
+        named = f"{column.name}{' (index)' if column.is_index else ''}"
+        facts = ", ".join([*notes, *in_all, *([] if is_sample else in_seen)])
+        parts.append(f"{named} {column.dtype}{f' {facts}' if facts else ''}")
+        if is_sample and in_seen:
+            sampled.append(f"{named} {', '.join(in_seen)}")
+    return Profile(head, parts, sampled, looked.seen, more)
+
+
+# What one row stands for
+
+
+def _grain(looked: Looked, counts: Sequence[Counter[Any] | None], *, complete: bool) -> str:
+    """Return which columns tell the rows apart, or how many rows occur again; empty if neither is known.
+
+    Args:
+        complete: Whether all columns were looked at.
+    """
+    rows = looked.rows or 0
+    if rows < 2:
+        return ""
+    rising = next((column.name for column in looked.columns if column.whole is not None and column.whole.rising), None)
+    if looked.seen < rows:
+        return f"one row per {rising}" if rising else ""
+    keys = [
+        (column, len(counted))
+        for column, counted in zip(looked.columns, counts, strict=True)
+        if counted is not None and column.family in _KEYS and None not in counted
+    ]
+    key = next((column.name for column, distinct in keys if distinct == rows), None) or _pair(keys, rows)
+    if key:
+        return f"one row per {key}"
+    index = [column for column in looked.columns if column.is_index]
+    if len(index) > 2 and _distinct(index) == rows:
+        return f"one row per {', '.join(column.name for column in index)}"
+    distinct = _distinct([column for column in looked.columns if not column.is_index]) if complete else None
+    if distinct is None or distinct == rows:
+        return ""
+    again = rows - distinct
+    return f"{textcut.counted(again, 'row')} repeat{'s' if again == 1 else ''} an earlier one"
+
+
+def _pair(keys: Sequence[tuple[Column, int]], rows: int) -> str:
+    """Return two columns that tell the rows apart together; empty if there are none."""
+    for (one, of_one), (other, of_other) in combinations(keys[:_MOST_PAIRED], 2):
+        if of_one * of_other >= rows and _distinct([one, other]) == rows:
+            return f"{one.name} and {other.name}"
+    return ""
+
+
+def _distinct(columns: Sequence[Column]) -> int | None:
+    """Count the rows that differ in these columns; ``None`` where not all values are known."""
+    values = [column.values for column in columns if column.values is not None]
+    return len(set(zip(*values, strict=True))) if values and len(values) == len(columns) else None
+
+
+# What a column holds
+
+
+def _in_all(column: Column, rows: int) -> list[str]:
+    """Return what is known of a column in all rows, of a frame of which a sample was looked at."""
+    whole = column.whole
+    if whole is None:
+        return []
+    facts = [] if whole.lowest is None else _range(column, whole.lowest, whole.highest)
+    return [*facts, *_missing(whole.missing, rows)]
+
+
+def _in_seen(column: Column, counts: Counter[Any], rows: int) -> list[str]:
+    """Return what is known of a column in the rows that were looked at, but for what is known of all."""
+    missing = counts.get(None, 0)
+    if missing == rows:
+        return ["all missing"] if rows and column.whole is None else []
+    present: Mapping[Any, int] = {value: count for value, count in counts.items() if value is not None}
+    distinct = len(present)
+    facts = _missing(missing, rows) if column.whole is None else []
+    if distinct == 1:
+        (value,) = present
+        if shown := _value(column, value):
+            return [f"{'only' if missing else 'always'} {shown}", *facts]
+    if column.family in _ORDERED and (column.whole is None or column.whole.lowest is None):
+        facts = [*_range(column, min(present), max(present)), *facts]
+    if distinct == rows:
+        return [*facts, "all distinct"] if column.family in _KEYS and rows > 1 else facts
+    if column.family in ("number", "span") and distinct > _FEW_VALUES:
+        return facts
+    told = _top(column, present, rows) if column.family in ("text", "bool", "int", "number") else ""
+    return [*facts, f"{distinct:,} distinct{f': {told}' if told else ''}"]
+
+
+def _top(column: Column, present: Mapping[Any, int], rows: int) -> str:
+    """Return the most frequent values with their shares of all rows; empty where that says little."""
+    top = Counter(present).most_common(_TOP_VALUES)
+    if len(present) > _FEW_VALUES and top[0][1] < rows / 10:
+        return ""
+    shown = [(_value(column, value), count) for value, count in top]
+    if not all(text for text, _ in shown):
+        return ""
+    told = [f"{text} {shown_share(count, rows)}" for text, count in shown]
+    return ", ".join([*told, "…"] if len(present) > len(top) else told)
+
+
+def _kinds(column: Column) -> list[str]:
+    kinds = [f"{count:,} {name}" for name, count in column.kinds.items()]
+    return kinds if len(kinds) <= _MOST_KINDS else [*kinds[: _MOST_KINDS - 1], "others"]
+
+
+def _range(column: Column, lowest: Any, highest: Any) -> list[str]:
+    low, high = _value(column, lowest), _value(column, highest)
+    return [f"{low}…{high}"] if low and high else []
+
+
+def _missing(count: int, rows: int) -> list[str]:
+    if not count:
+        return []
+    return ["all missing"] if count == rows else [f"{shown_share(count, rows)} missing"]
+
+
+def _value(column: Column, value: Any) -> str:
+    """Write a value; empty where it is a secret, or long."""
+    if column.family == "text":
+        text = (
+            value
+            if _PLAIN_TEXT.fullmatch(value[: _MOST_VALUE_CHARACTERS + 1])
+            else repr(value[:_MOST_VALUE_CHARACTERS])
+        )
+        if len(value) > _MOST_VALUE_CHARACTERS:
+            return ""
+    else:
+        text = column.shown(value)
+    return "" if is_secret_cell(column.name, text) else text
+
+
+def shown_share(part: int, whole: int) -> str:
+    """Write a share in percent; nothing that is not all or none is rounded to that.
+
+    >>> shown_share(1, 3), shown_share(2, 2), shown_share(1, 100_000), shown_share(99_999, 100_000)
+    ('33.3 %', '100 %', '<0.1 %', '>99.9 %')
+    """
+    if part == whole:
+        return "100 %"
+    percent = round(100 * part / whole, 1)
+    return "<0.1 %" if percent < 0.1 else ">99.9 %" if percent > 99.9 else f"{percent:g} %"
