@@ -63,7 +63,8 @@ def read_tool(cwd: Path, *, auto_resize_images: bool, whole: int = MAX_BYTES) ->
         description=(
             f"Read a text file, at most {MAX_LINES} lines or {MAX_BYTES // 1024} KB at once"
             + (f" ({whole // 1000} KB without offset and limit)" if whole < MAX_BYTES else "")
-            + "; go on with offset. Of a JPEG, PNG, GIF or WebP file you see the image. Use it instead of cat, head or sed."
+            + "; go on with offset. Of a JPEG, PNG, GIF or WebP file you see the image. Use it instead of cat, head or "
+            "sed."
         ),
         arguments=ReadArguments,
         run=run,
