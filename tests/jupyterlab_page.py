@@ -69,6 +69,10 @@ def keep_screenshot(page: Page, name: str) -> None:
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
 
 
+START_SECONDS = 150
+"""Patience with a server of Jupyter: before it answers it runs Node several times, which a busy machine makes slow."""
+
+
 class Lab:
     """A server of JupyterLab, or of Notebook 7, whose root is ``folder``."""
 
@@ -182,7 +186,7 @@ class Lab:
         return json.loads(body) if body else None
 
     def _wait_until_ready(self) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + START_SECONDS
         runtime = Path(self._environment["JUPYTER_RUNTIME_DIR"])
         while time.monotonic() < deadline and self._process.poll() is None:
             for path in runtime.glob("jpserver-*.json"):
@@ -193,6 +197,7 @@ class Lab:
                     continue
                 return url
             time.sleep(0.1)
+        self.__exit__()
         raise AssertionError(f"Jupyter did not start:\n{Path(self._log.name).read_text()[-3000:]}")
 
 
