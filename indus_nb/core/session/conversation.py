@@ -12,7 +12,7 @@ from functools import lru_cache
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.base.wire import collection_paused, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel
-from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
+from indus_nb.core.session.compaction import ContextTokens, context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.core.storage.store import SessionStore
@@ -105,8 +105,13 @@ class Conversation:
         window = model.context_window
         if self._is_stale():
             return _usage(None, window)
-        tokens = context_tokens(self.newest_first())
-        return _usage(tokens, window)
+        return _usage(context_tokens(self.newest_first()).total, window)
+
+    def tokens(self) -> ContextTokens:
+        """Return the tokens of the messages, with those of system prompt and tools if an answer has counted them."""
+        if self._is_stale():
+            return ContextTokens(0, sum(map(estimated_tokens, self.messages)))
+        return context_tokens(self.newest_first())
 
     def to_json(self) -> bytes:
         """Serialise the messages as a JSON array: as in the file, until they are objects, which callers may change."""
@@ -116,11 +121,11 @@ class Conversation:
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
         """Estimate the tokens of a request; they are counted as far as an answer did that."""
+        tokens = self.tokens()
+        if tokens.counted:
+            return tokens.total
         offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
-        others = estimated_text_tokens(len(system_prompt) + len(offered))
-        if self._is_stale():
-            return others + sum(map(estimated_tokens, self.messages))
-        return context_tokens(self.newest_first(), others)
+        return tokens.total + estimated_text_tokens(len(system_prompt) + len(offered))
 
     def _is_stale(self) -> bool:
         """Return whether no answer came since the latest compaction: tokens counted before it are meaningless."""
