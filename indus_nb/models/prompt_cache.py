@@ -7,13 +7,10 @@ for long, one that a program drives for short, and a request that nothing goes o
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from indus_nb.models.catalog import Model
-
-CacheRetention = Literal["none", "short", "long"]
-"""How long a prompt cache is kept: not at all, five minutes, or an hour, as far as the API offers that."""
-CacheRetentionSetting = Literal["auto", "none", "short", "long"]
+from indus_nb.models.protocol import CacheRetention, CacheRetentionSetting
 
 SHORT_SECONDS = 300
 LONG_SECONDS = 3600

@@ -863,6 +863,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "mcpServers": {"x": {"command": "x"}},
         "mcpToolLimit": 1,
         "thinkingBudgets": {"high": 1},
+        "cacheRetention": "long",
         "steeringMode": "all",
         "followUpMode": "all",
         "interruptMode": "wait",

@@ -87,7 +87,7 @@ class FinalAnswer(RunWatcher):
             hide: Returns a value without secrets.
         """
         self.tool_name, self._hide = name, hide
-        spec = ToolSpec(name, _ABOUT, self._schema, is_final=True)
+        spec = ToolSpec(name, _ABOUT, self._schema, is_final=True, strict=True)
         advice = f"Give your answer by calling {name}, which ends your work; a text alone is not read."
         return AnswerTool(spec, self.take, (advice,))
 

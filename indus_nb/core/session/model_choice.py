@@ -25,8 +25,7 @@ from indus_nb.core.session.state import SessionState
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.http.preloading import preload_in_background
-from indus_nb.models.prompt_cache import SHORT_SECONDS, CacheRetention, retention_for
-from indus_nb.models.protocol import count_tokens
+from indus_nb.models.protocol import CacheRetention, count_tokens
 from indus_nb.models.registry import ScopedModel
 
 
@@ -86,6 +85,8 @@ class ModelChoice:
     @property
     def cache_retention(self) -> CacheRetention:
         """Return how long the provider is to keep the conversation for the next request."""
+        from indus_nb.models.prompt_cache import SHORT_SECONDS, retention_for  # with the first request
+
         settings, session = self._state.settings, self._state.store.session_id
         if (seconds := self.idle_seconds) is not None and seconds > SHORT_SECONDS:
             self._paused_in = session
