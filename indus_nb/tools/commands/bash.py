@@ -14,7 +14,7 @@ from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.commands.shell import Shell, ShellResult
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import JOB, Arguments, CallGate, FunctionTool, ToolContext, ToolError, text_output
-from indus_nb.tools.truncate import MAX_BYTES, MAX_LINES, size_text
+from indus_nb.tools.truncate import size_text
 
 if TYPE_CHECKING:
     from indus_nb.safety.sandbox import Machine, Sandbox
@@ -117,9 +117,9 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
     return FunctionTool(
         name="bash",
         description=(
-            "Run a command with bash in the working directory and get what it prints on stdout and stderr. Only the "
-            f"end of long output is shown (the last {MAX_LINES} lines or {MAX_BYTES // 1024} KB, whichever is less); "
-            "all of it is kept in a file that is named then. The command gets no input."
+            "Run a command with bash in the working directory and get what it prints on stdout and stderr. Of long "
+            "output you get the beginning and the end; all of it is kept in a file that is named then. The command gets "
+            "no input."
             + ("" if shell.sandbox is None else f" {shell.sandbox.describe()}")
             + ("" if jobs is None else f" {_JOBS.format(seconds=jobs.after)}")
         ),
