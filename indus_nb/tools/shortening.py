@@ -55,7 +55,7 @@ def first_part(text: str, label: str) -> ToolOutput:
         where = f"Full output: {details[WHOLE]}"
     except OSError as error:
         where = f"The full output could not be kept: {error}"
-    total = f"{textcut.counted(shown.total_lines, 'line')}, {size_text(shown.total_bytes)}"
+    total = f"{shown.total_lines} lines, {size_text(shown.total_bytes)}"
     output = text_output(f"{shown.content}\n\n[Long output: {what} of {total} are shown. {where}]", details)
     return output.replace(ends=[text[:MAX_BYTES], text[-MAX_BYTES:]])
 
