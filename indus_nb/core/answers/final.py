@@ -84,6 +84,9 @@ class FinalAnswer(RunWatcher):
         Args:
             name: Its name, which no other tool has.
             hide: Returns a value without secrets.
+
+        Returns:
+            The tool, which is final.
         """
         self.tool_name, self._hide = name, hide
         spec = ToolSpec(name, _ABOUT, self._schema, is_final=True)
@@ -170,7 +173,18 @@ class FinalAnswer(RunWatcher):
         self._attempts.append(AnswerAttempt(self._hide(given), hidden))
 
     def take(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Take what the model gave; raises ``ToolError`` with what is wrong with it."""
+        """Take what the model gave.
+
+        Args:
+            arguments: Arguments of the tool.
+            context: The call.
+
+        Returns:
+            That it is accepted, which ends the run.
+
+        Raises:
+            ToolError: It is not valid; the text is for the model.
+        """
         try:
             self._value = self._read(arguments)
         except InvalidValueError as error:
