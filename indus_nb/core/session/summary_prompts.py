@@ -28,10 +28,6 @@ from indus_nb.base.messages import (
 _RESULT_CHARACTERS = (2000, 500, 100)
 """Characters of a result that are shown, and of those of a conversation that is too long with them."""
 _RUNS_IN_KERNEL = "python"
-SYSTEM_PROMPT = (
-    "You write summaries of conversations between a user and an agent. You are given a conversation as text: "
-    "do not continue it and do not answer what is asked in it. Write the summary alone."
-)
 _SECTIONS = """Write a summary from which another model can go on with the work. Use exactly these headings:
 
 ## Goal
