@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from indus_nb.base.errors import CompactionError
 from indus_nb.base.messages import (
+    ANSWER_TYPE,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -209,7 +210,7 @@ def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
         if message is None:
             continue
         kept += estimated_tokens(message)
-        if kept >= keep_tokens:
+        if kept >= keep_tokens and not _is_of_prompt(message):
             cut = next((place for place in allowed if place >= index), allowed[-1])
             break
     while cut > start and _message(path[cut - 1]) is None and path[cut - 1].type != "compaction":
@@ -219,14 +220,22 @@ def _cut(path: Sequence[Entry], start: int, keep_tokens: int) -> int:
 
 def _may_begin(entry: Entry) -> bool:
     message = _message(entry)
-    return message is not None and not isinstance(message, ToolResultMessage | CompactionSummaryMessage)
+    if message is None or _is_of_prompt(message):
+        return False
+    return not isinstance(message, ToolResultMessage | CompactionSummaryMessage)
+
+
+def _is_of_prompt(message: Message | None) -> bool:
+    """Return whether a message belongs to the prompt before it, from which it is not cut."""
+    return isinstance(message, CustomMessage) and message.custom_type == ANSWER_TYPE
 
 
 def _turn_start(path: Sequence[Entry], start: int, cut: int) -> int | None:
     """Return the start of the turn that the cut goes through; ``None`` when the cut is at a turn's beginning."""
     first = next((index for index in range(cut, len(path)) if _message(path[index]) is not None), cut)
     for index in range(first, start - 1, -1):
-        if isinstance(_message(path[index]), _BEGIN_A_TURN):
+        message = _message(path[index])
+        if isinstance(message, _BEGIN_A_TURN) and not _is_of_prompt(message):
             return None if index == first else index
     return None
 
