@@ -223,7 +223,8 @@ def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
 def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool:
     """Return whether an image may stay as it is; raise ``ImageError`` when it can neither stay nor be scaled."""
     if resize:
-        return size == _size_sent(size) and count <= _MAX_BYTES
+        # A side that was rounded when the image was scaled may be one too long: it is not scaled again for that.
+        return max(size) <= min(MAX_SIDE, _side_sent(size) + 1) and count <= _MAX_BYTES
     max_bytes = MAX_ENCODED_BYTES * 3 // 4
     if max(size) > MAX_UNSCALED_SIDE or count > max_bytes:
         raise ImageError(
@@ -234,11 +235,11 @@ def _fits(size: tuple[int, int], count: int, name: str, *, resize: bool) -> bool
     return True
 
 
-def _size_sent(size: tuple[int, int]) -> tuple[int, int]:
-    """Return how large an image of this size is sent; the same size if it is small enough."""
+def _side_sent(size: tuple[int, int]) -> int:
+    """Return the longest side with which an image of this size is sent."""
     width, height = size
-    share = min(MAX_SIDE / max(size), math.sqrt(MAX_SENT_PIXELS / (width * height)))
-    return size if share >= 1 else (max(1, int(width * share)), max(1, int(height * share)))
+    share = math.sqrt(MAX_SENT_PIXELS / (width * height))
+    return min(MAX_SIDE, int(max(size) * min(1, share)))
 
 
 def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitted:
@@ -247,9 +248,9 @@ def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitte
     width, height = size
     if image.mode not in ("RGB", "RGBA", "L"):
         image = image.convert("RGBA" if image.has_transparency_data else "RGB")
-    target = _size_sent(size)
+    side = _side_sent(size)
     while True:
-        image.thumbnail(target, Image.Resampling.LANCZOS)
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
         for encoded, encoded_type in _encodings(image, prefer_jpeg=prefer_jpeg):
             if len(encoded) <= _MAX_BYTES:
                 note = (
@@ -258,7 +259,7 @@ def _scaled(image: Image, size: tuple[int, int], *, prefer_jpeg: bool) -> _Fitte
                 )
                 scaled = image.width != width
                 return _Fitted(encoded, encoded_type, image.width, image.height, note if scaled else "")
-        target = image.width * 3 // 4, image.height * 3 // 4
+        side = max(image.size) * 3 // 4
 
 
 def _encodings(image: Image, *, prefer_jpeg: bool) -> Iterator[tuple[bytes, str]]:

@@ -333,6 +333,10 @@ class BashExecutionMessage(WireModel):
         return written
 
 
+ANSWER_TYPE = "answer_type"
+"""The ``custom_type`` of a message that asks for a typed answer: it belongs to the prompt right before it."""
+
+
 class CustomMessage(WireModel):
     """A message of an extension, shown to the model as the user's."""
 

@@ -246,7 +246,7 @@ def test_a_figure_of_the_cell_that_waits_stays_in_it(claude: Kernel, api: Messag
 def test_images_are_made_small_enough_for_a_model(claude: Kernel, api: MessagesApi) -> None:
     result = python(claude, api, "from PIL import Image\nImage.new('RGB', (5000, 10), 'red')")
     image = base64.b64decode(result["content"][0]["source"]["data"])
-    assert Image.open(io.BytesIO(image)).size == (2000, 4)
+    assert Image.open(io.BytesIO(image)).size == (1568, 3)
 
 
 def test_images_that_replace_others_count_once(claude: Kernel, api: MessagesApi) -> None:

@@ -75,7 +75,7 @@ def state(session: AgentSession) -> tuple[object, ...]:
 async def test_what_is_summarised_is_shown_as_text_without_tools(
     session: AgentSession, messages_api: MessagesApi
 ) -> None:
-    (session.store.cwd / "note.txt").write_text("x" * 5000)
+    (session.store.cwd / "note.txt").write_text("x" * 4999 + "!")
     messages_api.add(Reply(Thinking("It wants me to read."), "I read.", ToolUse("read", {"path": "note.txt"})), "Done.")
     await session.prompt("Read it")
     await talk(session, messages_api, "second")
@@ -88,9 +88,48 @@ async def test_what_is_summarised_is_shown_as_text_without_tools(
     text = asked(request)
     assert text.startswith("<conversation>\n[User]: Read it\n\n[Assistant thinking]: It wants me to read.\n\n")
     assert '[Assistant]: I read.\n\n[Assistant tool calls]: read(path="note.txt")\n\n[Tool result]: xxx' in text
-    assert "[... 3000 more characters]\n\n[Assistant]: Done.\n</conversation>\n\n" in text
+    assert "x\n[... 3000 characters are left out ...]\nx" in text
+    assert "x!\n\n[Assistant]: Done.\n</conversation>\n\n" in text
+    assert "## Variables" not in text
     assert "<previous-summary>" not in text
     assert text.endswith("\n\nPay special attention to this: the file")
+
+
+async def test_after_code_in_the_kernel_the_summary_and_those_that_follow_name_variables(
+    session: AgentSession, messages_api: MessagesApi
+) -> None:
+    messages_api.add(Reply(ToolUse("python", {"code": "rows = load()"})), "Done.")  # fails here, for there is no kernel
+    await session.prompt("Load it")
+    await talk(session, messages_api, "second")
+    messages_api.add("## Variables\n- `rows`", Reply(ToolUse("python", {"code": "rows"})), f"A. {LONG}", "## Variables")
+    session.settings.compaction.keep_recent_tokens = LAST_TURN
+    await session.compact()
+    assert "\n## Variables\n- `name` in the user's kernel" in asked(messages_api.requests[-1])
+    await session.prompt("third")
+    session.settings.compaction.keep_recent_tokens = 10
+    messages_api.default = Reply("Short.")
+    await session.compact()
+    assert any(
+        "- `name` in the user's kernel" in text for request in messages_api.requests[-2:] for text in request.texts
+    )
+
+
+async def test_a_conversation_is_shown_as_far_as_the_model_has_room_with_both_ends(
+    session: AgentSession, messages_api: MessagesApi
+) -> None:
+    for number in range(6):
+        messages_api.add(f"Answer {number}: " + f"{number} " * 3000)
+        await session.prompt(f"prompt {number}")
+    session.state.model = session.models.required.replace(context_window=8000)
+    session.settings.compaction.keep_recent_tokens = 10
+    messages_api.default = Reply("A summary.")
+    await session.compact()
+    texts = [asked(request) for request in messages_api.requests[6:]]
+    assert all(len(text) <= 2.5 * 8000 for text in texts)
+    (history,) = [text for text in texts if "## Goal" in text]
+    assert "[User]: prompt 0\n\n[Assistant]: Answer 0" in history
+    assert "characters of the conversation are left out" in history
+    assert history.partition("</conversation>")[0].rstrip().endswith("4 4 4")
 
 
 async def test_a_turn_that_is_cut_has_two_summaries_each_with_its_part_of_the_reserve(
@@ -188,12 +227,30 @@ async def test_if_one_of_two_summaries_fails_the_other_is_given_up(
     gate.open()
 
 
-async def test_a_summary_that_reaches_its_limit_is_taken_as_far_as_it_goes(
-    session: AgentSession, messages_api: MessagesApi
+@pytest.mark.parametrize(
+    ("again", "summary"),
+    [
+        (Reply("All of it.", final_usage={"output_tokens": 7}), "All of it."),
+        (
+            Reply("The beginning of", stop_reason="max_tokens"),
+            "The beginning of\n\n[This summary was cut off at its limit.]",
+        ),
+        (HttpError(400, "invalid_request_error", "no"), "The begin\n\n[This summary was cut off at its limit.]"),
+    ],
+)
+async def test_a_summary_that_reaches_its_limit_is_asked_for_once_more_and_says_if_it_is_not_whole(
+    again: Any, summary: str, session: AgentSession, messages_api: MessagesApi
 ) -> None:
     await talk(session, messages_api, "first", "second")
-    messages_api.default = Reply("The beginning of", stop_reason="max_tokens")
-    assert (await session.compact()).summary.startswith("The beginning of")
+    session.settings.compaction.keep_recent_tokens = LAST_TURN
+    messages_api.add(Reply("The begin", stop_reason="max_tokens"), again)
+    result = await session.compact()
+    assert result.summary == summary
+    assert result.usage is not None
+    assert result.usage.output == {"All of it.": 27}.get(summary, result.usage.output)
+    first, second = messages_api.requests[2:]
+    assert asked(second).startswith(asked(first))
+    assert asked(second).endswith("Use at most 5242 words: a longer summary was cut off before its end.")
 
 
 @pytest.mark.parametrize("by", ["an abort", "a cancelled task"])

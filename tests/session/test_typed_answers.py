@@ -259,8 +259,21 @@ async def test_a_retry_and_a_compaction_keep_the_tool(open_: Open, server: OpenA
     assert await session.ask("which invoice? " + "y " * 400, result=Invoice) == Invoice(**GOOD)
     asked = [bool(tool_of(request.body)) for request in server.requests]
     assert asked == [False, True, True, False, True]
-    assert ["<answer-schema>" in json.dumps(request.body) for request in server.requests] == [*asked[:3], True, True]
-    assert json.dumps(server.requests[-1].body).count("<answer-schema>") == 1
+    assert [json.dumps(request.body).count("<answer-schema>") for request in server.requests] == asked
+
+
+async def test_a_type_that_a_summary_stands_for_is_told_again(open_: Open, server: OpenAIApi) -> None:
+    full = HttpError(400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum")
+    server.add(Reply("Hello."), Reply("x" * 2000, ToolUse("ls", {})), full)
+    server.default = lambda request: (  # type: ignore[assignment]
+        Reply(ToolUse("answer", {"answer": "1"})) if request.body.get("tools") else Reply("A summary.")
+    )
+    session = open_()
+    await session.prompt("hello")
+    assert await session.ask("how many?", result=int) == 1
+    told = [json.dumps(request.body).count("<answer-schema>") for request in server.requests]
+    assert (told[:3], told[-1]) == ([0, 1, 1], 1)
+    assert "how many?" not in json.dumps(server.requests[-1].body).replace("A summary.", "")
 
 
 async def test_a_failed_run_is_told_as_such(open_: Open, server: OpenAIApi) -> None:
@@ -401,6 +414,18 @@ async def test_a_conversation_that_mixes_prompts_gets_that_tool_with_the_first_t
     tools = [request.body["tools"] for request in server.requests]
     assert [any(tool["name"] == "answer" for tool in offered) for offered in tools] == [False, True, True]
     assert shown(server.requests[2].body)[: len(shown(server.requests[1].body))] == shown(server.requests[1].body)
+
+
+async def test_from_before_a_typed_prompt_it_goes_on_without_the_type(open_: Open, server: OpenAIApi) -> None:
+    session = open_(typed_prompts=True)
+    server.add(Reply("Hello."), Reply(ToolUse("answer", {"answer": "1"})), Reply("Two."))
+    await session.prompt("hello")
+    assert await session.ask("how many?", result=int) == 1
+    entry = next(entry for entry in session.store.entries if "how many?" in json.dumps(entry.data))
+    assert await session.fork(entry.id) == "how many?"
+    await session.prompt("how many, in words?")
+    assert "<answer-schema>" in json.dumps(server.requests[1].body)
+    assert "<answer-schema>" not in json.dumps(server.requests[2].body)
 
 
 async def test_an_answer_that_was_not_asked_for_is_told_so_and_the_run_goes_on(open_: Open, server: OpenAIApi) -> None:

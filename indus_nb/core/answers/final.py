@@ -18,7 +18,7 @@ from typing import Any, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import AnswerAttempt, InvalidAnswerError
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, ToolCall, text_of
+from indus_nb.base.messages import ANSWER_TYPE, AssistantMessage, CustomMessage, Message, ToolCall, text_of
 from indus_nb.base.wire import JsonObject, dump, from_json
 from indus_nb.core.answers.kind import AnswerKind, InvalidValueError
 from indus_nb.core.answers.schemas import WRAPPED, tool_schema
@@ -69,7 +69,8 @@ class FinalAnswer(RunWatcher):
         self.tool_name = _NAMES[0]
         """Name of the tool that takes it."""
         self._conversation: Sequence[Message] | None = None
-        self._told_after: Message | None = None
+        self._told_at = 0
+        self._first: Message | None = None
         self._value: Any = _MISSING
         self._attempts: list[AnswerAttempt] = []
         self._problems: dict[str, tuple[str, ...]] = {}
@@ -85,6 +86,9 @@ class FinalAnswer(RunWatcher):
         Args:
             name: Its name, which no other tool has.
             hide: Returns a value without secrets.
+
+        Returns:
+            The tool, which is final.
         """
         self.tool_name, self._hide = name, hide
         spec = ToolSpec(name, _ABOUT, self._schema, is_final=True, strict=True)
@@ -107,25 +111,28 @@ class FinalAnswer(RunWatcher):
         return self._conversation is not None
 
     def told(self) -> Sequence[CustomMessage]:
-        """Return the message that asks for the answer, which goes before the prompt; none where a tool has the type."""
+        """Return the message that asks for the answer, behind the prompt; none where a tool has the type."""
         if not self.is_told:
             return ()
         schema = dump(plain_schema(inlined(self.kind.schema))).decode()
         text = (
-            f"<system-reminder>\nThis time the user asks for a value. Give it by calling the tool {self.tool_name}: "
+            f"<system-reminder>\nThe user asks for a value this time. Give it by calling the tool {self.tool_name}: "
             "what you write otherwise is not read. Use the other tools first where you need them; call it alone, when "
             "you are done, and again only to correct an answer. The value has this JSON schema:\n"
             f"<answer-schema>{schema}</answer-schema>\n</system-reminder>"
         )
-        return [CustomMessage(custom_type="answer_type", content=text, display=False)]
+        message = CustomMessage(custom_type=ANSWER_TYPE, content=text, display=False)
+        self._told_at = message.timestamp
+        return [message]
 
     def before_answer(self) -> Sequence[CustomMessage]:
-        """Tell the type once more when a summary has replaced what came before. See ``RunWatcher``."""
-        if not self._conversation or self._told_after is self._conversation[0]:
+        """Tell the type once more when a summary has replaced the message that did. See ``RunWatcher``."""
+        if not self._conversation or self._first is self._conversation[0]:
             return ()
-        again = self._told_after is not None
-        self._told_after = self._conversation[0]
-        return self.told() if again else ()
+        self._first = self._conversation[0]
+        asking = (each for each in self._conversation if isinstance(each, CustomMessage))
+        is_kept = any(each.custom_type == ANSWER_TYPE and each.timestamp == self._told_at for each in asking)
+        return () if is_kept else self.told()
 
     def after_call(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> bool:
         """Count a call that gave no valid answer.
@@ -171,7 +178,18 @@ class FinalAnswer(RunWatcher):
         self._attempts.append(AnswerAttempt(self._hide(given), hidden))
 
     def take(self, arguments: JsonObject, context: ToolContext) -> ToolOutput:
-        """Take what the model gave; raises ``ToolError`` with what is wrong with it."""
+        """Take what the model gave.
+
+        Args:
+            arguments: Arguments of the tool.
+            context: The call.
+
+        Returns:
+            That it is accepted, which ends the run.
+
+        Raises:
+            ToolError: It is not valid; the text is for the model.
+        """
         try:
             self._value = self._read(arguments)
         except InvalidValueError as error:

@@ -1,22 +1,22 @@
 """Summaries that replace a conversation's older part, or a branch that was left.
 
-Where to cut, what to ask the model and what a summary holds is decided here; ``Compactor`` decides when, and saves.
+Where to cut and what a summary holds is decided here; ``summary_prompts`` has what the model reads, and ``Compactor``
+decides when, and saves.
 Source of the numbers: one token is counted as four characters, an image 1200 tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from indus_nb.base import textcut
 from indus_nb.base.errors import CompactionError
 from indus_nb.base.messages import (
+    ANSWER_TYPE,
     AssistantMessage,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -45,59 +45,18 @@ if TYPE_CHECKING:
 
 _CHARACTERS_PER_TOKEN = 4
 _IMAGE_CHARACTERS = 4800
-_MAX_RESULT_CHARACTERS = 2000
 _BRANCH_TOKENS = 2048
 _UNKNOWN_WINDOW = 128_000
-
 _SYSTEM_PROMPT = (
-    "You write summaries of conversations between a user and a coding agent. You are given a conversation as text: "
+    "You write summaries of conversations between a user and an agent. You are given a conversation as text: "
     "do not continue it and do not answer what is asked in it. Write the summary alone."
 )
-_SECTIONS = """Write a summary from which another model can go on with the work. Use exactly these headings:
+_LEAST_CHARACTERS_PER_TOKEN = 2.5
+"""Characters of a token where they are fewest, in numbers: by these a request cannot be too long."""
 
-## Goal
-What the user wants; several points if there are several.
-
-## Constraints and preferences
-What the user asked for or ruled out, or "(none)".
-
-## Progress
-### Done
-- [x] what is finished
-### In progress
-- [ ] what is being worked on
-### Blocked
-- what stands in the way, or "(none)"
-
-## Key decisions
-- **Decision**: its reason
-
-## Next steps
-1. what comes next, in order
-
-## Critical context
-- facts, names, paths and error messages that are needed to go on, or "(none)"
-
-Be brief. Keep paths, names of functions and error messages exactly as they are."""
-_UPDATE = (
-    "The summary below, in <previous-summary>, stands for what came before this conversation. Bring it up to date: "
-    "keep what still holds, add what is new, move what was finished to Done, and drop what no longer matters."
-)
-_TURN_HEAD = """This is the beginning of one long turn; its end is kept word for word. Summarise the beginning, so that
-the end can be understood. Use exactly these headings:
-
-## Request
-What the user asked for in this turn.
-
-## Early progress
-What was done and decided so far.
-
-## Context for the rest
-What one must know to understand the rest."""
-_BRANCH = """This branch of the conversation was left to go on from an earlier point. Summarise what was tried and found
-there."""
 _BRANCH_PREAMBLE = "The user explored another branch of this conversation before coming back here. What happened there:"
 _NO_HISTORY = "No earlier history."
+_CUT = "\n\n[This summary was cut off at its limit.]"
 _BEGIN_A_TURN = (UserMessage, BashExecutionMessage, CustomMessage, BranchSummaryMessage)
 
 
@@ -269,7 +228,7 @@ def _cut(path: Sequence[Entry], start: int, keep_tokens: int, cleared: Results) 
         if message is None:
             continue
         kept += estimated_tokens(sent(message, cleared))
-        if kept >= keep_tokens:
+        if kept >= keep_tokens and not _is_of_prompt(message):
             cut = next((place for place in allowed if place >= index), allowed[-1])
             break
     while cut > start and _message(path[cut - 1]) is None and path[cut - 1].type != "compaction":
@@ -279,14 +238,22 @@ def _cut(path: Sequence[Entry], start: int, keep_tokens: int, cleared: Results) 
 
 def _may_begin(entry: Entry) -> bool:
     message = _message(entry)
-    return message is not None and not isinstance(message, ToolResultMessage | CompactionSummaryMessage)
+    if message is None or _is_of_prompt(message):
+        return False
+    return not isinstance(message, ToolResultMessage | CompactionSummaryMessage)
+
+
+def _is_of_prompt(message: Message | None) -> bool:
+    """Return whether a message belongs to the prompt before it, from which it is not cut."""
+    return isinstance(message, CustomMessage) and message.custom_type == ANSWER_TYPE
 
 
 def _turn_start(path: Sequence[Entry], start: int, cut: int) -> int | None:
     """Return the start of the turn that the cut goes through; ``None`` when the cut is at a turn's beginning."""
     first = next((index for index in range(cut, len(path)) if _message(path[index]) is not None), cut)
     for index in range(first, start - 1, -1):
-        if isinstance(_message(path[index]), _BEGIN_A_TURN):
+        message = _message(path[index])
+        if isinstance(message, _BEGIN_A_TURN) and not _is_of_prompt(message):
             return None if index == first else index
     return None
 
@@ -373,33 +340,33 @@ class Summariser:
         Raises:
             CompactionError: The model fails.
         """
-        focus = f"\n\nPay special attention to this: {instructions}" if instructions else ""
+        from indus_nb.core.session import summary_prompts  # with what only a summary needs
+
         previous = preparation.previous_summary
-        update = f"\n\n{_UPDATE}\n\n<previous-summary>\n{previous}\n</previous-summary>" if previous else ""
         usage = Usage()
         history = previous or _NO_HISTORY
-        tasks: list[asyncio.Task[AssistantMessage]] = []
+        tasks: list[asyncio.Task[tuple[str, Usage]]] = []
         try:
             async with asyncio.TaskGroup() as group:
                 if preparation.history:
-                    request = f"{_conversation(preparation.history)}{update}\n\n{_SECTIONS}{focus}"
-                    tasks.append(group.create_task(self._ask(request, int(0.8 * settings.reserve_tokens))))
+                    question = summary_prompts.about_history(preparation.history, previous, instructions)
+                    tasks.append(self._begin(group, preparation.history, question, 0.8 * settings.reserve_tokens))
                 if preparation.turn_head:
-                    request = f"{_conversation(preparation.turn_head)}\n\n{_TURN_HEAD}{focus}"
-                    tasks.append(group.create_task(self._ask(request, int(0.5 * settings.reserve_tokens))))
+                    question = summary_prompts.about_turn_head(preparation.turn_head, instructions)
+                    tasks.append(self._begin(group, preparation.turn_head, question, 0.5 * settings.reserve_tokens))
         except BaseExceptionGroup as group:
             failed, other = group.split(CompactionError)
             if failed is None or other is not None:
                 raise
             raise failed.exceptions[0] from None
         answers = [task.result() for task in tasks]
-        for answer in answers:
-            usage = usage + answer.usage
+        for _, paid in answers:
+            usage = usage + paid
         if preparation.history:
-            history = answers[0].text
+            history, _ = answers[0]
         summary = history
         if preparation.turn_head:
-            summary = f"{history}\n\n---\n\n**Turn Context (split turn):**\n\n{answers[-1].text}"
+            summary = f"{history}\n\n---\n\n**Turn Context (split turn):**\n\n{answers[-1][0]}"
         return CompactionResult(
             summary=summary + preparation.files.blocks(),
             first_kept_entry_id=preparation.first_kept_entry_id,
@@ -451,14 +418,36 @@ class Summariser:
             return None
         messages.reverse()
         files.add_details(FileNames.of(messages).details())
-        asked = instructions if instructions and replace_instructions else f"{_BRANCH}\n\n{_SECTIONS}"
-        if instructions and not replace_instructions:
-            asked += f"\n\nPay special attention to this: {instructions}"
-        answer = await self._ask(f"{_conversation(messages)}\n\n{asked}", _BRANCH_TOKENS)
-        return f"{_BRANCH_PREAMBLE}\n\n{answer.text}{files.blocks()}", files.details(), answer.usage
+        from indus_nb.core.session import summary_prompts
 
-    async def _ask(self, request: str, max_tokens: int) -> AssistantMessage:
-        context = Context(system_prompt=_SYSTEM_PROMPT, messages=[UserMessage(content=[TextContent(text=request)])])
+        question = summary_prompts.about_branch(messages, instructions, replaces=replace_instructions)
+        text, usage = await self._ask(messages, question, _BRANCH_TOKENS)
+        return f"{_BRANCH_PREAMBLE}\n\n{text}{files.blocks()}", files.details(), usage
+
+    def _begin(
+        self, group: asyncio.TaskGroup, messages: Sequence[Message], question: str, max_tokens: float
+    ) -> asyncio.Task[tuple[str, Usage]]:
+        return group.create_task(self._ask(messages, question, int(max_tokens)))
+
+    async def _ask(self, messages: Sequence[Message], question: str, max_tokens: int) -> tuple[str, Usage]:
+        """Return a summary and its price; one that reaches its limit is asked for once more, to be shorter."""
+        from indus_nb.core.session import summary_prompts
+
+        window = self.model.context_window or _UNKNOWN_WINDOW
+        room = int((window - max_tokens) * _LEAST_CHARACTERS_PER_TOKEN) - len(question)
+        request = f"{summary_prompts.as_text(messages, max(room, 0))}\n\n{question}"
+        answer = await self._written(request, max_tokens)
+        usage = answer.usage
+        if answer.stop_reason == "length":
+            with suppress(CompactionError):  # then the first one is better than none
+                answer = await self._written(f"{request}\n\n{summary_prompts.shorter(max_tokens)}", max_tokens)
+                usage = usage + answer.usage
+        if not answer.text.strip():
+            raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")
+        return answer.text + (_CUT if answer.stop_reason == "length" else ""), usage
+
+    async def _written(self, request: str, max_tokens: int) -> AssistantMessage:
+        context = Context(_SYSTEM_PROMPT, [UserMessage(content=[TextContent(text=request)])])
         answer = await self._answer(context, max_tokens)
         attempt = 1
         while (delay_ms := self.retry.delay_ms(answer, attempt)) is not None:
@@ -469,8 +458,6 @@ class Summariser:
             message = answer.error_message or "no reason given"
             reason = message.replace("; what had arrived is kept", "").rstrip(".")
             raise CompactionError(f"Summarization failed: {reason}. The conversation is as it was.")
-        if not answer.text.strip():
-            raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")
         return answer
 
     async def _answer(self, context: Context, max_tokens: int) -> AssistantMessage:
@@ -484,42 +471,3 @@ class Summariser:
             f"Summarization failed: the provider {self.model.provider} ended its answer without saying how it went. "
             "The conversation is as it was."
         )
-
-
-def _conversation(messages: Iterable[Message]) -> str:
-    """Render the messages as text that cannot be mistaken for a conversation to go on with."""
-    return (
-        "<conversation>\n" + "\n\n".join(line for message in messages for line in _lines(message)) + "\n</conversation>"
-    )
-
-
-def _lines(message: Message) -> Iterable[str]:
-    match message:
-        case UserMessage():
-            yield f"[User]: {text_of(message.whole_content)}"
-        case CustomMessage():
-            yield f"[User]: {text_of(message.content)}"
-        case AssistantMessage():
-            if thought := "\n".join(
-                b.thinking for b in message.content if isinstance(b, ThinkingContent) if b.thinking
-            ):
-                yield f"[Assistant thinking]: {thought}"
-            if message.text:
-                yield f"[Assistant]: {message.text}"
-            if calls := message.tool_calls:
-                yield f"[Assistant tool calls]: {'; '.join(map(_call, calls))}"
-        case ToolResultMessage():
-            yield f"[Tool result]: {_shortened(text_of(message.content))}"
-        case BashExecutionMessage():
-            yield f"[User]: Ran `{message.command}`\n{_shortened(message.output)}"
-        case BranchSummaryMessage() | CompactionSummaryMessage():
-            yield f"[Summary]: {message.summary}"
-
-
-def _call(call: ToolCall) -> str:
-    arguments = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
-    return f"{call.name}({arguments})"
-
-
-def _shortened(text: str) -> str:
-    return textcut.head(text, _MAX_RESULT_CHARACTERS, "\n[... {left} more characters]")

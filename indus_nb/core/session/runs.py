@@ -152,16 +152,14 @@ class Runs:
         if self._state.run is not None:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
-    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage, before: Sequence[CustomMessage]) -> None:
+    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage]) -> None:
         from indus_nb.core.limits.budget import spending_from
 
         timed = nullcontext() if self._limits is None else self._limits.timed()
         with spending_from(self._state.payer.budget.for_code()), timed:
-            await self._driven(run, prompt, before)
+            await self._driven(run, prompt, asked)
 
-    async def _driven(
-        self, run: loop.Run, prompt: UserMessage | CustomMessage, before: Sequence[CustomMessage]
-    ) -> None:
+    async def _driven(self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage]) -> None:
         try:
             self._shell.add_held_back()
             await self._recovery.begin(run)
@@ -170,7 +168,7 @@ class Runs:
             )
             run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
             added = self._queues.pop_for_next_prompt()
-            await loop.run(run, [*before, *start.before, prompt, *added, *start.messages])
+            await loop.run(run, [*start.before, prompt, *asked, *added, *start.messages])
             while await self._recovery.goes_on(run) or self._has_queued(run):
                 self._turns.resume()
                 await loop.run(run, [])
