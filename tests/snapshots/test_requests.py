@@ -50,6 +50,13 @@ def test_few_tokens_are_spent_before_the_users_first_word(name: str, system: int
     assert parts["system"] + parts["tools"] <= everything
 
 
+def test_system_prompt_and_tools_stay_the_same_over_a_conversation_so_that_they_stay_cached(
+    bodies: dict[str, dict[str, Any]],
+) -> None:
+    before, after = bodies["notebook_cells"], bodies["notebook_python"]
+    assert (before["system"], before["tools"]) == (after["system"], after["tools"])
+
+
 @pytest.mark.parametrize("name", TITLES)
 def test_schemas_of_tools_hold_no_ballast(name: str) -> None:
     for tool in recorded(name).get("tools", ()):
