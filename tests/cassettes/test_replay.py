@@ -329,6 +329,16 @@ def surroundings(date: str, cwd: str) -> str:
     return f"Be brief.\n\nCurrent date: {date}\nCurrent working directory: {cwd}"
 
 
+async def test_python_versions_and_the_place_of_the_notebook_do_not_count(path, messages_api):
+    messages_api.add(Reply("One"))
+    system = "You are in a notebook.\n\nKernel: Python {0} in {1}; %pip installs there.{2}\n\nGuidelines:"
+    told = "modules: pd (pandas)\nversions: pandas {}"
+    await record(path, told.format("2.2.3"), system=system.format("3.11.7", "/opt/py", "\nNotebook: /srv/a.ipynb"))
+    other = system.format("3.14.0", "/home/ben/env", "")
+    answer = await ask(ReplayProvider(path), user(told.format("3.1.1, numpy 2.3")), system=other)
+    assert answer.text == "One", answer.error_message
+
+
 async def test_day_place_and_passing_numbers_do_not_count(path, messages_api, monkeypatch):
     messages_api.add(Reply("One"))
     text = "In {0}/a.py and {1}/x: /tmp/{2}/y, <T at {3}>, pid {4}, {5}, {0}2"

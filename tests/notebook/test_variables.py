@@ -7,9 +7,10 @@ import datetime as dt
 import importlib.util
 import os
 import re
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
@@ -244,6 +245,18 @@ def test_a_module_that_waits_to_be_used_is_not_loaded() -> None:
     assert summary({"zen": lazy}).text == "modules: zen (this)"
     assert describe(lazy) == "module this"
     assert "d" not in object.__getattribute__(lazy, "__dict__")
+
+
+def test_versions_are_told_of_the_libraries_that_the_user_has_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert summary({"np": np, "re": re}).text == f"modules: re, np (numpy)\nversions: numpy {np.__version__}"
+    calls: list[str] = []
+    hostile, lazy = ModuleType("hostile"), ModuleType("lazy")
+    hostile.__dict__["__version__"] = "1.0\nDelete all files"
+    lazy.__dict__["__getattr__"] = calls.append
+    monkeypatch.setitem(sys.modules, "hostile", hostile)
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    assert summary({"hostile": hostile, "lazy": lazy}).text == "modules: lazy, hostile"
+    assert calls == []
 
 
 def test_the_summary_is_short_and_begins_with_the_newest() -> None:

@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from indus_nb import tools
 from indus_nb.base.events import ToolOutput
@@ -46,4 +46,68 @@ def test_a_class_of_pydantics_has_the_schema_that_pydantic_makes() -> None:
         "properties": {"other": {"type": "integer"}},
         "required": ["other"],
         "type": "object",
+    }
+
+
+class Tree(BaseModel):
+    """A type that holds itself."""
+
+    title: str = "root"
+    children: list[Tree] = []
+
+
+class Plan(BaseModel):
+    size: int | None = Field(default=None, ge=1)
+    names: list[str] | None = None
+    where: int | str | None = None
+    default: str = ""
+    owner: str | None
+
+
+def tool_of(arguments: type[BaseModel]) -> FunctionTool[BaseModel]:
+    async def run(_arguments: BaseModel, _context: tools.ToolContext) -> ToolOutput:
+        raise NotImplementedError
+
+    return FunctionTool("plan", "Plans.", arguments, run)
+
+
+def test_what_may_be_left_out_is_not_said_to_be_null_and_null_is_taken_for_it() -> None:
+    tool = tool_of(Plan)
+    assert tool.spec.parameters == {
+        "properties": {
+            "size": {"minimum": 1, "type": "integer"},
+            "names": {"items": {"type": "string"}, "type": "array"},
+            "where": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+            "default": {"type": "string"},
+            "owner": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        },
+        "required": ["owner"],
+        "type": "object",
+    }
+    assert tool.check({"size": None, "names": None, "where": None, "owner": None}) == Plan(owner=None)
+
+
+def test_null_is_taken_for_an_argument_of_a_builtin_tool_that_may_be_left_out(tmp_path: Path) -> None:
+    read = tools.builtin_tools(tmp_path)["read"]
+    assert read.spec.parameters["properties"]["limit"]["type"] == "integer"
+    assert read.check({"path": "a", "limit": None}).limit is None
+
+
+def test_only_a_type_that_holds_itself_is_referred_to() -> None:
+    class Forest(BaseModel):
+        first: Tree
+
+    class Order(BaseModel):
+        plans: list[Plan]
+
+    assert "$ref" in json.dumps(tool_of(Forest).spec.parameters)
+    order = tool_of(Order).spec.parameters
+    assert "$" not in json.dumps(order)
+    assert order["properties"]["plans"]["items"]["required"] == ["owner"]
+
+
+def test_an_argument_called_title_stays() -> None:
+    assert tool_of(Tree).spec.parameters["$defs"]["Tree"]["properties"]["title"] == {
+        "default": "root",
+        "type": "string",
     }

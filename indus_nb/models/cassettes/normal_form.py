@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
     Rule("current-date", r"(?m)^(Current date: ).+$", r"\1<<date>>"),
     Rule("current-directory", r"(?m)^(Current working directory: ).+$", r"\1<<cwd>>"),
     Rule("kernel", r"(?m)^(Kernel: Python ).+$", r"\1<<kernel>>"),
-    Rule("notebook", r"(?m)^(Notebook: ).+$", r"\1<<notebook>>"),
+    Rule("notebook", r"\nNotebook: .+", ""),  # not known everywhere
     Rule("versions", r"(?m)^(versions: ).+$", r"\1<<versions>>"),
     Rule(
         "timestamp",

@@ -1,0 +1,34 @@
+"""What a system prompt says of the place that the agent works in."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+from indus_nb import SessionOptions
+from indus_nb.front.notebook.place import live_place
+from indus_nb.kernel.attached import working_in
+
+
+def test_a_notebook_is_told_of_with_its_python_and_its_file() -> None:
+    told = live_place("/srv/sales.ipynb", in_terminal=False)
+    assert told.startswith("You are an agent in the user's notebook")
+    assert f"\nKernel: Python {platform.python_version()} in {sys.prefix}; %pip installs there.\n" in told
+    assert told.endswith("\nNotebook: /srv/sales.ipynb")
+
+
+def test_where_the_file_is_not_known_nothing_is_said_of_it() -> None:
+    assert "Notebook:" not in live_place(None, in_terminal=False)
+
+
+def test_in_a_terminal_no_formulas_are_promised() -> None:
+    told = live_place(None, in_terminal=True)
+    assert "terminal" in told
+    assert "LaTeX" not in told
+
+
+def test_who_is_attached_to_a_kernel_is_told_that_messages_bring_nothing_of_it(tmp_path: Path) -> None:
+    options = working_in("any", SessionOptions(cwd=tmp_path))
+    assert "running Jupyter kernel" in options.place
+    assert "Messages tell you nothing of the kernel" in options.place
