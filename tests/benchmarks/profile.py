@@ -140,6 +140,9 @@ def frames() -> dict[str, Any]:
             {"l": [[1], None], "s": [{"a": 1}, None], "n": pa.nulls(2), "b": [b"x", b""]}
         ),
         "pyarrow, dictionary": lambda: pa.table({"d": pa.array(["a", "b"] * 50).dictionary_encode()}),
+        "pyarrow, a long text in a dictionary": lambda: pa.table(
+            {"d": pa.DictionaryArray.from_arrays(np.zeros(50_000, "int32"), pa.array(["x" * 1_000_000]))}
+        ),
         "pyarrow, record batch": lambda: pa.RecordBatch.from_pydict({"a": [1, 2], "m": [1.5, None]}),
         "pandas on pyarrow": lambda: pa.Table.from_pandas(orders).to_pandas(types_mapper=pd.ArrowDtype),
     }
@@ -156,6 +159,9 @@ def _of_others(orders: pd.DataFrame) -> dict[str, Any]:
             "polars": pl.from_pandas(orders),
             "polars, a million rows": pl.from_pandas(_orders(1_000_000)),
             "polars, nested": pl.DataFrame({"l": [[1], [2, 3]], "s": [{"a": 1}] * 2, "o": [None, None]}),
+            "polars, a long category": pl.DataFrame(
+                {"c": pl.Series(["x" * 1_000_000] * 50).cast(pl.Categorical)}
+            ).sample(50_000, with_replacement=True),
             "polars, objects": pl.DataFrame({"o": pl.Series([Hostile()], dtype=pl.Object)}),
         }
     except ImportError:

@@ -174,15 +174,25 @@ def _typed_of_polars(column: Any, step: int) -> tuple[str, Cells]:
     name = class_name(_class(dtype))
     if name in ("Datetime", "Duration", "Date"):
         return _cut(str(dtype)), _times_of_polars(column, dtype, step)
-    is_text = name in ("String", "Categorical", "Enum")
-    if not (dtype.is_numeric() or is_text or name == "Boolean"):
+    some = column.gather_every(step) if step > 1 else column
+    if name in ("Categorical", "Enum"):
+        return _cut(str(dtype)), Cells(_categories_of_polars(some), missing=missing)
+    is_long = name == "String" and (some.str.len_bytes().sum() or 0) > MOST_TEXT_BYTES
+    if is_long or not (dtype.is_numeric() or name in ("Boolean", "String")):
         return _cut(str(dtype)), Cells(missing=missing)
-    if is_text and column.estimated_size() / step > MOST_TEXT_BYTES:
-        return _cut(str(dtype)), Cells(missing=missing)
-    values = (column.gather_every(step) if step > 1 else column).to_list()
     counted = None if missing and dtype.is_float() else missing  # in numbers NaN is missing, too
-    array = None if missing or not dtype.is_numeric() else _array(column, step)
-    return _cut(str(dtype)), Cells(values, missing=counted, array=array)
+    array = _array(column, step) if not missing and (dtype.is_integer() or dtype.is_float()) else None
+    return _cut(str(dtype)), Cells(some.to_list(), missing=counted, array=array)
+
+
+def _categories_of_polars(some: Any) -> list[Any] | None:
+    """Return texts that are held once each, without a copy of one; ``None`` where these have megabytes."""
+    distinct = some.unique()
+    texts = distinct.cast(cast("Any", sys.modules["polars"]).String)
+    if (texts.str.len_bytes().sum() or 0) > MOST_TEXT_BYTES:
+        return None
+    held = dict(zip(distinct.to_physical().to_list(), texts.to_list(), strict=True))
+    return [held[number] for number in some.to_physical().to_list()]
 
 
 def _times_of_polars(column: Any, dtype: Any, step: int) -> Cells:
@@ -219,13 +229,24 @@ def _typed_of_arrow(column: Any, step: int) -> tuple[str, Cells]:
     arrow: Any = sys.modules["pyarrow"]
     some = column.take(_each(len(column), step)) if step > 1 else column
     if arrow.types.is_dictionary(kind):
-        some = some.cast(kind.value_type)
-        return _cut(f"dictionary<{kind.value_type}>"), Cells(None if some.nbytes > MOST_TEXT_BYTES else some.to_pylist(), missing=missing)
+        return _cut(f"dictionary<{kind.value_type}>"), Cells(_decoded(some), missing=missing)
     if arrow.types.is_temporal(kind):
         return _cut(str(kind)), _times_of_arrow(column, some, step)
     is_float = arrow.types.is_floating(kind)
     array = None if missing or not (is_float or arrow.types.is_integer(kind)) else _array(column, step)
     return _cut(str(kind)), Cells(some.to_pylist(), missing=None if missing and is_float else missing, array=array)
+
+
+def _decoded(some: Any) -> list[Any] | None:
+    """Return texts that are held once each, without a copy of one; ``None`` where these have megabytes."""
+    chunks: list[Any] = getattr(some, "chunks", [some])
+    if sum(chunk.dictionary.nbytes for chunk in chunks) > MOST_TEXT_BYTES:
+        return None
+    values: list[Any] = []
+    for chunk in chunks:
+        held = chunk.dictionary.to_pylist()
+        values += [None if index is None else held[index] for index in chunk.indices.to_pylist()]
+    return values
 
 
 def _times_of_arrow(column: Any, some: Any, step: int) -> Cells:
