@@ -550,6 +550,51 @@ def test_variables_are_sent_when_they_changed(claude: Kernel, api: MessagesApi) 
     assert "The user's variables now:\ncount: int · 3\n" in told_before(api)
 
 
+def test_what_cells_gave_and_displayed_goes_along(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("%reset -f")
+    claude.run("import pandas as pd, matplotlib.pyplot as plt\nsales = pd.Series([1.5, 2.5], name='eur')")
+    api.add(Reply("One."), Reply("Two."))
+    claude.run("%agent one")
+    claude.run("display(sales.to_frame(), display_id='d')\nsales * 2")
+    claude.run("fig, ax = plt.subplots()\nax.plot(sales)\nplt.show()")
+    claude.run("from IPython.display import HTML, clear_output, update_display\ndisplay('gone')\nclear_output()")
+    claude.run("display(HTML('<b>bold</b> text'), display_id='h')\nupdate_display(HTML('another'), display_id='h')")
+    claude.run("%agent two")
+    told = told_before(api)
+    assert "Shown:\n```\n   eur\n0  1.5\n1  2.5\n```\nOut:\n```\npandas.Series eur: 2 values, float64, 0 null" in told
+    assert "0 | 3\n1 | 5\n```" in told
+    assert "Shown:\n```\n[figure] <Figure size 640x480 with 1 Axes>\n```" in told
+    assert "gone\n" not in told
+    assert "Shown:\n```\nanother\n```" in told
+
+
+def test_frames_that_a_prompt_or_a_cell_names_go_along_with_a_profile_once(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("%reset -f")
+    claude.run("import pandas as pd\norders = pd.DataFrame({'order': range(30), 'customer': [1, 2, 3] * 10})")
+    api.add(*(Reply("Yes.") for _ in range(5)))
+    cell = claude.run("%agent one")
+    assert ", 1 profile, " in next(iter(cell.displays.values()))[-1]["text/plain"]
+    told = told_before(api)
+    assert "`orders` pandas 30 \N{MULTIPLICATION SIGN} 2; one row per order\n  order int64 0…29, all distinct" in told
+    claude.run("%agent look at orders")
+    assert "one row per" not in told_before(api)
+    claude.run("customers = pd.DataFrame({'customer': [1, 2]})")
+    claude.run("%agent two")
+    assert "one row per customer" in told_before(api)
+    assert "one row per order\n" not in told_before(api)
+    claude.run("%agent how do orders and customers go together?")
+    told = told_before(api)
+    assert "customer: 66.7 % of the rows of `orders` have a match in `customers`, many to one" in told
+    configure(claude, tellProfile=False)
+    try:
+        claude.run("orders.loc[3, 'order'] = 4")
+        claude.run("%agent what of orders now?")
+        assert "orders" in told_before(api)
+        assert "all distinct" not in told_before(api)
+    finally:
+        configure(claude)
+
+
 def test_what_the_agent_defined_is_not_the_users(claude: Kernel, api: MessagesApi) -> None:
     claude.run("%reset -f")
     claude.run("mine = 1")

@@ -287,6 +287,16 @@ def test_variables_are_found_by_a_part_of_their_name_and_shown_more_closely_by_a
     assert listed[0].endswith((" bytes", " KB"))
 
 
+def test_the_list_for_a_prompt_ends_when_its_time_is_over() -> None:
+    found = summary({"a": 1, "b": 2, "c": 3}, end=0.0)
+    assert found.text.splitlines() == ["c: int · 3", "… and 2 older ones"]
+
+
+def test_a_frame_that_is_asked_for_is_shown_with_its_profile(frame: pd.DataFrame) -> None:
+    told = listing({"frame": frame}, (), "frame", profile=lambda value: f"{value is frame}")
+    assert told.endswith("\n\nProfile: True")
+
+
 def test_of_very_many_variables_only_the_newest_and_those_of_the_last_cells_are_looked_at() -> None:
     looked_at: list[str] = []
 

@@ -36,6 +36,11 @@ def test_it_is_one_line_that_unfolds_to_the_very_text() -> None:
     assert shown_text(shown["text/html"]) == TEXT
 
 
+def test_profiles_of_data_are_counted() -> None:
+    shown = as_text(context(told(toldVariables=2, toldProfiles=1)))
+    assert shown == "Context · 2 variables, 1 profile, about 23 tokens"
+
+
 @pytest.mark.parametrize("details", [{}, {"toldCells": 0, "toldVariables": "many"}, {"toldCells": -1}])
 def test_what_is_not_known_of_a_file_is_left_out(details: dict[str, object]) -> None:
     assert as_text(context(told(**details))) == "Context · about 23 tokens"

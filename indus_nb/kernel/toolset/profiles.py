@@ -67,7 +67,8 @@ class FrameProfiles:
         for name, value in frames:
             if len(seen) == _MOST_FRAMES or time.thread_time() > end:
                 break
-            looked = None if is_secret_name(name) else look(value, _MOST_COLUMNS, end)
+            now = time.thread_time()
+            looked = None if is_secret_name(name) else look(value, _MOST_COLUMNS, now + (end - now) / 2)
             if looked is None or (name in known and not looked.complete):
                 continue  # which would be told again and again, with more or fewer columns
             seen.append(Named(name, looked))

@@ -22,8 +22,8 @@ from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
-_LOOK_SECONDS = 0.05
-"""Processor time for variables and profiles together; half of it for the list of variables, whatever it holds."""
+_LOOK_SECONDS = 0.035
+"""Processor time for variables and profiles together; the list of variables has half of it, whatever there is."""
 _MAX_PROMPT_CHARACTERS = 20_000
 """As much of a prompt is looked through for names of frames."""
 

@@ -167,25 +167,27 @@ def _column(part: Part, *, sampled: bool, whole: bool) -> Column:
 def _plain(column: Column, values: list[Any]) -> Column:
     """Return a column with its values as plain ones, if all are; else with the names of their classes."""
     kinds = set(map(type, values))
-    if any(map(_is_of_numpy, kinds)):
-        values = [value.item() if _is_of_numpy(cast("type[object]", type(value))) else value for value in values]
+    if of_numpy := {kind for kind in kinds if _is_of_numpy(kind)}:
+        values = [value.item() if type(value) in of_numpy else value for value in values]
         kinds = set(map(type, values))
     missing = {kind for kind in kinds if _is_missing(kind)}
     if missing or float in kinds or Decimal in kinds:
         values = [None if type(value) in missing or _is_no_number(value) else value for value in values]
-    counts = Counter(map(type, values))
-    without = counts.pop(type(None), 0)
-    if not counts:
+        kinds = set(map(type, values))
+    found = kinds - {type(None)}
+    if not found:
         return column._replace(values=values)
-    family = _FAMILIES.get(next(iter(counts)), "") if len(counts) == 1 else ""
+    family = _FAMILIES.get(next(iter(found)), "") if len(found) == 1 else ""
     if family == "text" and sum(len(value) for value in values if value is not None) > MOST_TEXT_BYTES:
         family = ""
     if family:
         return column._replace(values=values, family=family, shown=SHOWN.get(family, str))
-    kinds_named: Counter[str] = Counter()
+    counts = Counter(map(type, values))
+    without = counts.pop(type(None), 0)
+    named: Counter[str] = Counter()
     for kind, count in counts.most_common():
-        kinds_named[textcut.one_line(class_name(kind), _MOST_NAME_CHARACTERS)] += count
-    return column._replace(values=None, kinds=({"missing": without} if without else {}) | kinds_named)
+        named[textcut.one_line(class_name(kind), _MOST_NAME_CHARACTERS)] += count
+    return column._replace(values=None, kinds=({"missing": without} if without else {}) | named)
 
 
 def _is_of_numpy(kind: type) -> bool:

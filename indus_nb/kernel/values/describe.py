@@ -72,7 +72,7 @@ def given(value: object) -> str:
     """
     try:
         is_table = any(families(value) & kinds for kinds, _ in _TABLES)
-        text = _long(value) if is_table else _line(value, type_name(value), items=20, text=_MAX_GIVEN_CHARACTERS)
+        text = _long(value) if is_table else _line(value, type_name(value), items=12, text=_MAX_GIVEN_CHARACTERS)
         return cut(without_secrets(text), _MAX_GIVEN_CHARACTERS)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return type_name(value)

@@ -12,7 +12,7 @@ import marshal
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, NamedTuple
 
 from indus_nb.base import textcut
@@ -26,8 +26,10 @@ _KEYS = ("int", "text", "time", "date")
 """What the columns hold that a row may be known by."""
 _ORDERED = ("int", "number", "time", "span", "date")
 _MOST_KINDS = 4
-_MOST_PAIRED = 8
-"""The first columns of which pairs are tried as keys."""
+_MARK_CHARACTERS = 60
+"""Room for what stands around the columns."""
+_MOST_PAIRED, _FEW_ROWS = 8, 500
+"""The first columns of which pairs are tried as keys, in so many rows first."""
 _PLAIN_TEXT = re.compile(r"[^\W_][\w./+-]*(?: [\w./+-]+)*")
 
 
@@ -60,7 +62,7 @@ class Profile(NamedTuple):
             room: How many characters it may have, about; the columns that do not fit are counted.
         """
         lines = [f"`{name}` {self.head}" if name else self.head]
-        room -= len(lines[0])
+        room -= len(lines[0]) + _MARK_CHARACTERS
         shown = _fitting(self.columns, room * 3 // 5 if self.sampled else room)
         left = len(self.columns) - len(shown) + self.more
         more = [f"… and {textcut.counted(left, 'more column')}"] if left else []
@@ -162,15 +164,18 @@ def _grain(looked: Looked, counts: Sequence[Counter[Any] | None], *, complete: b
 def _pair(keys: Sequence[tuple[Column, int]], rows: int) -> str:
     """Return two columns that tell the rows apart together; empty if there are none."""
     for (one, of_one), (other, of_other) in combinations(keys[:_MOST_PAIRED], 2):
-        if of_one * of_other >= rows and _distinct([one, other]) == rows:
+        few = min(rows, _FEW_ROWS)
+        if of_one * of_other >= rows and _distinct([one, other], few) == few and _distinct([one, other]) == rows:
             return f"{one.name} and {other.name}"
     return ""
 
 
-def _distinct(columns: Sequence[Column]) -> int | None:
-    """Count the rows that differ in these columns; ``None`` where not all values are known."""
+def _distinct(columns: Sequence[Column], rows: int | None = None) -> int | None:
+    """Count the rows that differ in these columns, of all or so many; ``None`` where not all values are known."""
     values = [column.values for column in columns if column.values is not None]
-    return len(set(zip(*values, strict=True))) if values and len(values) == len(columns) else None
+    if not values or len(values) < len(columns):
+        return None
+    return len(set(islice(zip(*values, strict=True), rows)))
 
 
 # What a column holds
@@ -256,7 +261,7 @@ def shown_share(part: int, whole: int) -> str:
     >>> shown_share(1, 3), shown_share(2, 2), shown_share(1, 100_000), shown_share(99_999, 100_000)
     ('33.3 %', '100 %', '<0.1 %', '>99.9 %')
     """
-    if part == whole:
-        return "100 %"
+    if part in (0, whole):
+        return "100 %" if part else "0 %"
     percent = round(100 * part / whole, 1)
     return "<0.1 %" if percent < 0.1 else ">99.9 %" if percent > 99.9 else f"{percent:g} %"

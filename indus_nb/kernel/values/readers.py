@@ -16,6 +16,7 @@ import datetime as dt
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from zoneinfo import ZoneInfo
@@ -36,7 +37,7 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "D": 86_400_000_000}
 _PANDAS_TYPES = frozenset(
     (
-        *("StringDtype", "CategoricalDtype", "ArrowDtype", "BooleanDtype", "Float32Dtype", "Float64Dtype"),
+        *("StringDtype", "CategoricalDtype", "BooleanDtype", "Float32Dtype", "Float64Dtype"),
         *(f"{sign}Int{bits}Dtype" for sign in ("", "U") for bits in (8, 16, 32, 64)),
     )
 )
@@ -103,6 +104,8 @@ def _typed_of_pandas(held: Any, step: int) -> tuple[str, Cells]:
         return _name(dtype), Cells()
     if class_name(kind) == "DatetimeTZDtype" or (library_of(kind) == "numpy" and dtype.kind in "mM"):
         return _cut(str(dtype)), _times_of_pandas(held, dtype, step)
+    if class_name(kind) == "ArrowDtype":
+        return _cut(str(dtype)), _typed_of_arrow(held.array.__arrow_array__(), step)[1]
     read = _extension_of_pandas if library_of(kind) == "pandas" else _numbers_of_pandas
     return _cut(str(dtype)), read(held, dtype, step)
 
@@ -112,7 +115,14 @@ def _numbers_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
     if dtype.kind not in "biufO":
         return Cells()
     numbers = held.to_numpy()
-    return Cells((numbers[::step] if step > 1 else numbers).tolist(), array=numbers if dtype.kind in "iuf" else None)
+    some = numbers[::step] if step > 1 else numbers
+    values: list[Any] = some.tolist()
+    if dtype.kind == "O":
+        return Cells(values)
+    if dtype.kind == "f" and cast("Any", sys.modules["numpy"]).isnan(some).any():
+        values = [None if value != value else value for value in values]  # noqa: PLR0124 - so is NaN alone
+    family: Family = "bool" if dtype.kind == "b" else "number" if dtype.kind == "f" else "int"
+    return Cells(values, family, SHOWN.get(family, str), array=None if dtype.kind == "b" else numbers)
 
 
 def _times_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
@@ -129,7 +139,7 @@ def _times_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
 def _extension_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
     """Read texts, categories, and what may be missing."""
     kind = class_name(_class(dtype))
-    if kind not in _PANDAS_TYPES or (kind == "ArrowDtype" and not _is_flat(dtype.pyarrow_dtype)):
+    if kind not in _PANDAS_TYPES:
         return Cells()
     missing = None if kind == "CategoricalDtype" or step == 1 else int(held.isna().sum())
     if held.nbytes / step > MOST_TEXT_BYTES:
@@ -164,15 +174,25 @@ def _typed_of_polars(column: Any, step: int) -> tuple[str, Cells]:
     name = class_name(_class(dtype))
     if name in ("Datetime", "Duration", "Date"):
         return _cut(str(dtype)), _times_of_polars(column, dtype, step)
-    is_text = name in ("String", "Categorical", "Enum")
-    if not (dtype.is_numeric() or is_text or name == "Boolean"):
+    some = column.gather_every(step) if step > 1 else column
+    if name in ("Categorical", "Enum"):
+        return _cut(str(dtype)), Cells(_categories_of_polars(some), missing=missing)
+    is_long = name == "String" and (some.str.len_bytes().sum() or 0) > MOST_TEXT_BYTES
+    if is_long or not (dtype.is_numeric() or name in ("Boolean", "String")):
         return _cut(str(dtype)), Cells(missing=missing)
-    if is_text and column.estimated_size() / step > MOST_TEXT_BYTES:
-        return _cut(str(dtype)), Cells(missing=missing)
-    values = (column.gather_every(step) if step > 1 else column).to_list()
-    # In numbers NaN is missing, too.
-    counted = None if missing and dtype.is_float() else missing
-    return _cut(str(dtype)), Cells(values, missing=counted, array=None if missing else _array(column, step))
+    counted = None if missing and dtype.is_float() else missing  # in numbers NaN is missing, too
+    array = _array(column, step) if not missing and (dtype.is_integer() or dtype.is_float()) else None
+    return _cut(str(dtype)), Cells(some.to_list(), missing=counted, array=array)
+
+
+def _categories_of_polars(some: Any) -> list[Any] | None:
+    """Return texts that are held once each, without a copy of one; ``None`` where these have megabytes."""
+    distinct = some.unique()
+    texts = distinct.cast(cast("Any", sys.modules["polars"]).String)
+    if (texts.str.len_bytes().sum() or 0) > MOST_TEXT_BYTES:
+        return None
+    held = dict(zip(distinct.to_physical().to_list(), texts.to_list(), strict=True))
+    return [held[number] for number in some.to_physical().to_list()]
 
 
 def _times_of_polars(column: Any, dtype: Any, step: int) -> Cells:
@@ -207,15 +227,26 @@ def _typed_of_arrow(column: Any, step: int) -> tuple[str, Cells]:
     if not _is_flat(kind) or column.nbytes / step > MOST_TEXT_BYTES:
         return _cut(str(kind)), Cells(missing=missing)
     arrow: Any = sys.modules["pyarrow"]
-    some = column.take(arrow.array(range(0, len(column), step))) if step > 1 else column
+    some = column.take(_each(len(column), step)) if step > 1 else column
     if arrow.types.is_dictionary(kind):
-        some = some.cast(kind.value_type)
-        return _cut(str(kind)), Cells(None if some.nbytes > MOST_TEXT_BYTES else some.to_pylist(), missing=missing)
+        return _cut(f"dictionary<{kind.value_type}>"), Cells(_decoded(some), missing=missing)
     if arrow.types.is_temporal(kind):
         return _cut(str(kind)), _times_of_arrow(column, some, step)
     is_float = arrow.types.is_floating(kind)
     array = None if missing or not (is_float or arrow.types.is_integer(kind)) else _array(column, step)
     return _cut(str(kind)), Cells(some.to_pylist(), missing=None if missing and is_float else missing, array=array)
+
+
+def _decoded(some: Any) -> list[Any] | None:
+    """Return texts that are held once each, without a copy of one; ``None`` where these have megabytes."""
+    chunks: list[Any] = getattr(some, "chunks", [some])
+    if sum(chunk.dictionary.nbytes for chunk in chunks) > MOST_TEXT_BYTES:
+        return None
+    values: list[Any] = []
+    for chunk in chunks:
+        held = chunk.dictionary.to_pylist()
+        values += [None if index is None else held[index] for index in chunk.indices.to_pylist()]
+    return values
 
 
 def _times_of_arrow(column: Any, some: Any, step: int) -> Cells:
@@ -227,6 +258,12 @@ def _times_of_arrow(column: Any, some: Any, step: int) -> Cells:
         return Cells(values, "span", _span(kind.unit), missing, array)
     unit, zone = ("D", None) if of.is_date32(kind) else (kind.unit, kind.tz)
     return Cells(values, "time", _moment(unit, _zone(zone)), missing, array)
+
+
+@lru_cache(maxsize=4)
+def _each(rows: int, step: int) -> Any:
+    """Return the numbers of each ``step``-th row, for the columns of a table."""
+    return cast("Any", sys.modules["pyarrow"]).array(range(0, rows, step))
 
 
 def _is_flat(kind: Any) -> bool:
@@ -295,7 +332,7 @@ def _span(unit: str) -> Callable[[int], str]:
 
     def shown(value: int) -> str:
         try:
-            return str(_since(value, unit))
+            return str(_since(value, unit)).replace(",", "")
         except OverflowError:
             return ""
 
@@ -308,7 +345,7 @@ def _number(value: float | Decimal) -> str:
 
 
 def _integer(value: int) -> str:
-    return str(value) if abs(value) < 10**18 else f"{value:.6g}" if abs(value) < 10**300 else ""
+    return str(value) if abs(value) < 10**20 else f"{value:.6g}" if abs(value) < 10**300 else ""
 
 
 SHOWN: Mapping[Family, Callable[[Any], str]] = {"number": _number, "int": _integer}

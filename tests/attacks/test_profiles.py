@@ -1,0 +1,173 @@
+"""Frames with the user's own objects in every place: a profile of them runs no code of these objects."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from indus_nb.kernel.toolset.profiles import FrameProfiles
+from indus_nb.kernel.values.describe import given
+
+METHODS = (
+    "__call__ __getattr__ __getitem__ __format__ __str__ __repr__ __add__ __sub__ __and__ __or__ __eq__ __lt__ __gt__ "
+    "__le__ __ge__ __ne__ __contains__ __len__ __iter__ __bool__ __index__ __int__ __float__ __hash__ __deepcopy__ "
+    "__reduce_ex__ __sizeof__ __copy__ __array__ __float__ __complex__ __buffer__"
+)
+ran: list[str] = []
+
+
+class Watched:
+    """An object each of whose methods is noticed when it runs."""
+
+    @property
+    def __class__(self) -> Any:
+        ran.append("__class__")
+        return str
+
+
+def _noticed(name: str) -> Any:
+    def method(_self: object, *_arguments: object) -> Any:
+        ran.append(name)
+        return {"__hash__": 1, "__bool__": True, "__len__": 1, "__str__": "x", "__repr__": "x"}.get(
+            name, NotImplemented
+        )
+
+    return method
+
+
+for _name in METHODS.split():
+    setattr(Watched, _name, _noticed(_name))
+
+
+class WatchedText(str):
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        ran.append("__eq__")
+        return True
+
+    def __hash__(self) -> int:
+        ran.append("__hash__")
+        return 1
+
+    def __len__(self) -> int:
+        ran.append("__len__")
+        return 1
+
+
+class WatchedMeta(type):
+    def __getattribute__(cls, name: str) -> Any:
+        ran.append(f"{name} of the class")
+        return type.__getattribute__(cls, name)
+
+
+class OfMeta(metaclass=WatchedMeta):
+    pass
+
+
+class OwnType(pd.api.extensions.ExtensionDtype):
+    name = "own"
+    type = str
+
+    def __str__(self) -> str:
+        ran.append("__str__ of a type")
+        return "own"
+
+    @classmethod
+    def construct_array_type(cls) -> Any:
+        return OwnArray
+
+
+class OwnArray(pd.arrays.NumpyExtensionArray):
+    @property
+    def dtype(self) -> Any:
+        return OwnType()
+
+    def tolist(self) -> list[Any]:
+        ran.append("tolist")
+        return []
+
+    def isna(self) -> Any:
+        ran.append("isna")
+        return np.zeros(len(self), dtype=bool)
+
+
+class Own(pd.DataFrame):
+    @property
+    def attrs(self) -> Any:
+        ran.append("attrs")
+        return {}
+
+
+class Plain(pd.DataFrame):
+    """Changes nothing, and is read as any frame."""
+
+
+def objects(*values: Any) -> pd.Series:
+    column = np.empty(len(values), dtype=object)
+    for at, value in enumerate(values):
+        column[at] = value
+    return pd.Series(column, dtype=object)
+
+
+FRAMES: dict[str, Any] = {
+    "objects": lambda: pd.DataFrame({"o": objects(Watched(), "x", None), "n": [1, 2, 3]}),
+    "texts of an own class": lambda: pd.DataFrame({"o": objects(WatchedText("a"), WatchedText("b"))}),
+    "a class with a class of its own": lambda: pd.DataFrame({"o": objects(OfMeta(), OfMeta())}),
+    "names": lambda: pd.DataFrame([[1, 2], [3, 4]], columns=pd.Index(objects(Watched(), "b"))),
+    "labels": lambda: pd.DataFrame({"a": [1, 2]}, index=pd.Index(objects(Watched(), "b"), name="i")),
+    "categories": lambda: pd.DataFrame({"c": pd.Categorical.from_codes([0, 1], pd.Index(objects(OfMeta(), "b")))}),
+    "a type of columns": lambda: pd.DataFrame({"o": pd.Series(OwnArray(np.arange(3)))}),
+    "own class": lambda: Own({"a": [1, 2]}),
+    "a class that changes nothing": lambda: Plain({"a": [1, 2]}),
+    "arrow": lambda: pa.table({"a": [1, 2]}, metadata={"k": "v" * 100_000}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_nothing_of_the_users_runs(kind: str) -> None:
+    frame = FRAMES[kind]()
+    ran.clear()
+    profiles = FrameProfiles()
+    text = profiles.new([("frame", frame), ("same", frame)], {}, math.inf).text
+    closer = profiles.closer(frame)
+    assert ran == []
+    assert bool(text) == bool(closer) == (kind != "own class")
+
+
+def test_attributes_of_a_frame_are_not_asked_before_its_class_is_known() -> None:
+    class Frame:
+        def __getattribute__(self, name: str) -> Any:
+            ran.append(name)
+            raise AttributeError(name)
+
+    Frame.__module__ = "pandas"
+    Frame.__name__ = "DataFrame"
+    ran.clear()
+    assert FrameProfiles().closer(Frame()) == ""
+    assert ran == []
+
+
+def test_what_a_cell_gave_is_described_without_asking_it() -> None:
+    for value in (Watched(), [Watched()], {"a": Watched()}, objects(Watched()), objects(Watched()).to_frame()):
+        ran.clear()
+        assert "Watched" in given(value)
+        assert ran == []
+
+
+def test_what_a_cell_gave_is_described_in_two_thousand_characters() -> None:
+    nested: Any = 1
+    for _ in range(6):
+        nested = [nested] * 100
+    for value in (
+        "x" * 10**6,
+        [*range(10**6)],
+        nested,
+        pd.DataFrame(np.zeros((9, 500)), columns=["n" * 99 + str(n) for n in range(500)]),
+    ):
+        assert len(given(value)) < 2100
