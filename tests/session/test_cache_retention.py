@@ -115,6 +115,21 @@ async def test_openai_gets_a_key_that_is_the_conversations_own(messages_api, hom
             assert names == [session.store.session_id] * 2
 
 
+async def test_before_a_prompt_the_session_knows_what_it_costs(messages_api, open_):
+    session = open_()
+    assert session.models.prompt_price() is None
+    counted = {"usage": {"input_tokens": 99_900}, "final_usage": {"output_tokens": 100}}
+    messages_api.add(Reply("Yes.", **counted), Reply("Yes.", **counted))
+    await session.prompt("One")
+    assert session.models.prompt_price() == (pytest.approx(0.001), pytest.approx(0.001))
+    session.messages[-1].timestamp -= SIX_MINUTES_MS
+    for _ in range(2):  # it was kept for five minutes, however often that is asked
+        assert session.models.prompt_price() == (pytest.approx(0.02), pytest.approx(0.001))
+    await session.prompt("Two")
+    session.messages[-1].timestamp -= SIX_MINUTES_MS
+    assert session.models.prompt_price() == (pytest.approx(0.001), pytest.approx(0.001))
+
+
 # --- the context as it was counted -----------------------------------------------------------------------------------
 
 

@@ -258,8 +258,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": tool.parameters,
-                "eager_input_streaming": True,
-                **({"strict": True} if tool.strict else {}),
+                **({"strict": True} if tool.strict else {"eager_input_streaming": True}),
             }
             for tool in context.tools
         ]
