@@ -21,7 +21,7 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import ANSWER_TYPE, AssistantMessage, CustomMessage, Message, ToolCall, text_of
 from indus_nb.base.wire import JsonObject, dump, from_json
 from indus_nb.core.answers.kind import AnswerKind, InvalidValueError
-from indus_nb.core.answers.schemas import WRAPPED, plain_schema, tool_schema
+from indus_nb.core.answers.schemas import WRAPPED, readable_schema, tool_schema
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.models import ToolSpec
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
@@ -113,7 +113,7 @@ class FinalAnswer(RunWatcher):
         """Return the message that asks for the answer, behind the prompt; none where a tool has the type."""
         if not self.is_told:
             return ()
-        schema = dump(plain_schema(self.kind.schema)).decode()
+        schema = dump(readable_schema(self.kind.schema)).decode()
         text = (
             f"<system-reminder>\nThe user asks for a value this time. Give it by calling the tool {self.tool_name}: "
             "what you write otherwise is not read. Use the other tools first where you need them; call it alone, when "

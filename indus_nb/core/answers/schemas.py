@@ -26,7 +26,7 @@ WRAPPED = "answer"
 """Name of the argument that holds an answer which is no object with known fields."""
 
 
-def plain_schema(schema: JsonObject) -> JsonObject:
+def readable_schema(schema: JsonObject) -> JsonObject:
     """Return a schema as a model reads it best: without titles, and without references where that can be."""
     return _plain(_inlined(schema))
 
@@ -45,7 +45,7 @@ def tool_schema(schema: JsonObject, name: str) -> tuple[JsonObject, bool]:
         UsageError: No API would take it.
     """
     try:
-        plain = plain_schema(schema)
+        plain = readable_schema(schema)
     except RecursionError:
         raise UsageError(f"{name} cannot be the type of an answer: its schema is nested too deeply.") from None
     wrapped = not _has_fields(plain)
