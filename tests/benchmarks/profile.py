@@ -60,11 +60,15 @@ def _orders(rows: int) -> pd.DataFrame:
     )
 
 
-def _objects(*values: Any, rows: int = 5000) -> pd.DataFrame:
+def _array(*values: Any, rows: int) -> Any:
     column = np.empty(rows, dtype=object)
     for at in range(rows):
         column[at] = values[at % len(values)]
-    return pd.DataFrame({"o": pd.Series(column, dtype=object)})
+    return column
+
+
+def _objects(*values: Any, rows: int = 5000) -> pd.DataFrame:
+    return pd.DataFrame({"o": pd.Series(_array(*values, rows=rows), dtype=object)})
 
 
 def _with_notes() -> pd.DataFrame:
@@ -120,8 +124,8 @@ def frames() -> dict[str, Any]:
         "lists": lambda: _objects([1, 2], [3]),
         "nested": lambda: _objects({"a": [{"b": 1}]}),
         "hostile": lambda: _objects(Hostile()),
-        "hostile names": lambda: pd.DataFrame([[1, 2]], columns=pd.Index([Hostile(), "b"], dtype=object)),
-        "hostile index": lambda: pd.DataFrame({"a": [1]}, index=pd.Index([Hostile()], dtype=object)),
+        "hostile names": lambda: pd.DataFrame([[1, 2]], columns=pd.Index(_array(Hostile(), "b", rows=2))),
+        "hostile index": lambda: pd.DataFrame({"a": [1]}, index=pd.Index(_array(Hostile(), rows=1))),
         "own class": lambda: OwnFrame({"a": [1]}),
         "notes": _with_notes,
         "long texts": lambda: pd.DataFrame({"t": ["x" * 100_000] * 1000}),

@@ -77,14 +77,16 @@ class FrameProfiles:
                 told.append((name, found))
             digests[name] = found.digest()
         lines: list[str] = []
+        room = _MOST_CHARACTERS // 2
         for one, other in combinations(seen, 2):
             if time.thread_time() > end:
                 break
             between = [textcut.fit(line, _MOST_JOIN_CHARACTERS) for line in joins(one, other)]
             name, digest = f"{one.name} {other.name}", digest_of(between)
-            if between and digests.pop(name, None) != digest:
+            if between and digests.get(name) != digest and (room := room - sum(len(line) + 1 for line in between)) >= 0:
                 lines += between
-            digests[name] = digest
+                digests.pop(name, None)
+                digests[name] = digest
         kept = dict(list(digests.items())[-_MOST_KNOWN:])
         return Profiles(without_secrets(_written(told, lines)), len(told), kept)
 
@@ -101,15 +103,9 @@ class FrameProfiles:
 
 def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:
     """Write profiles within the limit: each gets the same part of the room that those before it have left."""
-    room = _MOST_CHARACTERS
-    shown: list[str] = []
-    for line in lines:
-        if len(line) > room - _MOST_CHARACTERS // 2:
-            break
-        shown.append(line)
-        room -= len(line) + 1
+    room = _MOST_CHARACTERS - sum(len(line) + 1 for line in lines)
     texts: list[str] = []
     for number, (name, each) in enumerate(told):
         texts.append(each.text(name, room // (len(told) - number)))
         room -= len(texts[-1]) + 1
-    return "\n".join([*texts, *shown])
+    return "\n".join([*texts, *lines])

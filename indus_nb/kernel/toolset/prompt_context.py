@@ -35,7 +35,7 @@ class PromptContext:
         """Tell of these cells and variables.
 
         Args:
-            busy: Whether a cell of the user's runs, which may change a frame while it is looked at.
+            busy: Whether code runs that may change a frame while it is looked at.
         """
         self._busy = busy
         self._journal = journal

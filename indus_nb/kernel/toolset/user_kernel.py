@@ -24,7 +24,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.kernel.preview import Report
 from indus_nb.kernel.run.execution import Execution
-from indus_nb.kernel.run.main_thread import Job
+from indus_nb.kernel.run.main_thread import Job, running
 from indus_nb.kernel.run.namespace import ShortWork
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
@@ -71,7 +71,7 @@ class UserKernel:
         self._main = watch.main
         self._routes = watch.routes
         self.variables = KernelVariables(shell, watch.journal)
-        self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy)
+        self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy or bool(running))
         self._cwd = Path()
         self._keys: Callable[[], Mapping[str, str]] = dict
         self._numbers = count(1)
