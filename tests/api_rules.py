@@ -120,6 +120,8 @@ def _check_tool(tool: Mapping[str, Any], where: str) -> None:
             f"{where}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 "
             "(https://json-schema.org/draft/2020-12)."
         )
+    if tool.get("strict") and (problem := _strict_problem(schema, all_required=False)):
+        raise Refusal(f"{where}.custom: {problem}")
 
 
 def is_schema(schema: Any) -> bool:
@@ -144,6 +146,33 @@ def is_schema(schema: Any) -> bool:
         and isinstance(required, list)
         and all(isinstance(name, str) for name in required)
     )
+
+
+def _strict_problem(schema: Any, *, all_required: bool) -> str | None:
+    """What is wrong with a part of a schema that calls are to be held to, in the words of the servers."""
+    if not isinstance(schema, dict):
+        return None
+    words = (
+        "minimum",
+        "maximum",
+        "multipleOf",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "oneOf",
+        "allOf",
+        "default",
+        "not",
+    )
+    if unknown := [word for word in words if word in schema]:
+        return f"For '{schema.get('type')}' type, property '{unknown[0]}' is not supported"
+    if "object" in str(schema.get("type")):
+        if schema.get("additionalProperties") is not False:
+            return "For 'object' type, 'additionalProperties' must be explicitly set to false"
+        if all_required and [*schema["properties"]] != schema.get("required"):
+            return "'required' is required to be supplied and to be an array including every key in properties."
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
+    return next(filter(None, (_strict_problem(part, all_required=all_required) for part in inner)), None)
 
 
 def _check_content(message: Mapping[str, Any], where: str) -> None:  # noqa: C901 - rule by rule
@@ -369,6 +398,8 @@ def _check_function(function: Mapping[str, Any], where: str) -> None:
         refuse("In context=(), object schema missing properties.")
     if not is_schema(schema):
         refuse("it is not valid under any of the given schemas.")
+    if function.get("strict") and (problem := _strict_problem(schema, all_required=True)):
+        refuse(f"In context=(), {problem}")
 
 
 def _check_openai_call(call: Mapping[str, Any], where: str, dialect: str) -> None:

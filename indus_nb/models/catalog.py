@@ -47,6 +47,8 @@ class ModelCost(Prices):
     known: bool = wire_field(default=True, hidden=True)
     of_batch: bool = wire_field(default=False, hidden=True)
     """Whether these are the prices of requests that are sent in batches."""
+    priority_share: float = wire_field(default=2.0, hidden=True)
+    """What each price is multiplied by where OpenAI serves a request before others."""
 
     def usage(
         self,

@@ -235,8 +235,9 @@ def _facts(known: object, where: str) -> JsonObject:
 
 def _written(model: Model) -> JsonObject:
     fields = {to_camel(name): getattr(model, name) for name in Model.wire_fields}
-    cost = {**model.cost.to_wire(), "longPrompt": model.cost.long_prompt} if model.cost.known else None
-    return {**fields, "cost": cost}
+    cost = model.cost
+    prices = {**cost.to_wire(), "longPrompt": cost.long_prompt, "priorityShare": cost.priority_share}
+    return {**fields, "cost": prices if cost.known else None}
 
 
 def _patched(model: Model, patch: JsonObject, where: str) -> Model:

@@ -7,18 +7,16 @@ for long, one that a program drives for short, and a request that nothing goes o
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from indus_nb.models.apis.rules import keeps_long, takes_cache_key, takes_marks
 from indus_nb.models.catalog import Model
-
-CacheRetention = Literal["none", "short", "long"]
-"""How long a prompt cache is kept: not at all, five minutes, or an hour, as far as the API offers that."""
-CacheRetentionSetting = Literal["auto", "none", "short", "long"]
+from indus_nb.models.protocol import CacheRetention, CacheRetentionSetting
 
 SHORT_SECONDS = 300
-LONG_SECONDS = 3600
-LIFETIMES: dict[CacheRetention, int] = {"none": 0, "short": SHORT_SECONDS, "long": LONG_SECONDS}
-"""Seconds for which what was sent is kept."""
+_LONG_SECONDS = 3600
+_OPENAI_SECONDS = 1800
+"""How long OpenAI keeps a prompt at least, whatever it is asked for."""
 
 
 def retention_for(setting: CacheRetentionSetting, usual: CacheRetention, *, has_paused: bool) -> CacheRetention:
@@ -50,19 +48,24 @@ class PromptPrice(NamedTuple):
 
 
 def prompt_price(
-    model: Model, tokens: int, retention: CacheRetention, idle_seconds: float | None
+    model: Model,
+    tokens: int,
+    idle_seconds: float | None,
+    retention: CacheRetention,
+    before: CacheRetention | None = None,
 ) -> PromptPrice | None:
     """Return what it costs to send a conversation on.
 
-    >>> from indus_nb.models import find_model
-    >>> price = prompt_price(find_model("claude-sonnet-4-6"), 100_000, "short", idle_seconds=600)
+    >>> from indus_nb.models.catalog import find_model
+    >>> price = prompt_price(find_model("claude-sonnet-4-6"), 100_000, 600, "short")
     >>> round(price.now, 4), round(price.cached, 4)
     (0.375, 0.03)
 
     Args:
         tokens: Tokens of the conversation up to its last answer, which the last request has left in the cache.
-        retention: How long the last request had them kept; the same is taken for the next one.
         idle_seconds: Seconds since the last request; ``None`` if there was none.
+        retention: How long the next request is to be kept.
+        before: How long the last one was, if that differs.
 
     Returns:
         The prices of the prompt alone, without the answer; ``None`` if those of the model are not known.
@@ -71,11 +74,21 @@ def prompt_price(
     if not cost.known:
         return None
     cached = cost.usage(input=0, output=0, cache_read=tokens).cost.total
-    if idle_seconds is not None and idle_seconds < LIFETIMES[retention]:
+    if idle_seconds is not None and idle_seconds < _lifetime(model, before or retention):
         return PromptPrice(cached, cached)
     if retention == "none" or not cost.cache_write:
         anew = cost.usage(input=tokens, output=0)
     else:
-        hour = tokens if retention == "long" else 0
+        hour = tokens if _lifetime(model, retention) == _LONG_SECONDS else 0
         anew = cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour)
     return PromptPrice(anew.cost.total, cached)
+
+
+def _lifetime(model: Model, retention: CacheRetention) -> float:
+    """Return for how many seconds a server keeps what it was asked to."""
+    if retention == "none":
+        return 0
+    is_marked = model.api.startswith("anthropic-") or takes_marks(model)
+    if not is_marked and takes_cache_key(model):
+        return _OPENAI_SECONDS
+    return _LONG_SECONDS if retention == "long" and is_marked and keeps_long(model) else SHORT_SECONDS

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.messages import ModelMessage, ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject
 from indus_nb.models.catalog import Model
-from indus_nb.models.prompt_cache import CacheRetention
+
+CacheRetention = Literal["none", "short", "long"]
+"""How long a prompt cache is kept: not at all, five minutes, or an hour, as far as the API offers that."""
+CacheRetentionSetting = Literal["auto", "none", "short", "long"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.core.resources.settings import (
     Settings,
     agent_directory,
+    cache_retention,
     load_settings,
     model_registry,
 )
@@ -146,7 +147,7 @@ class _Plan:
         settings = self.settings
         return SessionSettings(
             thinking_budgets=settings.thinking_budgets,
-            cache_retention=settings.cache_retention,
+            cache_retention=cache_retention(settings),
             usual_cache_retention=self.options.usual_cache_retention,
             tool_execution=settings.tool_execution,
             interrupt_mode=settings.interrupt_mode,

@@ -12,7 +12,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import ApproveMode
 from indus_nb.core.session.state import SandboxMode
-from indus_nb.models.prompt_cache import CacheRetention
+from indus_nb.models.protocol import CacheRetention
 from indus_nb.tools import AGENTS, BUILTIN_TOOLS, DEFAULT_TOOLS, TODO
 
 if TYPE_CHECKING:

@@ -862,6 +862,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "extensionHandlers": {"timeoutMs": 1},
         "mcpServers": {"x": {"command": "x"}},
         "thinkingBudgets": {"high": 1},
+        "cacheRetention": "long",
         "steeringMode": "all",
         "followUpMode": "all",
         "interruptMode": "wait",

@@ -116,6 +116,19 @@ def test_each_row_is_a_session_that_can_be_continued(messages_api: MessagesApi) 
     assert list(usual.glob("*.jsonl")) == []
 
 
+@pytest.mark.parametrize(("tools", "marks"), [((), ["system"]), (("read",), ["system", "message"])])
+def test_a_rows_own_message_is_kept_only_where_calls_of_tools_go_on_from_it(
+    messages_api: MessagesApi, tools: tuple[str, ...], marks: list[str]
+) -> None:
+    answer_with(messages_api, echo)
+    agent.map("say {item}", ["one"], tools=tools)
+    body = messages_api.requests[0].body
+    parts = [("system", part) for part in body["system"]]
+    parts += [("message", part) for message in body["messages"] for part in message["content"]]
+    assert [where for where, part in parts if "cache_control" in part] == marks
+    assert all(part["cache_control"] == {"type": "ephemeral"} for _, part in parts if "cache_control" in part)
+
+
 def test_a_row_that_begins_with_a_slash_is_no_command(messages_api: MessagesApi) -> None:
     @agent.command("leave")
     def leave(_arguments: str, _context: object) -> None:

@@ -259,29 +259,40 @@ SONNET = find_model("claude-sonnet-4-6")
 
 
 @pytest.mark.parametrize(
-    ("retention", "idle", "now", "cached"),
+    ("retention", "before", "idle", "now", "cached"),
     [
-        ("short", 10, 0.03, 0.03),
-        ("short", 301, 0.375, 0.03),
-        ("long", 301, 0.03, 0.03),
-        ("long", 3601, 0.6, 0.03),
-        ("none", 1, 0.3, 0.03),
-        ("short", None, 0.375, 0.03),
+        ("short", None, 10, 0.03, 0.03),
+        ("short", None, 301, 0.375, 0.03),
+        ("long", None, 301, 0.03, 0.03),
+        ("long", "short", 301, 0.6, 0.03),
+        ("long", None, 3601, 0.6, 0.03),
+        ("none", None, 1, 0.3, 0.03),
+        ("short", None, None, 0.375, 0.03),
     ],
 )
-def test_a_prompt_costs_what_its_cache_has_become(retention, idle, now, cached):
-    price = prompt_price(SONNET, 100_000, retention, idle)
+def test_a_prompt_costs_what_its_cache_has_become(retention, before, idle, now, cached):
+    price = prompt_price(SONNET, 100_000, idle, retention, before)
     assert price == (pytest.approx(now), pytest.approx(cached))
     assert price.is_expired == (now > cached)
 
 
 def test_no_price_is_told_of_a_model_without_one():
-    assert prompt_price(find_model("openrouter/openrouter/auto"), 1000, "short", 10) is None
+    assert prompt_price(find_model("openrouter/openrouter/auto"), 1000, 10, "short") is None
 
 
 def test_where_nothing_is_charged_for_keeping_a_prompt_costs_what_it_is_read_for():
-    mini = find_model("gpt-5-mini")
-    assert prompt_price(mini, 1_000_000, "short", 1000) == (pytest.approx(0.25), pytest.approx(0.025))
+    gemini = find_model("gemini-2.5-flash")
+    assert prompt_price(gemini, 1_000_000, 1000, "long") == (pytest.approx(0.3), pytest.approx(0.03))
+
+
+def test_a_server_that_keeps_for_five_minutes_alone_is_not_paid_for_an_hour():
+    unknown = SONNET.replace(provider="mine", compat=None)
+    assert prompt_price(unknown, 100_000, 301, "long") == (pytest.approx(0.375), pytest.approx(0.03))
+
+
+@pytest.mark.parametrize(("idle", "now"), [(1000, 0.025), (2000, 0.25)])
+def test_openai_keeps_for_half_an_hour_at_least(idle, now):
+    assert prompt_price(find_model("gpt-5-mini"), 1_000_000, idle, "short") == (now, 0.025)
 
 
 # --- thinking between tool calls -------------------------------------------------------------------------------------

@@ -317,18 +317,18 @@ class TestTokens:
 
     def test_the_last_good_answer_has_counted_what_came_before_it(self) -> None:
         newest_first = [user(WORDS), answer("no", usage=9, stop_reason="error"), answer("yes", usage=500), user(WORDS)]
-        assert context_tokens(newest_first) == 10 + 1 + 500
-        assert context_tokens(newest_first, uncounted=1000) == 511  # the answer has counted them
+        assert context_tokens(newest_first) == (500, 10 + 1)
+        assert context_tokens(newest_first).total == 511
 
     def test_without_a_count_all_of_it_is_estimated(self) -> None:
-        assert context_tokens([answer("four"), user(WORDS)], uncounted=1000) == 1 + 10 + 1000
-        assert context_tokens([], uncounted=5) == 5
+        assert context_tokens([answer("four"), user(WORDS)]) == (0, 1 + 10)
+        assert context_tokens([]) == (0, 0)
 
     def test_an_answer_that_counted_parts_alone_has_counted_their_sum(self) -> None:
         message = answer("x")
         assert isinstance(message, AssistantMessage)
         message.usage = Usage(input=1, output=20, cache_read=300, cache_write=4000)
-        assert context_tokens([message]) == 4321
+        assert context_tokens([message]) == (4321, 0)
 
     @pytest.mark.parametrize(
         ("reason", "good"), [("stop", True), ("length", True), ("error", False), ("aborted", False)]

@@ -185,7 +185,7 @@ class AnswerTool:
     secret_arguments: tuple[str, ...] = ()
 
     def __init__(self, name: str, schema: JsonObject, take: Callable[[JsonObject, ToolContext], ToolOutput]) -> None:
-        self.spec = ToolSpec(name, _ABOUT, schema, is_final=True)
+        self.spec = ToolSpec(name, _ABOUT, schema, is_final=True, strict=True)
         self.guidelines = (f"Give your answer by calling {name}, which ends your work; a text alone is not read.",)
         self._take = take
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast, get_args
 
 from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
@@ -19,7 +19,7 @@ from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, DefaultTrust
 from indus_nb.models.cassettes.environment import environment_cassette
-from indus_nb.models.prompt_cache import CacheRetentionSetting
+from indus_nb.models.protocol import CacheRetention, CacheRetentionSetting
 from indus_nb.models.registry import ModelRegistry
 from indus_nb.safety.effects import EffectKind
 from indus_nb.safety.policy import KINDS, MODES, ApproveMode, Decision, stricter
@@ -261,6 +261,14 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | No
     '1'
     """
     return environment.get(f"INDUSAGI_{name}") or environment.get(f"PI_{name}") or None
+
+
+def cache_retention(settings: Settings) -> CacheRetentionSetting:
+    """Return how long the user wants prompts kept: by the settings, or by the environment where they leave it open."""
+    asked = variable("CACHE_RETENTION")
+    if settings.cache_retention == "auto" and asked in get_args(CacheRetention):
+        return cast("CacheRetention", asked)
+    return settings.cache_retention
 
 
 def agent_directory() -> Path:

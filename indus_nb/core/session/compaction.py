@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import CompactionError
@@ -158,23 +158,33 @@ def is_good_answer(message: Message) -> bool:
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
-def context_tokens(newest_first: Iterable[Message], uncounted: int = 0) -> int:
-    """Return the number of tokens in a conversation.
+class ContextTokens(NamedTuple):
+    """Tokens of a conversation.
 
-    Its last good answer counted them; those after it are estimated.
-
-    Args:
-        uncounted: About how many more tokens an answer would have counted, if there is none.
+    ``counted`` are those that the server has counted with the last good answer, system prompt and tools among them, 0
+    if there is none; ``estimated`` are those of the messages since.
     """
-    tokens = 0
+
+    counted: int
+    estimated: int
+
+    @property
+    def total(self) -> int:
+        """Return all tokens that are known of."""
+        return self.counted + self.estimated
+
+
+def context_tokens(newest_first: Iterable[Message]) -> ContextTokens:
+    """Return the number of tokens in a conversation, counted as far as they can be."""
+    estimated = 0
     for message in newest_first:
         if isinstance(message, AssistantMessage) and is_good_answer(message):
             usage = message.usage
             counted = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
             if counted:
-                return tokens + counted
-        tokens += estimated_tokens(message)
-    return tokens + uncounted
+                return ContextTokens(counted, estimated)
+        estimated += estimated_tokens(message)
+    return ContextTokens(0, estimated)
 
 
 # Where to cut

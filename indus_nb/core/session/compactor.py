@@ -84,7 +84,7 @@ class Compactor:
         try:
             await self._publisher.emit(CompactionStart(reason=reason))
             branch = store.branch()
-            preparation = prepare(branch, settings, conversation.tokens(), conversation.cleared)
+            preparation = prepare(branch, settings, conversation.tokens().total, conversation.cleared)
             with self.abort.interruptible():
                 plan = await self._plan(preparation, branch, instructions)
                 result = plan.result or await summariser.compact(preparation, settings, instructions)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.base.wire import collection_paused, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel
-from indus_nb.core.session.compaction import context_tokens, estimated_text_tokens, estimated_tokens
+from indus_nb.core.session.compaction import ContextTokens, context_tokens, estimated_text_tokens, estimated_tokens
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.core.storage.store import SessionStore
@@ -136,17 +136,15 @@ class Conversation:
         window = model.context_window
         if self._is_stale():
             return _usage(None, window)
-        return _usage(self.tokens(), window)
+        return _usage(self.tokens().total, window)
 
-    def tokens(self, uncounted: int = 0) -> int:
-        """Return the tokens of the conversation: those that the latest answer counted, and an estimate of the newer.
-
-        Args:
-            uncounted: As for ``context_tokens``.
-        """
-        answer, saved = self.last_answer, self._saved
+    def tokens(self) -> ContextTokens:
+        """Return the tokens of the messages, with those of system prompt and tools if an answer has counted them."""
+        if self._is_stale():
+            return ContextTokens(0, sum(map(estimated_tokens, self.sent())))
+        known, answer, saved = context_tokens(self.newest_first()), self.last_answer, self._saved
         less = saved[1] if saved is not None and answer is not None and answer.timestamp == saved[0] else 0
-        return max(0, context_tokens(self.newest_first(), uncounted) - less)
+        return known._replace(counted=max(0, known.counted - less))
 
     def to_json(self) -> bytes:
         """Serialise the messages as a JSON array: as in the file, until they are objects, which callers may change."""
@@ -156,11 +154,11 @@ class Conversation:
 
     def estimate(self, system_prompt: str, tools: Sequence[ToolSpec]) -> int:
         """Estimate the tokens of a request; they are counted as far as an answer did that."""
+        tokens = self.tokens()
+        if tokens.counted:
+            return tokens.total
         offered = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
-        others = estimated_text_tokens(len(system_prompt) + len(offered))
-        if self._is_stale():
-            return others + sum(map(estimated_tokens, self.sent()))
-        return self.tokens(others)
+        return tokens.total + estimated_text_tokens(len(system_prompt) + len(offered))
 
     def _is_stale(self) -> bool:
         """Return whether no answer came since the latest compaction: tokens counted before it are meaningless."""

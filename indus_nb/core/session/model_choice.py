@@ -13,11 +13,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from indus_nb.base.errors import CredentialsError, IndusError, ModelNotFoundError, SessionFileError
 from indus_nb.base.events import ModelChanged, ThinkingLevelChanged
-from indus_nb.base.messages import ThinkingLevel, for_model
+from indus_nb.base.messages import AssistantMessage, ThinkingLevel, for_model
 from indus_nb.core.session.compaction import Summariser
 from indus_nb.core.session.conversation import ContextUsage, TokenCount
 from indus_nb.core.session.publisher import Publisher
@@ -25,9 +25,11 @@ from indus_nb.core.session.state import SessionState
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.http.preloading import preload_in_background
-from indus_nb.models.prompt_cache import SHORT_SECONDS, CacheRetention, retention_for
-from indus_nb.models.protocol import count_tokens
+from indus_nb.models.protocol import CacheRetention, count_tokens
 from indus_nb.models.registry import ScopedModel
+
+if TYPE_CHECKING:
+    from indus_nb.models.prompt_cache import PromptPrice
 
 
 class ModelChoice:
@@ -40,7 +42,8 @@ class ModelChoice:
         """Callback for the model to use when none was chosen; set by the opener of the session."""
         self.is_usual = False
         """``True`` while the model is the usual one: the user has chosen none, in settings or for this session."""
-        self._paused_in: str | None = None
+        self._pause: tuple[str, int] | None = None
+        """The session that has waited for longer than a short cache lives, and the time of the answer before that."""
 
     # What is chosen
 
@@ -86,17 +89,35 @@ class ModelChoice:
     @property
     def cache_retention(self) -> CacheRetention:
         """Return how long the provider is to keep the conversation for the next request."""
-        settings, session = self._state.settings, self._state.store.session_id
-        if (seconds := self.idle_seconds) is not None and seconds > SHORT_SECONDS:
-            self._paused_in = session
-        has_paused = self._paused_in == session
+        from indus_nb.models.prompt_cache import SHORT_SECONDS  # with the first request
+
+        session, answer = self._state.store.session_id, self._state.last_answer
+        if self._pause is not None and self._pause[0] != session:
+            self._pause = None
+        if self._pause is None and answer is not None and _seconds_since(answer) > SHORT_SECONDS:
+            self._pause = session, answer.timestamp
+        return self._retention(has_paused=self._pause is not None)
+
+    def _retention(self, *, has_paused: bool) -> CacheRetention:
+        from indus_nb.models.prompt_cache import retention_for
+
+        settings = self._state.settings
         return retention_for(settings.cache_retention, settings.usual_cache_retention, has_paused=has_paused)
 
-    @property
-    def idle_seconds(self) -> float | None:
-        """Return the seconds since the model was asked for its last answer; ``None`` if it has given none."""
-        answer = self._state.last_answer
-        return None if answer is None else max(0.0, time.time() - answer.timestamp / 1000)
+    def prompt_price(self) -> PromptPrice | None:
+        """Return what the next request costs for the conversation so far, before its answer.
+
+        Returns ``None`` without a model, an answer or a known price.
+        """
+        from indus_nb.models.prompt_cache import prompt_price
+
+        model, answer = self._state.model, self._state.last_answer
+        if model is None or answer is None:
+            return None
+        retention = self.cache_retention
+        before = self._retention(has_paused=self._pause is not None and self._pause[1] != answer.timestamp)
+        tokens = self._state.conversation.tokens().total
+        return prompt_price(model, tokens, _seconds_since(answer), retention, before)
 
     def summariser(self) -> Summariser:
         """Return the summariser that uses the chosen model.
@@ -256,6 +277,11 @@ class ModelChoice:
             self.record_start(stored)
         except SessionFileError as error:
             state.problems.append(str(error))  # the next message fails with it again, where it matters
+
+
+def _seconds_since(answer: AssistantMessage) -> float:
+    """Return the seconds since the model was asked for an answer."""
+    return max(0.0, time.time() - answer.timestamp / 1000)
 
 
 def model_unavailable(other: Model | None, error: ModelNotFoundError) -> str:

@@ -18,7 +18,7 @@ from indus_nb.core.session.conversation import Conversation
 from indus_nb.core.session.hooks import SessionHooks
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.models import Model, Provider
-from indus_nb.models.prompt_cache import CacheRetention, CacheRetentionSetting
+from indus_nb.models.protocol import CacheRetention, CacheRetentionSetting
 from indus_nb.models.registry import ModelRegistry, ScopedModel
 from indus_nb.safety.effects import EffectKind
 from indus_nb.safety.policy import ApproveMode, Decision

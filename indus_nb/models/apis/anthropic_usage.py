@@ -21,7 +21,7 @@ class UsedTokens:
         self._cost = cost
         self._counts: dict[str, int] = {}
         self._hour = self._searches = 0
-        self._is_batch = self._in_us = False
+        self._is_batch = self._in_us = self._is_fast = False
 
     def count(self, usage: JsonObject) -> Usage:
         """Merge a ``usage``: a later one has more than those before it, but not all fields again."""
@@ -30,6 +30,7 @@ class UsedTokens:
         self._searches = _number(usage, "server_tool_use", "web_search_requests", self._searches)
         self._is_batch |= usage.get("service_tier") == "batch" and not self._cost.of_batch
         self._in_us |= usage.get("inference_geo") == "us"
+        self._is_fast |= usage.get("speed") == "fast"
         share = (_BATCH_SHARE if self._is_batch else 1) * (_US_SHARE if self._in_us else 1)
         counts = self._counts
         used = self._cost.usage(
@@ -39,7 +40,8 @@ class UsedTokens:
             cache_write=counts.get("cache_creation_input_tokens", 0),
             cache_write_hour=self._hour,
         )
-        return used.replace(cost=used.cost.scaled(share, _SEARCH_DOLLARS * self._searches))
+        cost = used.cost.scaled(share, _SEARCH_DOLLARS * self._searches)
+        return used.replace(cost=cost.replace(unknown=True) if self._is_fast else cost)  # which costs more, by model
 
 
 def _number(usage: JsonObject, group: str, name: str, before: int) -> int:

@@ -35,7 +35,8 @@ from indus_nb.base.messages import (
     UserMessage,
 )
 from indus_nb.base.wire import dump
-from indus_nb.models.apis.rules import MAX_TOOL_NAME, ApiRules, rules_of
+from indus_nb.models.apis.rules import MAX_TOOL_NAME, ApiRules, holds_schemas, rules_of
+from indus_nb.models.apis.strict_schemas import strict_schema
 from indus_nb.models.apis.tool_schemas import check_tool, sound_schema
 from indus_nb.models.catalog import Model
 from indus_nb.models.http.refusals import refused
@@ -341,7 +342,10 @@ def _tools(tools: Iterable[ToolSpec], model: Model) -> list[ToolSpec]:
             check_tool(tool)
         except UsageError:
             continue
-        offered = replace(tool, parameters=sound_schema(tool.parameters))
+        offered = replace(tool, parameters=sound_schema(tool.parameters), strict=False)
+        schema = strict_schema(offered.parameters) if tool.strict and holds_schemas(model) else None
+        if schema is not None and not refused(model, held := replace(offered, parameters=schema, strict=True)):
+            offered = held
         if not refused(model, offered):
             sound.setdefault(tool.name, offered)
     return [*sound.values()]

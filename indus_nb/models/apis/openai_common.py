@@ -9,12 +9,14 @@ from typing import cast
 from indus_nb.base.messages import AssistantMessage, ImageContent, StopReason, ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage
 from indus_nb.base.wire import JsonObject
-from indus_nb.models.apis.rules import takes_cache_key, takes_cache_options
+from indus_nb.models.apis.rules import is_openai, takes_cache_key, takes_cache_options
 from indus_nb.models.catalog import Model
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import StreamOptions
 
 _MAX_CACHE_KEY = 64
+_TIERS = {"flex": 0.5, "batch": 0.5}
+"""Shares of the usual prices, by the tier that a request was served in."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 FILTERED = "The provider's content filter stopped the answer. Rephrase the request, or take another model."
 
@@ -110,6 +112,7 @@ class OpenAIAnswer(ABC):
         self.stop_reason: StopReason = "stop"
         self.problem: str | None = None
         self._cost = model.cost
+        self._has_tiers = model.provider == "openai" or is_openai(model.base_url)
 
     def handle(self, event: object) -> Iterable[AssistantMessageEvent]:
         """Return what ``event`` adds to the answer.
@@ -140,7 +143,17 @@ class OpenAIAnswer(ABC):
     def end(self) -> Iterable[AssistantMessageEvent]:
         """Close the blocks that are still open; ``stop_reason`` is final afterwards."""
 
-    def count(self, *, prompt: int, cached: int, written: int, output: int, total: int, for_hour: bool = False) -> None:
+    def count(
+        self,
+        *,
+        prompt: int,
+        cached: int,
+        written: int,
+        output: int,
+        total: int,
+        for_hour: bool = False,
+        tier: object = None,
+    ) -> None:
         """Set the usage.
 
         Not every server counts the tokens of thinking in ``output``, but all count them in ``total``.
@@ -151,14 +164,17 @@ class OpenAIAnswer(ABC):
             written: Tokens that were written to it.
             output: Tokens of the answer.
             for_hour: Whether what was written is kept for an hour, which costs more.
+            tier: How OpenAI says that it has served the request.
         """
-        self.growing.usage = self._cost.usage(
+        used = self._cost.usage(
             input=max(0, prompt - cached - written),
             output=max(output, total - prompt),
             cache_read=cached,
             cache_write=written,
             cache_write_hour=written if for_hour else 0,
         )
+        share = {**_TIERS, "priority": self._cost.priority_share}.get(str(tier), 1) if self._has_tiers else 1
+        self.growing.usage = used.replace(cost=used.cost.scaled(share))
 
 
 def text_in(fields: JsonObject, name: str) -> str:

@@ -240,6 +240,7 @@ class CompletionsAnswer(OpenAIAnswer):
                 output=number_in(usage, "completion_tokens"),
                 total=number_in(usage, "total_tokens"),
                 for_hour=self._writes_for_hour,
+                tier=chunk.get("service_tier"),
             )
             if self._says_cost:
                 self._set_cost(usage)

@@ -321,6 +321,7 @@ class ResponsesAnswer(OpenAIAnswer):
             written=number_in(details, "cache_write_tokens"),
             output=number_in(usage, "output_tokens"),
             total=number_in(usage, "total_tokens"),
+            tier=response.get("service_tier"),
         )
         if kind == "response.failed":
             raise StreamedError(object_in(response, "error"))

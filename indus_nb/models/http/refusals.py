@@ -26,6 +26,8 @@ _STATUSES = (400, 413, 422)
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
+_UNHELD = "From now on its calls are not held to its schema by the server: say what you want once more."
+_SPEAKS_OF_STRICTNESS = r"(?i)\bstrict\b|\bgrammar\b|schema is too complex|structured output"
 _MESSAGE = (
     r"\b(?:messages|input)(?:\.|\.?\[)(\d+)\]?(?:\.(?:content|output)(?:\.|\.?\[)(\d+)\]?)?"
     r"(?:\.tool_result)?(?:\.content(?:\.|\[)(\d+)\]?)?"
@@ -68,6 +70,10 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
         return ""
     if (tool := _tool(reason, body)) is not None:
         return _about_tool(_spec(tool), reason, model)
+    if re.search(_SPEAKS_OF_STRICTNESS, reason) and (strict := [spec for spec in _specs(body) if spec.strict]):
+        for spec in strict:
+            _remember(model, _key(spec))
+        return f" ({_UNHELD})"
     messages = _objects(body.get("messages") or body.get("input"))
     match = re.search(_MESSAGE, reason)
     if match is None or int(match[1]) >= len(messages):
@@ -79,10 +85,10 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
 
 def _about_tool(spec: ToolSpec, reason: str, model: Model) -> str:
     name = f"the tool {spec.name[:_MAX_QUOTED]}"
-    if not re.search(_SPEAKS_OF_DEFINITION, reason):
+    if not spec.strict and not re.search(_SPEAKS_OF_DEFINITION, reason):
         return f" (This is about {name}.)"
     _remember(model, _key(spec))
-    return f" (This is about {name}. {_LEFT_OUT})"
+    return f" (This is about {name}. {_UNHELD if spec.strict else _LEFT_OUT})"
 
 
 def _about_message(
@@ -135,7 +141,7 @@ def _key(part: ImageContent | ThinkingContent | ToolSpec) -> object:
         case ThinkingContent():
             return hash(part.thinking_signature or "")
         case ToolSpec():
-            return part.name, hash(part.description), hash(dump(part.parameters))
+            return part.name, hash(part.description), hash(dump(part.parameters)), part.strict
 
 
 def _image_key(block: JsonObject) -> object:
@@ -151,7 +157,8 @@ def _spec(tool: JsonObject) -> ToolSpec:
     function: object = tool.get("function")
     fields = cast("JsonObject", function) if isinstance(function, dict) else tool
     parameters: Any = fields.get("input_schema") or fields.get("parameters") or {}
-    return ToolSpec(str(fields.get("name")), str(fields.get("description")), parameters)
+    strict = fields.get("strict") is True
+    return ToolSpec(str(fields.get("name")), str(fields.get("description")), parameters, strict=strict)
 
 
 # --- the parts of a body ---------------------------------------------------------------------------------------------
@@ -165,6 +172,10 @@ def _tool(reason: str, body: JsonObject) -> JsonObject | None:
     if (match := re.search(_FUNCTION, reason)) is not None:
         return next((tool for tool in tools if _spec(tool).name == match[1]), None)
     return None
+
+
+def _specs(body: JsonObject) -> list[ToolSpec]:
+    return [*map(_spec, _objects(body.get("tools")))]
 
 
 def _objects(value: object) -> list[JsonObject]:

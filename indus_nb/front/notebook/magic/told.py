@@ -1,11 +1,11 @@
-"""Context of the next request to the model, part by part, with estimated tokens."""
+"""Context of the next request to the model, part by part, in tokens: as the server has counted them, else estimated."""
 
 from __future__ import annotations
 
 import textwrap
 
 from indus_nb.base.wire import dump
-from indus_nb.core.session.compaction import estimated_text_tokens, estimated_tokens
+from indus_nb.core.session.compaction import estimated_text_tokens
 from indus_nb.core.session.session import AgentSession
 from indus_nb.render import markup
 
@@ -26,12 +26,16 @@ async def told(session: AgentSession, going_along: str) -> str:
     """
     await session.start()
     tools = [tool.spec for tool in session.active_tools.values()]
-    described = dump([[tool.name, tool.description, tool.parameters] for tool in tools])
     names = ", ".join(tool.name for tool in tools)
+    system = estimated_text_tokens(len(session.system_prompt))
+    described = estimated_text_tokens(len(dump([[tool.name, tool.description, tool.parameters] for tool in tools])))
+    tokens = session.state.conversation.tokens()
+    # A server counts all together; what is not of the two other parts is of the messages.
+    messages = max(0, tokens.counted - system - described) + tokens.estimated
     parts = [
-        ("system prompt", estimated_text_tokens(len(session.system_prompt)), ""),
-        ("tools", estimated_text_tokens(len(described)), names),
-        ("messages", sum(map(estimated_tokens, session.messages)), f"{len(session.messages):,} in the conversation"),
+        ("system prompt", system, ""),
+        ("tools", described, names),
+        ("messages", messages, f"{len(session.messages):,} in the conversation"),
         (
             "goes along",
             estimated_text_tokens(len(going_along)),
@@ -41,10 +45,12 @@ async def told(session: AgentSession, going_along: str) -> str:
     rows = [
         textwrap.fill(note, _LINE_CHARACTERS, initial_indent=label, subsequent_indent=" " * len(label))
         or label.rstrip()
-        for name, tokens, note in parts
-        for label in [f"{name:14} {tokens:>9,} tokens  "]
+        for name, size, note in parts
+        for label in [f"{name:14} {size:>9,} tokens  "]
     ]
-    total = f"{'together':14} {sum(tokens for _, tokens, _ in parts):>9,} tokens, estimated"
+    total = sum(size for _, size, _ in parts)
+    estimated = total - tokens.counted
+    how = "" if not estimated else ", estimated" if not tokens.counted else f", of which {estimated:,} are estimated"
     shown = markup.cut(going_along, lines=_MAX_LINES, characters=_MAX_CHARACTERS)
     text = ["", "With your next message goes along:", "", shown] if going_along else []
-    return "\n".join(["What the model is told next.", "", *rows, total, *text])
+    return "\n".join(["What the model is told next.", "", *rows, f"{'together':14} {total:>9,} tokens{how}", *text])
