@@ -118,7 +118,8 @@ def bash_tool(cwd: Path, shell: Shell, jobs: Jobs | None = None, looks: Looks | 
         name="bash",
         description=(
             "Run a command with bash in the working directory and get what it prints on stdout and stderr. Of long "
-            "output you get beginning and end; all of it is kept in a file that is named then. The command gets no input."
+            "output you get beginning and end; all of it is kept in a file that is named then. The command gets no "
+            "input."
             + ("" if shell.sandbox is None else f" {shell.sandbox.describe()}")
             + ("" if jobs is None else f" {_JOBS.format(seconds=jobs.after)}")
         ),
