@@ -74,18 +74,18 @@ def prompt_price(
     if not cost.known:
         return None
     cached = cost.usage(input=0, output=0, cache_read=tokens).cost.total
-    if idle_seconds is not None and idle_seconds < lifetime(model, before or retention):
+    if idle_seconds is not None and idle_seconds < _lifetime(model, before or retention):
         return PromptPrice(cached, cached)
     if retention == "none" or not cost.cache_write:
         anew = cost.usage(input=tokens, output=0)
     else:
-        hour = tokens if lifetime(model, retention) == _LONG_SECONDS else 0
+        hour = tokens if _lifetime(model, retention) == _LONG_SECONDS else 0
         anew = cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour)
     return PromptPrice(anew.cost.total, cached)
 
 
-def lifetime(model: Model, retention: CacheRetention) -> float:
-    """Return for how many seconds the server of a model keeps what it is asked to."""
+def _lifetime(model: Model, retention: CacheRetention) -> float:
+    """Return for how many seconds a server keeps what it was asked to."""
     if retention == "none":
         return 0
     is_marked = model.api.startswith("anthropic-") or takes_marks(model)

@@ -179,7 +179,7 @@ async def test_a_message_that_is_dear_because_of_a_pause_is_said_to_be_before_it
         await work(session, messages_api, prompts=1, tokens=100_000)
         assert session.clearing.notice() is None
         wait(6)
-        assert session.clearing.notice() == ("The cache has expired: this message costs about $0.38, instead of $0.03.")
+        assert session.clearing.notice() == ("The cache has expired: this message costs about $0.60, instead of $0.03.")
         await work(session, messages_api, prompts=1, tokens=100_000)
         wait(6)
         assert session.clearing.notice() is None, "after a pause it is kept for an hour"

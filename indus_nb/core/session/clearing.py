@@ -62,26 +62,27 @@ class Clearing:
 
     def notice(self) -> str | None:
         """Return a sentence before a message that is dear because the provider has lost the conversation."""
-        model = self._state.model
-        tokens = None if model is None else self._state.conversation.usage(model).tokens
-        if model is None or not tokens:
+        model, price = self._state.model, self._models.prompt_price()
+        tokens = self._state.conversation.tokens().total
+        if model is None or price is None or not tokens:
             return None
-        price = self._models.prompt_price(tokens - self._plan(model)[1])
-        if price is None or not price.is_expired or price.now < _DEAR:
+        share = max(0.0, 1 - self._plan(model)[1] / tokens)
+        if not price.is_expired or price.now * share < _DEAR:
             return None
-        return f"The cache has expired: this message costs about ${price.now:.2f}, instead of ${price.cached:.2f}."
+        now, cached = price.now * share, price.cached * share
+        return f"The cache has expired: this message costs about ${now:.2f}, instead of ${cached:.2f}."
 
     def _plan(self, model: Model) -> tuple[list[ToolResultMessage], int]:
         """Return the results to clear, and about how many tokens that saves."""
-        conversation = self._state.conversation
+        conversation, price = self._state.conversation, self._models.prompt_price()
         tokens = conversation.usage(model).tokens
-        if not self._state.settings.tools.clear_old_results or tokens is None or tokens <= _WORTH_TOKENS:
+        off = not self._state.settings.tools.clear_old_results
+        if off or price is None or tokens is None or tokens <= _WORTH_TOKENS:
             return [], 0
         messages = conversation.sent()
-        expired = self._models.is_cache_expired
-        old = _old_results(messages, keeps_prompts=not expired)
+        old = _old_results(messages, keeps_prompts=not price.is_expired)
         saved = sum(map(estimated_tokens, old))
-        pays = expired or (saved >= _LEAST_SHARE * tokens and _pays(model, messages, old, saved))
+        pays = price.is_expired or (saved >= _LEAST_SHARE * tokens and _pays(model, messages, old, saved))
         return (old, saved) if pays and saved >= _LEAST_TOKENS else ([], 0)
 
 
@@ -105,7 +106,7 @@ def _pays(model: Model, messages: Sequence[Message], old: Sequence[ToolResultMes
     What comes after the first cleared result is written to the cache anew; in turn each request reads less.
     """
     cost = model.cost
-    if not cost.known or not cost.cache_write or not cost.cache_read:
+    if not cost.cache_write or not cost.cache_read:
         return False
     first = next(index for index, message in enumerate(messages) if message is old[0])
     anew = sum(map(estimated_tokens, messages[first:])) - saved

@@ -104,36 +104,20 @@ class ModelChoice:
         settings = self._state.settings
         return retention_for(settings.cache_retention, settings.usual_cache_retention, has_paused=has_paused)
 
-    @property
-    def is_cache_expired(self) -> bool:
-        """Return whether the provider has lost the conversation by now, or never had it."""
-        from indus_nb.models.prompt_cache import lifetime
-
-        model, answer = self._state.model, self._state.last_answer
-        return model is None or answer is None or _seconds_since(answer) >= lifetime(model, self._asked_for(answer))
-
-    def prompt_price(self, tokens: int | None = None) -> PromptPrice | None:
+    def prompt_price(self) -> PromptPrice | None:
         """Return what the next request costs for the conversation so far, before its answer.
 
-        Args:
-            tokens: Those of the conversation; by default as far as they are known.
-
-        Returns:
-            The prices; ``None`` without a model, an answer or a known price.
+        Returns ``None`` without a model, an answer or a known price.
         """
         from indus_nb.models.prompt_cache import prompt_price
 
         model, answer = self._state.model, self._state.last_answer
         if model is None or answer is None:
             return None
-        before = self._asked_for(answer)
-        tokens = self._state.conversation.tokens().total if tokens is None else tokens
-        return prompt_price(model, tokens, _seconds_since(answer), self.cache_retention, before)
-
-    def _asked_for(self, answer: AssistantMessage) -> CacheRetention:
-        """Return for how long the provider was to keep the request that was answered."""
-        retention, pause = self.cache_retention, self._pause
-        return self._retention(has_paused=False) if pause is not None and pause[1] == answer.timestamp else retention
+        retention = self.cache_retention
+        before = self._retention(has_paused=self._pause is not None and self._pause[1] != answer.timestamp)
+        tokens = self._state.conversation.tokens().total
+        return prompt_price(model, tokens, _seconds_since(answer), retention, before)
 
     def summariser(self) -> Summariser:
         """Return the summariser that uses the chosen model.

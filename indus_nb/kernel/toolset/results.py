@@ -134,10 +134,10 @@ async def output_of(
         text = text if text or images else "(no output)"
         outputs.show(card or "(no output)" if not displays.outputs else card, displays.outputs)
         blocks: list[TextContent | ImageContent] = [TextContent(text=clean_text(text))] if text else []
-        return with_beginning(ToolOutput(content=[*blocks, *images], details=details), printed, notice)
+        return with_beginning(ToolOutput(content=[*blocks, *images], details=details), printed, f"\n\n{notice}")
     outputs.show(card, displays.outputs)
     failure = ToolError(text.rstrip(), details)
-    failure.output = with_beginning(failure.output, printed, notice)
+    failure.output = with_beginning(failure.output, printed, f"\n\n{notice}")
     failure.output.content.extend(images)
     raise failure
 
