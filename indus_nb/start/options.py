@@ -52,7 +52,8 @@ class SessionOptions:
     without the setting it is ``usual_jobs_after``, and without that every call is waited for. A cassette has no jobs.
     ``client`` is what the program that shows the session does in place of the built-in tools.
     ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
-    ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings.
+    ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings. ``hidden`` are paths that
+    they may not read besides those of the settings.
     """
 
     cwd: Path | str | None = None
@@ -86,6 +87,7 @@ class SessionOptions:
     usual_approve: ApproveMode = "never"
     trust: bool | None = None
     sandbox: SandboxMode | None = None
+    hidden: Sequence[Path] = ()
     client: ClientTools | None = None
     max_cost: float | None = None
     max_turns: int | None = None
