@@ -86,10 +86,10 @@ def comparison(first: Series, second: Series) -> str:
         ("asked", lambda each: each.questions, "{:.2f}"),
     ]
     rows = [_difference(pairs, *measure) for measure in measures]
+    agreement = f"{sum(only)} solved by one alone: p = {mcnemar(*only):.4f} (exact McNemar test)."
     parts = [
         f"# {names[0]} and {names[1]}",
-        f"{counted(len(pairs), 'trial')} of the same data; {sum(only)} solved by one alone, "
-        f"p = {mcnemar(*only):.4f} (exact McNemar test).",
+        f"{counted(len(pairs), 'trial')} of the same data. {agreement}",
         _table(("solved by", "trials"), agree),
         "Means of a trial, and the difference, second less first, with its 95 % interval (tasks resampled):",
         _table(("", *names, "difference", "95 % interval"), rows),

@@ -70,7 +70,7 @@ Harness = Callable[[Surrounding], Awaitable[Solved]]
 
 def prompts_of(task: BenchmarkTask) -> list[str]:
     """Return what is said for a task: its prompts, the first with what becomes of the result."""
-    again = [_AGAIN] if task.has_twin and task.result != "notebook" else []
+    again = [_AGAIN] if task.has_twin else []
     first = "\n\n".join([task.prompts[0], " ".join([_ENDINGS[task.result], *again, _ALONE])])
     return [first, *task.prompts[1:]]
 

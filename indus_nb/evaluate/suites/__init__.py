@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from indus_nb.base.errors import UsageError
 from indus_nb.evaluate.benchmark_task import BenchmarkTask
 
-_NOTEBOOK = ("facts",)
+_NOTEBOOK = ("facts", "traps", "drawings", "repairs", "rollbacks", "logs")
 _NEEDS = ("matplotlib", "numpy", "pandas", "sklearn", "statsmodels")
 
 
