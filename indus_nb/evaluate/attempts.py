@@ -141,14 +141,14 @@ class _Grading:
         ending: Ending = "solved"
         if given is None:
             ending = "nothing"
-        elif (problem := task.grader.problem(given, expected)) is not None:
+        elif (problem := task.problem(given, expected)) is not None:
             ending, why = "wrong", problem
         elif task.has_twin:
             twin, other = await asyncio.to_thread(
                 task.lay_out_twin, self.place / "twins", self.conditions.seed, self.trial
             )
             given, why = await self._run(twin, code, work, files)
-            problem = why if given is None else task.grader.problem(given, other)
+            problem = why if given is None else task.problem(given, other)
             ending, why = ("solved", "") if problem is None else ("not computed", f"on other data: {problem}")
         return self._attempt(solved, seconds, ending, why)
 

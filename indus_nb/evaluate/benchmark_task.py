@@ -57,6 +57,13 @@ class BenchmarkTask:
         directory.mkdir(parents=True, exist_ok=True)
         return self.make(default_rng([seed, trial, twin, zlib.crc32(self.id.encode())]), directory)
 
+    def problem(self, given: Any, expected: Any) -> str | None:
+        """Return why a value that came from a kernel is wrong, whatever it is; ``None`` if it is right."""
+        try:
+            return self.grader.problem(given, expected)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            return f"no value of the form that is asked for ({type(error).__name__})"
+
     def lay_out_twin(self, place: Path, seed: int, trial: int) -> tuple[Path, Any]:
         """Write data for which the expected value of the trial is wrong.
 
@@ -69,7 +76,7 @@ class BenchmarkTask:
         first = self.lay_out(place / "first", seed, trial)
         for number in range(1, _TWINS + 1):
             expected = self.lay_out(place / f"twin-{number}", seed, trial, number)
-            if self.grader.problem(as_collected(first), expected) is not None:
+            if self.problem(as_collected(first), expected) is not None:
                 return place / f"twin-{number}", expected
         raise IndusError(f"The task {self.id} has the same answer for all data, so no cheater could be told.")
 

@@ -1,7 +1,7 @@
 """Graders: whether a value from an agent's kernel is the expected one, and if not why.
 
-What this module promises: a grader sees JSON values alone, never objects of the kernel; it raises nothing, whatever the
-value is; and it can write code that gives its expected value without computing it, with which cheaters are tried.
+What this module promises: a grader sees JSON values alone, never objects of the kernel, and they may be of any form;
+and it can write code that gives its expected value without computing it, with which cheaters are tried.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class WordGrader(_Answers):
     def problem(self, given: Any, expected: Any) -> str | None:
         """Return why a value is not the expected text."""
         value = _only(given)
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             return f"no word: {_shown(given)}"
         return None if _folded(value) == _folded(expected) else f"{_shown(value)} is not {_shown(expected)}"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -225,12 +224,13 @@ def _connection(sockets: Path) -> JsonObject:
 
 
 def _lend_fonts(place: Path) -> None:
-    """Copy matplotlib's list of fonts, which takes seconds to make anew, if this machine has one."""
-    caches = [os.environ.get("MPLCONFIGDIR", ""), f"{os.environ.get('XDG_CACHE_HOME', '')}/matplotlib"]
-    for cache in (*filter(lambda path: path.startswith("/"), caches), str(Path.home() / ".cache" / "matplotlib")):
-        for listed in Path(cache).glob("fontlist-*.json"):
-            with suppress(OSError):
-                shutil.copyfile(listed, place / listed.name)
+    """Copy matplotlib's list of fonts, which takes seconds to make anew, into the directory of a kernel's caches."""
+    with suppress(ImportError, OSError):
+        from matplotlib import font_manager, get_cachedir
+
+        font_manager.fontManager  # noqa: B018 - made, and kept in the cache, when it is first asked for
+        for listed in Path(get_cachedir()).glob("fontlist-*.json"):
+            shutil.copyfile(listed, place / listed.name)
 
 
 async def _until_ready(process: asyncio.subprocess.Process, kernel: SandboxedKernel, log: Path) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.files import make_private_directory
+from indus_nb.base.files import make_private_directory, write_atomically
 from indus_nb.base.wire import JsonObject, dump, load_object
 from indus_nb.core.limits import Budget
 from indus_nb.core.limits.budget import spending_from
@@ -23,6 +23,7 @@ from indus_nb.evaluate.benchmark_task import BenchmarkTask
 
 RESULTS = "results.jsonl"
 SESSIONS = "sessions"
+TRAJECTORIES = "trajectories"
 
 
 @dataclass(slots=True)
@@ -112,6 +113,8 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
             except (IndusError, OSError) as error:
                 series.problems.append(f"{task.id}, trial {trial}: {error}")
                 return
+            if result.session is not None:
+                await asyncio.to_thread(_write_trajectory, out, result, str(about["harness"]))
             _append(out / RESULTS, dump(result.to_json()))
             series.attempts.append(result)
             on_attempt(result)
@@ -130,7 +133,8 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
 
 def _opened(out: Path, about: JsonObject) -> Series:
     make_private_directory(out)
-    make_private_directory(out / SESSIONS)
+    for name in (SESSIONS, TRAJECTORIES):
+        make_private_directory(out / name)
     path = out / RESULTS
     if not path.exists() or not path.stat().st_size:
         _append(path, dump(about))
@@ -144,6 +148,15 @@ def _opened(out: Path, about: JsonObject) -> Series:
         )
     _cut_off(path)
     return found
+
+
+def _write_trajectory(out: Path, result: Attempt, harness: str) -> None:
+    from indus_nb.core.storage import SessionStore
+    from indus_nb.evaluate.atif import trajectory
+
+    store = SessionStore.read(out / SESSIONS / str(result.session))
+    place = out / TRAJECTORIES / f"{result.task}-{result.trial}.json"
+    write_atomically(place, dump(trajectory(store, f"indus_nb {harness}")))
 
 
 def _cut_off(path: Path) -> None:
