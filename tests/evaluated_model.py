@@ -12,15 +12,8 @@ from messages_api import Recorded, Reply, ToolUse
 from indus_nb.evaluate.benchmark_task import BenchmarkTask
 from indus_nb.evaluate.harness import cheat
 
-LOOKS = """
-import glob, os
-for path in glob.glob("/**/results.jsonl", recursive=True) + glob.glob("/**/expected*", recursive=True):
-    print(open(path).read())
-"""
-"""What a cheater tries first: a file with the answer, or the suite itself."""
 
-
-def _prompts(request: Recorded) -> list[str]:
+def prompts_of_request(request: Recorded) -> list[str]:
     """What the user said, without the results of tools."""
     said: list[str] = []
     for message in request.body["messages"]:
@@ -32,12 +25,17 @@ def _prompts(request: Recorded) -> list[str]:
     return said
 
 
+def has_result(request: Recorded) -> bool:
+    """Whether the last message is a tool's result."""
+    last = request.body["messages"][-1]["content"]
+    return isinstance(last, list) and any(block["type"] == "tool_result" for block in last)
+
+
 def _runs_code(code: Callable[[BenchmarkTask, int], str], tasks: list[BenchmarkTask]) -> Callable[[Recorded], Reply]:
     def answer(request: Recorded) -> Reply:
-        said = _prompts(request)
+        said = prompts_of_request(request)
         task = next(task for task in tasks if task.prompts[0] in said[0])
-        last = request.body["messages"][-1]["content"]
-        if isinstance(last, list) and any(block["type"] == "tool_result" for block in last):
+        if has_result(request):
             return Reply("That is it.")
         return Reply(ToolUse("python", {"code": code(task, len(said))}))
 

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 from indus_nb.base.errors import UsageError
 from indus_nb.evaluate.benchmark_task import BenchmarkTask
 
+SUITES = ("notebook", "kramabench", "dataagentbench")
 _NOTEBOOK = ("facts", "traps", "drawings", "repairs", "rollbacks", "logs")
 _NEEDS = ("matplotlib", "numpy", "pandas", "sklearn", "statsmodels")
 
 
-def suite_tasks(name: str) -> list[BenchmarkTask]:
-    """Return the tasks of a suite.
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tasks, and what of this machine would give their answers away."""
+
+    tasks: list[BenchmarkTask]
+    hidden: tuple[Path, ...] = ()
+
+
+def open_suite(name: str, data: Path | None = None) -> Suite:
+    """Open a suite by its name.
+
+    Args:
+        data: Where the user has what a suite of others is made of.
 
     Raises:
-        UsageError: There is none of that name, or a package that it needs is missing.
+        UsageError: There is none of that name, its data are missing, or a package that it needs.
     """
-    if name != "notebook":
-        raise UsageError(f"There is no suite {name!r}. Known is notebook.")
-    return notebook_tasks()
+    if name == "notebook":
+        return Suite(notebook_tasks())
+    if name not in SUITES:
+        raise UsageError(f"There is no suite {name!r}. Known are {', '.join(SUITES)}.")
+    if data is None:
+        raise UsageError(f"The suite {name} is not part of this package: fetch it, and say where it lies with --data.")
+    from indus_nb.evaluate.suites.fetched import dataagentbench_tasks, kramabench_tasks
+
+    tasks = kramabench_tasks(data) if name == "kramabench" else dataagentbench_tasks(data)
+    return Suite(tasks, (data,))
 
 
 def notebook_tasks() -> list[BenchmarkTask]:

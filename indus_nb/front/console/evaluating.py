@@ -45,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("suite", metavar="SUITE", help="notebook")
+    parser.add_argument("suite", metavar="SUITE", help="notebook, kramabench or dataagentbench")
+    parser.add_argument("--data", metavar="DIR", help="where a suite lies that is not part of this package")
     parser.add_argument("--harness", default="ours", metavar="NAME", help="ours, bare, oracle, idle or cheater")
     parser.add_argument("--tasks", metavar="A,B", help="only tasks whose id or category begins so")
     parser.add_argument("--trials", type=int, default=1, metavar="N", help="how often each task is tried (1)")
@@ -92,12 +93,13 @@ async def _evaluate(options: argparse.Namespace) -> int:
     from indus_nb.evaluate import Conditions, run_series
     from indus_nb.evaluate.card import card
     from indus_nb.evaluate.harness import HARNESSES
-    from indus_nb.evaluate.suites import suite_tasks
+    from indus_nb.evaluate.suites import open_suite
     from indus_nb.version import __version__
 
     if options.harness not in HARNESSES:
         raise UsageError(f"There is no harness {options.harness!r}. Known are {', '.join(HARNESSES)}.")
-    tasks = _chosen(suite_tasks(options.suite), options.tasks)
+    suite = open_suite(options.suite, None if options.data is None else expand_user(options.data).absolute())
+    tasks = _chosen(suite.tasks, options.tasks)
     out = expand_user(options.out or f"evaluation-{options.suite}-{options.harness}").absolute()
     chosen = _session_options(options, out)
     about: JsonObject = {
@@ -112,7 +114,7 @@ async def _evaluate(options: argparse.Namespace) -> int:
         harness=HARNESSES[options.harness],
         options=chosen,
         seed=options.seed,
-        hidden=(out,),
+        hidden=(out, *suite.hidden),
         confined=not options.unconfined,
     )
     whole = len(tasks) * options.trials
