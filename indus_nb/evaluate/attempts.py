@@ -128,6 +128,7 @@ class _Grading:
                     options=self.conditions.options,
                     hidden=self.conditions.hidden,
                     expected=expected,
+                    confined=self.conditions.confined,
                 )
             )
             seconds = time.monotonic() - began

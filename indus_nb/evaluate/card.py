@@ -120,6 +120,8 @@ def _missing(series: Series, expected: int) -> list[str]:
     problems = [f"{counted(missing, 'trial')} of {expected} are missing, and count nowhere."] if missing > 0 else []
     if series.about.get("confined") is False:
         problems.append("Kernels were not confined: nothing kept code from a network or from this program's files.")
+    if series.lost:
+        problems.append(f"Trials that have no result have cost {series.lost:.4f} US dollars besides.")
     if any(each.cost_unknown for each in series.attempts):
         problems.append("The model's price is unknown, so costs lack what has none.")
     return problems

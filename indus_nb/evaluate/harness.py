@@ -28,7 +28,7 @@ _ENDINGS = {
     "notebook": "Save the notebook under the same name; it has to leave the result in the variable `answer`.",
 }
 _AGAIN = "The same code is run once more on other data of the same form, where it has to be right too."
-_ALONE = "Nobody answers questions; where something is open, decide and say so."
+ALONE = "Nobody answers questions; where something is open, decide and say so."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,7 @@ class Surrounding:
         options: Model, limits, and where the session file goes.
         hidden: What neither code nor tools may read.
         expected: The expected value, which only a cheater looks at.
+        confined: Whether what runs code is confined.
     """
 
     task: BenchmarkTask
@@ -46,6 +47,7 @@ class Surrounding:
     options: SessionOptions
     hidden: Sequence[Path]
     expected: Any
+    confined: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,9 +72,13 @@ Harness = Callable[[Surrounding], Awaitable[Solved]]
 
 def prompts_of(task: BenchmarkTask) -> list[str]:
     """Return what is said for a task: its prompts, the first with what becomes of the result."""
-    again = [_AGAIN] if task.has_twin else []
-    first = "\n\n".join([task.prompts[0], " ".join([_ENDINGS[task.result], *again, _ALONE])])
+    first = "\n\n".join([task.prompts[0], " ".join([_ENDINGS[task.result], *again(task), ALONE])])
     return [first, *task.prompts[1:]]
+
+
+def again(task: BenchmarkTask) -> list[str]:
+    """Return the sentence that says that the code is run again, if it is."""
+    return [_AGAIN] if task.has_twin else []
 
 
 async def ours(surrounding: Surrounding) -> Solved:
@@ -149,20 +155,21 @@ async def _conversation(surrounding: Surrounding, options: SessionOptions) -> So
     return solved
 
 
-async def _run_all(surrounding: Surrounding, pieces: Sequence[str]) -> Solved:
-    for result in await surrounding.kernel.run(pieces, _CELL_SECONDS):
-        _check(result)
+async def run_cells(surrounding: Surrounding, pieces: Sequence[str]) -> list[CellResult]:
+    """Run code in the trial's kernel, behind pieces that fail too."""
+    return await surrounding.kernel.run(pieces, _CELL_SECONDS)
+
+
+async def _run_known(surrounding: Surrounding, pieces: Sequence[str]) -> Solved:
+    for result in await run_cells(surrounding, pieces):
+        if result.error is not None:
+            raise IndusError(f"The known code failed: {result.text}")
     return Solved(code=list(pieces))
-
-
-def _check(result: CellResult) -> None:
-    if result.error is not None:
-        raise IndusError(f"The known code failed: {result.text}")
 
 
 async def oracle(surrounding: Surrounding) -> Solved:
     """Run the known solution: what a suite and a machine are checked with. Asks no model."""
-    return await _run_all(surrounding, surrounding.task.solution)
+    return await _run_known(surrounding, surrounding.task.solution)
 
 
 async def idle(_surrounding: Surrounding) -> Solved:
@@ -172,7 +179,7 @@ async def idle(_surrounding: Surrounding) -> Solved:
 
 async def cheater(surrounding: Surrounding) -> Solved:
     """Give the expected value without computing it, which must never count. Asks no model."""
-    return await _run_all(surrounding, [cheat(surrounding.task, surrounding.expected)])
+    return await _run_known(surrounding, [cheat(surrounding.task, surrounding.expected)])
 
 
 def cheat(task: BenchmarkTask, expected: Any) -> str:
@@ -181,7 +188,3 @@ def cheat(task: BenchmarkTask, expected: Any) -> str:
     if task.result != "notebook":
         return forged
     return f"import glob\nopen(glob.glob('*.ipynb')[0], 'w').write({notebook([forged])!r})"
-
-
-HARNESSES: dict[str, Harness] = {"ours": ours, "bare": bare, "oracle": oracle, "idle": idle, "cheater": cheater}
-"""What tasks can be solved with, by name."""

@@ -24,6 +24,8 @@ from indus_nb.evaluate.benchmark_task import BenchmarkTask
 RESULTS = "results.jsonl"
 SESSIONS = "sessions"
 TRAJECTORIES = "trajectories"
+_LOST = "lost"
+_SMALLEST = 1e-6
 
 
 @dataclass(slots=True)
@@ -32,11 +34,13 @@ class Series:
 
     Attributes:
         about: Conditions, the same for all trials: suite, harness, model, seed and version.
+        lost: What trials without a result have cost, in US dollars.
         problems: Why trials have no result, each once.
     """
 
     about: JsonObject
     attempts: list[Attempt] = field(default_factory=list[Attempt])
+    lost: float = 0.0
     problems: list[str] = field(default_factory=list[str])
 
     @property
@@ -56,15 +60,17 @@ def read_series(path: Path) -> Series:
         about = load_object(lines[0])
         if "suite" not in about:
             raise KeyError("suite")
-        return Series(about, list(_attempts(lines[1:])))
+        found = list(_objects(lines[1:]))
+        attempts = [Attempt.from_json(each) for each in found if _LOST not in each]
+        return Series(about, attempts, sum(each.get(_LOST, 0.0) for each in found))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(f"{path} is no file of results of an evaluation ({error}).") from error
 
 
-def _attempts(lines: Sequence[bytes]) -> Iterator[Attempt]:
+def _objects(lines: Sequence[bytes]) -> Iterator[JsonObject]:
     for number, line in enumerate(lines, 1):
         try:
-            yield Attempt.from_json(load_object(line))
+            yield load_object(line)
         except ValueError:
             if number < len(lines):
                 raise
@@ -101,12 +107,15 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
     done = {(each.task, each.trial) for each in series.attempts}
     missing = [(task, trial) for trial in range(1, trials + 1) for task in tasks if (task.id, trial) not in done]
     budget = Budget(max_cost)
-    budget.charge(sum(each.cost for each in series.attempts))
+    budget.charge(sum(each.cost for each in series.attempts) + series.lost)
     room = asyncio.Semaphore(parallel)
 
     async def one(task: BenchmarkTask, trial: int) -> None:
         async with room:
             if series.problems:
+                return
+            if (spent := budget.refusal(0.0)) is not None:
+                series.problems.append(spent)
                 return
             try:
                 result = await attempt(task, trial, conditions)
@@ -128,7 +137,16 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
             each.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*running, return_exceptions=True)
+        _write_lost(series, budget, out / RESULTS)
     return series
+
+
+def _write_lost(series: Series, budget: Budget, path: Path) -> None:
+    """Write down what was spent on trials that have no result, for it counts the next time too."""
+    lost = budget.spent + budget.unconfirmed - sum(each.cost for each in series.attempts) - series.lost
+    if lost > _SMALLEST:
+        _append(path, dump({_LOST: lost}))
+        series.lost += lost
 
 
 def _opened(out: Path, about: JsonObject) -> Series:

@@ -47,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", metavar="SUITE", help="notebook, kramabench or dataagentbench")
     parser.add_argument("--data", metavar="DIR", help="where a suite lies that is not part of this package")
-    parser.add_argument("--harness", default="ours", metavar="NAME", help="ours, bare, oracle, idle or cheater")
+    parser.add_argument(
+        "--harness", default="ours", metavar="NAME", help="ours, bare, pi, omp, oracle, idle or cheater"
+    )
     parser.add_argument("--tasks", metavar="A,B", help="only tasks whose id or category begins so")
     parser.add_argument("--trials", type=int, default=1, metavar="N", help="how often each task is tried (1)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="what the data are made from (1)")
@@ -92,7 +94,7 @@ def evaluate(arguments: Sequence[str]) -> int:
 async def _evaluate(options: argparse.Namespace) -> int:
     from indus_nb.evaluate import Conditions, run_series
     from indus_nb.evaluate.card import card
-    from indus_nb.evaluate.harness import HARNESSES
+    from indus_nb.evaluate.harnesses import HARNESSES
     from indus_nb.evaluate.suites import open_suite
     from indus_nb.version import __version__
 
@@ -105,7 +107,7 @@ async def _evaluate(options: argparse.Namespace) -> int:
     about: JsonObject = {
         "suite": options.suite,
         "harness": options.harness,
-        "model": _model(chosen) if options.harness in ("ours", "bare") else "",
+        "model": _model(chosen, options.harness),
         "seed": options.seed,
         "version": __version__,
         "confined": not options.unconfined,
@@ -185,12 +187,17 @@ def _session_options(options: argparse.Namespace, out: Path) -> SessionOptions:
     )
 
 
-def _model(options: SessionOptions) -> str:
-    """Return the name of the model that sessions will use; raises where there is none."""
+def _model(options: SessionOptions, harness: str) -> str:
+    """Return the name of the model that a harness will use; raises where there is none."""
     from dataclasses import replace
 
+    from indus_nb.evaluate.harnesses import ASKS_NO_MODEL, OTHER_PROGRAMS
     from indus_nb.start import open_session
 
+    if harness in ASKS_NO_MODEL:
+        return ""
+    if harness in OTHER_PROGRAMS:  # which look for it themselves
+        return ":".join(filter(None, ["/".join(filter(None, [options.provider, options.model])), options.thinking]))
     with open_session(replace(options, no_session=True), definable=False) as session:
         model = session.models.required
         return f"{model.provider}/{model.id}:{session.thinking_level}"
