@@ -12,15 +12,16 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict, dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
-from indus_nb.evaluate.benchmark_task import BenchmarkTask, cells_of
+from indus_nb.evaluate.benchmark_task import BenchmarkTask, cells_of, made_file
 from indus_nb.evaluate.harness import Harness, Solved, Surrounding
 from indus_nb.evaluate.sandboxed_kernel import KernelFailedError, SandboxedKernel, sandboxed_kernel
 from indus_nb.start import SessionOptions
@@ -29,6 +30,7 @@ Ending = Literal["solved", "wrong", "not computed", "nothing"]
 """``not computed``: right on the data that were shown, and wrong on their twin."""
 _REPLAY_SECONDS = 900.0
 _MAX_COPIED_BYTES = 64 << 20
+_MAX_FILES = 10_000
 _MAX_WHY_CHARACTERS = 300
 
 
@@ -135,7 +137,7 @@ class _Grading:
             given, why = await self._value(kernel) if task.result != "notebook" else (None, "")
         code = solved.code
         if task.result == "notebook":
-            code = [cell for path in sorted(work.glob("*.ipynb")) for cell in cells_of(path)]
+            code = [cell for name in sorted(files) if name.suffix == ".ipynb" for cell in cells_of(work / name)]
             again = self.place / "again"
             await asyncio.to_thread(task.lay_out, again, self.conditions.seed, self.trial)
             given, why = await self._run(again, code, work, files)
@@ -202,11 +204,14 @@ class _Grading:
 def _copy_made(work: Path, directory: Path, files: Collection[Path]) -> None:
     """Copy what the agent has made besides the task's own files, as far as it is not too much."""
     left = _MAX_COPIED_BYTES
-    for path in sorted(work.rglob("*")):
+    for path in islice(work.rglob("*"), _MAX_FILES):
         name = path.relative_to(work)
-        if name in files or name.parts[0].startswith(".") or path.is_symlink() or not path.is_file():
+        if name in files or name.parts[0].startswith(".") or (directory / name).exists():
             continue
-        left -= path.stat().st_size
-        if left >= 0 and not (directory / name).exists():
+        with suppress(OSError):
+            content = made_file(path)
+            left -= len(content)
+            if left < 0:
+                return
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, directory / name)
+            (directory / name).write_bytes(content)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from indus_nb.base.errors import IndusError
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.files import open_regular
+from indus_nb.base.wire import JsonObject, from_json
 from indus_nb.evaluate.graders import Grader
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Make = Callable[["Generator", Path], Any]
 """Writes a task's files into a directory, and returns the expected value as JSON has it."""
 _TWINS = 20
+_MAX_FILE_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +128,18 @@ def notebook(cells: Sequence[str]) -> str:
 
 def cells_of(path: Path) -> Iterator[str]:
     """Yield the sources of a notebook's cells of code; nothing of a file that is none."""
-    try:
-        found: Any = json.loads(path.read_text("utf-8"))
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        found: Any = from_json(made_file(path))
         for cell in found["cells"]:
             if cell["cell_type"] == "code":
                 yield "".join(cell["source"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return
+
+
+def made_file(path: Path) -> bytes:
+    """Return what a file holds that an agent has made, up to a bound; a link or a pipe is none.
+
+    Raises:
+        OSError: It is no file, or cannot be read.
+    """
+    with open_regular(path, follow_links=False) as file:
+        return file.read(_MAX_FILE_BYTES)

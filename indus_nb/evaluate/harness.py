@@ -15,7 +15,7 @@ from indus_nb.base.errors import IndusError
 from indus_nb.base.events import SessionEvent, ToolExecutionStart
 from indus_nb.core.session.stats import SessionStats
 from indus_nb.evaluate.benchmark_task import BenchmarkTask, notebook
-from indus_nb.evaluate.sandboxed_kernel import CellResult, SandboxedKernel
+from indus_nb.evaluate.sandboxed_kernel import CellResult, KernelFailedError, SandboxedKernel
 from indus_nb.start import SessionOptions
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
 
@@ -117,7 +117,10 @@ class _PythonCode(Arguments):
 
 def _python(kernel: SandboxedKernel) -> FunctionTool[_PythonCode]:
     async def run(arguments: _PythonCode, _context: ToolContext) -> Any:
-        result = (await kernel.run([arguments.code], _CELL_SECONDS))[0]
+        try:
+            result = (await kernel.run([arguments.code], _CELL_SECONDS))[0]
+        except KernelFailedError as error:
+            raise ToolError(str(error)) from error
         text = result.text[:_MAX_RESULT_CHARACTERS]
         if result.error is not None:
             raise ToolError(text)

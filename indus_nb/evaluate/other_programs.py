@@ -23,6 +23,7 @@ from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject, load_object
 from indus_nb.core.limits.budget import spending
 from indus_nb.core.session.stats import SessionStats
+from indus_nb.evaluate.benchmark_task import made_file
 from indus_nb.evaluate.harness import ALONE, Harness, Solved, Surrounding, again, run_cells
 from indus_nb.safety.sandbox import Confined, Sandbox, make_policy
 
@@ -54,9 +55,10 @@ def program(name: str) -> Harness:
         if (outer := spending()) is not None:
             outer.charge(events.stats.cost)
         script = surrounding.kernel.directory / SCRIPT
-        if surrounding.task.result != "notebook" and await asyncio.to_thread(script.is_file):
-            solved.code = [await asyncio.to_thread(script.read_text, "utf-8", "replace")]
-            await run_cells(surrounding, solved.code)
+        if surrounding.task.result != "notebook":
+            with suppress(OSError):  # there is none
+                solved.code = [(await asyncio.to_thread(made_file, script)).decode("utf-8", "replace")]
+                await run_cells(surrounding, solved.code)
         return solved
 
     return solve
