@@ -47,7 +47,7 @@ def card(series: Series, expected: int) -> str:
         f"# Evaluation of {_cell(series.label)}",
         f"{what}: {solved} of {counted(len(attempts), 'trial')} solved ({_interval(low, high)}).",
         *_missing(series, expected),
-        "Requests, tokens, cost and seconds are means of a trial; `asked` is how often a question ended a prompt.",
+        "Requests, tokens, dollars and seconds are means of a trial; `asked` is how often a question ended a prompt.",
         _table(_HEAD, _by_category(attempts)),
         _table(("ending", "trials"), _endings(attempts)),
     ]

@@ -85,8 +85,8 @@ async def ours(surrounding: Surrounding) -> Solved:
     """Solve a task with the agent of this package, attached to the kernel as to that of a notebook."""
     from indus_nb.kernel.attached import working_in
 
-    kernel = surrounding.kernel
-    options = replace(surrounding.options, cwd=kernel.directory, sandbox="workspace", hidden=surrounding.hidden)
+    kernel, sandbox = surrounding.kernel, "workspace" if surrounding.confined else "off"
+    options = replace(surrounding.options, cwd=kernel.directory, sandbox=sandbox, hidden=surrounding.hidden)
     return await _conversation(surrounding, working_in(str(kernel.connection_file), options))
 
 
