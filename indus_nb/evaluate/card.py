@@ -25,7 +25,7 @@ _HEAD = (
     "requests",
     "tokens read",
     "tokens written",
-    "cost",
+    "US dollars",
     "seconds",
     "asked",
 )
