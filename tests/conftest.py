@@ -16,6 +16,7 @@ from time_limits import pytest_runtest_call, pytest_runtest_setup, pytest_runtes
 __all__ = ["pytest_runtest_call", "pytest_runtest_setup", "pytest_runtest_teardown"]  # hooks of every test
 
 LONG = {"test_trials.py", "test_tutorials.py", "test_live.py", "test_questions.py", "test_survives.py"}
+LONG |= {"test_suite.py", "test_runs.py"}  # of tests/evaluate
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no defect
 settings.load_profile("untimed")

@@ -120,7 +120,7 @@ class _Plan:
                 return
         from indus_nb.core.resources.sandbox_settings import make_sandboxes
 
-        hidden = (self.agent_dir, directory)
+        hidden = (self.agent_dir, directory, *self.options.hidden)
         own, note = self.loaded.own_sandbox, self.trust.note_sandbox
         self.sandboxes = make_sandboxes(self.options.sandbox, self.settings.sandbox, hidden, own, note)
         if self.sandboxes is not None and self.sandboxes.problem is not None:

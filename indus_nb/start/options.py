@@ -58,7 +58,8 @@ class SessionOptions:
     all prompts, whether they ask for a type or not: for conversations that mix them.
     ``client`` is what the program that shows the session does in place of the built-in tools.
     ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
-    ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings.
+    ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings. ``hidden`` are paths that
+    they may not read besides those of the settings.
     """
 
     cwd: Path | str | None = None
@@ -93,6 +94,7 @@ class SessionOptions:
     usual_approve: ApproveMode = "never"
     trust: bool | None = None
     sandbox: SandboxMode | None = None
+    hidden: Sequence[Path] = ()
     client: ClientTools | None = None
     typed_prompts: bool = False
     max_cost: float | None = None

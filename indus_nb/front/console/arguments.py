@@ -22,6 +22,7 @@ _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over 
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
 `indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
+`indusagi eval SUITE` has an agent solve tasks about data, and writes a card: see `indusagi eval --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
 exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong usage, 128+N ended by signal N"""

@@ -71,6 +71,10 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.rows import ask_rows
 
         return ask_rows(arguments[1:])
+    if arguments[:1] == ["eval"]:
+        from indus_nb.front.console.evaluating import evaluate
+
+        return evaluate(arguments[1:])
     from indus_nb.front.console.arguments import parse
 
     return _main(parse(arguments))

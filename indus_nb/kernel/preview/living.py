@@ -170,7 +170,7 @@ def _one_thread() -> None:
         joblib.parallel_config(backend="sequential", n_jobs=1)  # pyright: ignore[reportUnknownMemberType]
     if "numpy" in sys.modules:
         try:
-            import threadpoolctl  # pyright: ignore[reportMissingImports]
+            import threadpoolctl  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
         except ImportError:
             return
         threadpoolctl.threadpool_limits(1)  # pyright: ignore[reportUnknownMemberType]
