@@ -147,6 +147,8 @@ class ToolOutput(WireModel):
     """Whether the model need not be asked again, if the other calls of its message set it too."""
     ends: list[str] | None = wire_field(default=None, hidden=True)
     """Beginning and end of the text, where ``content`` holds a part of it."""
+    shortened: str | None = wire_field(default=None, hidden=True)
+    """What a model reads in the place of a long text."""
 
 
 class ToolExecutionStart(Event):

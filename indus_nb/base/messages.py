@@ -301,7 +301,10 @@ class AssistantMessage(WireModel):
 
 
 class ToolResultMessage(WireModel):
-    """A tool's result. ``details`` is for front ends and never sent to a model."""
+    """A tool's result. ``details`` is for front ends and never sent to a model.
+
+    ``shortened`` is what a model reads in the place of a long text.
+    """
 
     role: Literal["toolResult"] = "toolResult"
     tool_call_id: str
@@ -309,7 +312,15 @@ class ToolResultMessage(WireModel):
     content: list[UserBlock]
     details: Any = None
     is_error: bool = False
+    shortened: str | None = None
     timestamp: int = wire_field(default_factory=now_ms)
+
+    def as_read(self) -> ToolResultMessage:
+        """Return the result as a model reads it."""
+        if self.shortened is None:
+            return self
+        images = [block for block in self.content if isinstance(block, ImageContent)]
+        return self.replace(content=[TextContent(text=self.shortened), *images], shortened=None)
 
 
 class BashExecutionMessage(WireModel):
@@ -421,7 +432,7 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
             answered = next((call for call in unanswered if call.id == message.tool_call_id), None)
             if answered is not None:
                 unanswered = [call for call in unanswered if call is not answered]
-                shown.append(message)
+                shown.append(message.as_read())
             continue
         answer_missing()
         if isinstance(message, AssistantMessage):

@@ -58,6 +58,7 @@ def agents_tool(
         ),
         arguments=AgentsArguments,
         run=run,
+        shows_parts=True,
         describe=partial(_describe, more=more),
     )
 

@@ -2,7 +2,7 @@
 
 What this module promises: whichever tool gave it, a text above the limit reaches the model as whole lines from both
 ends, with one line between them that says how much is left out and names the file with all of it, which ``read`` opens.
-What views are shown is not touched.
+What views are shown and what the session holds is not touched.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def shortened(output: ToolOutput, characters: int, tool: str) -> ToolOutput:
         tool: Name of the tool, for that of the file.
 
     Returns:
-        The result itself, or one with beginning and end of its text, and its images.
+        The result itself, or the same with what a model reads of it.
     """
     text = _text(output)
     if len(text) <= characters:
@@ -91,10 +91,9 @@ def shortened(output: ToolOutput, characters: int, tool: str) -> ToolOutput:
         where = f"The whole output could not be kept: {error}"
     separator = "" if beginning.endswith("\n") else "\n"
     short = f"{beginning}{separator}[{left_out} are left out here. {where}.]\n{end}"
-    images = [block for block in output.content if not isinstance(block, TextContent)]
     if path and (details or not given):
         given = {**details, WHOLE: path}
-    return output.replace(content=[TextContent(text=short), *images], details=given, ends=None)
+    return output.replace(shortened=short, details=given, ends=None)
 
 
 def _text(output: ToolOutput) -> str:

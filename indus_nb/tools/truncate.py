@@ -191,6 +191,7 @@ class GrowingTail:
         self._line_ends = 0
         self._open_line = False
         self._beginning = ""
+        self._begins_the_file = True
         self._lines_folded: FoldedLines | None = None
         if folds:
             from indus_nb.tools.overwriting import FoldedLines
@@ -210,12 +211,12 @@ class GrowingTail:
         """Show nothing of what was added; the file, if there is one, keeps it."""
         self._end_line()
         self._pieces, self._held, self._bytes, self._line_ends, self._open_line = [], 0, 0, 0, False
-        self._beginning = ""
+        self._beginning, self._begins_the_file = "", self._file is None
 
     def _append(self, text: str) -> None:
         if not text:
             return
-        if self._bytes < _BEGINNING:
+        if self._bytes < _BEGINNING and self._begins_the_file:
             self._beginning = (self._beginning + text)[:_BEGINNING]
         self._pieces.append(text)
         self._held += len(text)

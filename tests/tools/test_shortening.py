@@ -15,7 +15,7 @@ from indus_nb.base.events import ToolExecutionEnd
 from indus_nb.base.messages import ToolResultMessage, text_of
 from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
-from indus_nb.tools.truncate import kept_outputs
+from indus_nb.tools.truncate import GrowingTail, kept_outputs
 
 LINE = re.compile(
     r"\[(\S+ \S+) are left out here\. The whole output: (\S+), which read shows from here with offset=(\d+)"
@@ -31,7 +31,7 @@ async def results(session: AgentSession, api: MessagesApi, *calls: ToolUse) -> l
     before = sum(isinstance(message, ToolResultMessage) for message in session.messages)
     api.add(*(Reply(call) for call in calls), Reply("done"))
     await session.prompt("go")
-    found = [text_of(m.content) for m in session.messages if isinstance(m, ToolResultMessage)][before:]
+    found = [text_of(m.as_read().content) for m in session.messages if isinstance(m, ToolResultMessage)][before:]
     sent = [
         block["content"][0]["text"] if isinstance(block["content"], list) else block["content"]
         for message in api.requests[-1].body["messages"]
@@ -149,3 +149,34 @@ async def test_the_limit_is_a_setting_and_can_be_none(home: Path, messages_api: 
             (text,) = await results(session, messages_api, ToolUse("bash", {"command": "seq 1 3000"}))
         assert (len(text) > 10_000) == (written == "null")
         assert len(text) < length
+
+
+async def test_the_session_holds_the_whole_and_sends_what_it_sent_when_it_is_opened_again(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    with opened(home, "bash") as session:
+        path = session.state.store.path
+        await results(session, messages_api, ToolUse("bash", {"command": "seq -f 'line %g' 1900"}))
+    assert path is not None
+    assert "line 950\\n" in path.read_text()
+    before = messages_api.requests[-1].body["messages"]
+    with opened(home, "bash", session=str(path)) as session:
+        messages_api.add(Reply("done"))
+        await session.prompt("and now?")
+    after = messages_api.requests[-1].body["messages"]
+    assert without_marks(after)[: len(before)] == without_marks(before)
+
+
+async def test_after_what_was_cleared_no_line_of_the_file_is_named(tmp_path: Path) -> None:
+    tail = GrowingTail("python")
+    tail.append("".join(f"old {number}\n" for number in range(20_000)))
+    tail.clear()
+    tail.append("".join(f"new {number}\n" for number in range(20_000)))
+    assert tail.shown().beginning == ""
+
+
+def without_marks(messages: list[dict[str, Any]]) -> list[Any]:
+    return [
+        [{key: value for key, value in block.items() if key != "cache_control"} for block in message["content"]]
+        for message in messages
+    ]

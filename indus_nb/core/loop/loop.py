@@ -436,7 +436,7 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
 
 
 async def _shortened(run: Calling, output: ToolOutput, name: str) -> ToolOutput:
-    """Return a result as the model reads it: a long one shortened, unless its tool shows parts itself."""
+    """Add what the model reads of a long result, unless its tool shows parts itself."""
     most, tool = run.result_characters, run.tools.get(name)
     characters = sum(len(block.text) for block in output.content if isinstance(block, TextContent))
     if most is None or characters <= most or getattr(tool, "shows_parts", False):
@@ -533,5 +533,10 @@ class _Progress:
 def _result(call: ToolCall, outcome: Outcome) -> ToolResultMessage:
     output, is_error = outcome
     return ToolResultMessage(
-        tool_call_id=call.id, tool_name=call.name, content=output.content, details=output.details, is_error=is_error
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=output.content,
+        details=output.details,
+        is_error=is_error,
+        shortened=output.shortened,
     )

@@ -42,4 +42,4 @@ def sent(message: Message, cleared: Results) -> Message:
     path = cast("dict[str, object]", details).get("fullOutputPath") if isinstance(details, dict) else None
     again = f"read {path}, or make the call again" if path else "make the call again"
     note = f"[This result of {message.tool_name} ({held}) was cleared to save tokens. To see it again, {again}.]"
-    return message.replace(content=[TextContent(text=note)])
+    return message.replace(content=[TextContent(text=note)], shortened=None)

@@ -97,7 +97,7 @@ def _characters(message: Message) -> int:
         case UserMessage():
             return len(text_of(message.whole_content))
         case ToolResultMessage() | CustomMessage():
-            content = message.content
+            content = message.content if isinstance(message, CustomMessage) else message.as_read().content
             images = 0 if isinstance(content, str) else sum(isinstance(block, ImageContent) for block in content)
             return len(text_of(content)) + images * _IMAGE_CHARACTERS
 

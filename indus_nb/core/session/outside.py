@@ -116,7 +116,6 @@ class OutsideCalls:
             hooks=self._state.hooks,
             images=self._images,
             vault=self._state.settings.vault,
-            result_characters=self._state.settings.tools.result_characters,
         )
         self._aborts.add(calling.abort)
         place = _Place(self._one_at_a_time) if alone else None

@@ -99,7 +99,7 @@ class DeferredTools:
             "Searches the tools of connected servers, which are not listed here, by name and description. Returns the "
             f"best matches with their arguments; call one with {CALL}.\nServers:\n{listed}"
         )
-        search = FunctionTool(SEARCH, about, ToolQuery, self._search, read_only=True)
+        search = FunctionTool(SEARCH, about, ToolQuery, self._search, read_only=True, shows_parts=True)
         return {SEARCH: search, CALL: _CallTool(self._deferred)}
 
     def _deferred(self) -> dict[str, Tool]:

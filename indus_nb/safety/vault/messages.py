@@ -41,6 +41,8 @@ def hidden_message(vault: Vault, message: MessageT) -> MessageT:
         changed["attachments"] = [_attachment(vault, each) for each in message.attachments]
     if isinstance(message, CustomMessage | ToolResultMessage) and message.details is not None:
         changed["details"] = vault.hide_in(message.details)
+    if isinstance(message, ToolResultMessage) and message.shortened is not None:
+        changed["shortened"] = vault.hide(message.shortened)
     return _updated(message, changed)
 
 
