@@ -872,6 +872,7 @@ def test_every_setting_is_judged(tmp_path: Path, *, trusted: bool) -> None:
         "branchSummary": {"reserveTokens": 1},
         "retry": {"enabled": False},
         "images": {"autoResize": False},
+        "tools": {"clearOldResults": False},
         "jobs": {"afterSeconds": 1},
         "notebook": {"tellCells": False, "tellVariables": True, "pythonTimeoutSeconds": None, "undo": False},
         "todo": {"reminders": False},

@@ -173,6 +173,7 @@ async def test_after_what_was_cleared_no_line_of_the_file_is_named(tmp_path: Pat
     tail.clear()
     tail.append("".join(f"new {number}\n" for number in range(20_000)))
     assert tail.shown().beginning == ""
+    tail.close()
 
 
 def without_marks(messages: list[dict[str, Any]]) -> list[Any]:
