@@ -17,7 +17,7 @@ from openai_api import OpenAIApi
 from indus_nb.base.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.apis.adapters import adapter
-from indus_nb.models.apis.anthropic import request_body
+from indus_nb.models.apis.anthropic import betas, request_body
 from indus_nb.models.apis.conforming import conforming
 from indus_nb.models.catalog import builtin_models, find_model
 from indus_nb.models.prompt_cache import prompt_price, retention_for
@@ -317,6 +317,12 @@ async def test_a_model_that_must_be_told_to_think_between_calls_is_told_so(messa
         pass
     header = {name.lower(): value for name, value in messages_api.requests[0].headers.items()}.get("anthropic-beta", "")
     assert (INTERLEAVED in header) == asks
+
+
+def test_what_a_users_own_header_asks_for_already_is_not_asked_for_twice():
+    body = {"thinking": {"type": "enabled"}, "tools": [{}]}
+    asked = betas(body, interleaved=True, asked=f"another-beta, {INTERLEAVED}")
+    assert asked == {"anthropic-beta": f"another-beta,{INTERLEAVED}"}
 
 
 def test_the_catalog_says_which_models_must_be_told():

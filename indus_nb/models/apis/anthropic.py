@@ -278,12 +278,12 @@ def betas(body: JsonObject, *, interleaved: bool, asked: str | None = None) -> d
         asked: What the user's own header asks for.
     """
     thinking: JsonObject = body.get("thinking", {})
-    names = [asked] if asked else []
+    names = [*map(str.strip, asked.split(","))] if asked else []
     if "block_binding" in thinking:
         names.append(_BINDING_BETA)
     if interleaved and thinking.get("type") == "enabled" and body.get("tools"):
         names.append(_INTERLEAVED_BETA)
-    return {"anthropic-beta": ",".join(names)} if names else {}
+    return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names else {}
 
 
 def _budget(options: StreamOptions) -> int:
