@@ -19,7 +19,7 @@ from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.apis.adapters import adapter
 from indus_nb.models.apis.anthropic import betas, request_body
 from indus_nb.models.apis.conforming import conforming
-from indus_nb.models.catalog import builtin_models, find_model
+from indus_nb.models.catalog import ModelCost, builtin_models, find_model
 from indus_nb.models.prompt_cache import prompt_price, retention_for
 
 HAIKU = find_model("claude-haiku-4-5")
@@ -283,6 +283,12 @@ def test_no_price_is_told_of_a_model_without_one():
 def test_where_nothing_is_charged_for_keeping_a_prompt_costs_what_it_is_read_for():
     gemini = find_model("gemini-2.5-flash")
     assert prompt_price(gemini, 1_000_000, 1000, "long") == (pytest.approx(0.3), pytest.approx(0.03))
+
+
+def test_where_what_is_kept_has_no_price_of_its_own_nothing_has_become_dearer():
+    for cost in (ModelCost(input=3, output=15), ModelCost(input=3, output=15, cache_write=3.75)):
+        price = prompt_price(SONNET.replace(cost=cost), 100_000, 600, "short")
+        assert (price, price.is_expired) == ((pytest.approx(0.3), pytest.approx(0.3)), False)
 
 
 def test_a_server_that_keeps_for_five_minutes_alone_is_not_paid_for_an_hour():
