@@ -63,7 +63,7 @@ def prompt_price(
 
     Args:
         tokens: Tokens of the conversation up to its last answer, which the last request has left in the cache.
-        idle_seconds: Seconds since the last request; ``None`` if there was none.
+        idle_seconds: Seconds since the last request to the model; ``None`` if there was none.
         retention: How long the next request is to be kept.
         before: How long the last one was, if that differs.
 
@@ -73,15 +73,22 @@ def prompt_price(
     cost = model.cost
     if not cost.known:
         return None
+    if not cost.cache_read:  # what is kept, if anything is, is not known to be cheaper
+        price = cost.usage(input=tokens, output=0).cost.total
+        return PromptPrice(price, price)
     cached = cost.usage(input=0, output=0, cache_read=tokens).cost.total
     if idle_seconds is not None and idle_seconds < _lifetime(model, before or retention):
         return PromptPrice(cached, cached)
+    return PromptPrice(price_anew(model, tokens, retention), cached)
+
+
+def price_anew(model: Model, tokens: int, retention: CacheRetention) -> float:
+    """Return the US dollars that tokens cost which the provider has not kept, and is to keep as long as that."""
+    cost = model.cost
     if retention == "none" or not cost.cache_write:
-        anew = cost.usage(input=tokens, output=0)
-    else:
-        hour = tokens if _lifetime(model, retention) == _LONG_SECONDS else 0
-        anew = cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour)
-    return PromptPrice(anew.cost.total, cached)
+        return cost.usage(input=tokens, output=0).cost.total
+    hour = tokens if _lifetime(model, retention) == _LONG_SECONDS else 0
+    return cost.usage(input=0, output=0, cache_write=tokens, cache_write_hour=hour).cost.total
 
 
 def _lifetime(model: Model, retention: CacheRetention) -> float:

@@ -17,9 +17,9 @@ from openai_api import OpenAIApi
 from indus_nb.base.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.apis.adapters import adapter
-from indus_nb.models.apis.anthropic import request_body
+from indus_nb.models.apis.anthropic import betas, request_body
 from indus_nb.models.apis.conforming import conforming
-from indus_nb.models.catalog import builtin_models, find_model
+from indus_nb.models.catalog import ModelCost, builtin_models, find_model
 from indus_nb.models.prompt_cache import prompt_price, retention_for
 
 HAIKU = find_model("claude-haiku-4-5")
@@ -285,6 +285,12 @@ def test_where_nothing_is_charged_for_keeping_a_prompt_costs_what_it_is_read_for
     assert prompt_price(gemini, 1_000_000, 1000, "long") == (pytest.approx(0.3), pytest.approx(0.03))
 
 
+def test_where_what_is_kept_has_no_price_of_its_own_nothing_has_become_dearer():
+    for cost in (ModelCost(input=3, output=15), ModelCost(input=3, output=15, cache_write=3.75)):
+        price = prompt_price(SONNET.replace(cost=cost), 100_000, 600, "short")
+        assert (price, price.is_expired) == ((pytest.approx(0.3), pytest.approx(0.3)), False)
+
+
 def test_a_server_that_keeps_for_five_minutes_alone_is_not_paid_for_an_hour():
     unknown = SONNET.replace(provider="mine", compat=None)
     assert prompt_price(unknown, 100_000, 301, "long") == (pytest.approx(0.375), pytest.approx(0.03))
@@ -317,6 +323,12 @@ async def test_a_model_that_must_be_told_to_think_between_calls_is_told_so(messa
         pass
     header = {name.lower(): value for name, value in messages_api.requests[0].headers.items()}.get("anthropic-beta", "")
     assert (INTERLEAVED in header) == asks
+
+
+def test_what_a_users_own_header_asks_for_already_is_not_asked_for_twice():
+    body = {"thinking": {"type": "enabled"}, "tools": [{}]}
+    asked = betas(body, interleaved=True, asked=f"another-beta, {INTERLEAVED}")
+    assert asked == {"anthropic-beta": f"another-beta,{INTERLEAVED}"}
 
 
 def test_the_catalog_says_which_models_must_be_told():

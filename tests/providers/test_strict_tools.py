@@ -72,23 +72,46 @@ async def test_a_server_that_is_not_known_to_hold_schemas_is_not_asked_to(server
     assert sent(body) == [(False, SCHEMA)]
 
 
+@pytest.mark.parametrize("model", [HAIKU, MINI, MINI.replace(api="openai-completions")], ids=lambda model: model.api)
 @pytest.mark.parametrize(
     "refusal",
     [
         "The compiled grammar is too large, reduce the number of strict tools.",
         "Schema is too complex for compilation.",
         "tools.0.custom: For 'string' type, property 'enum' is not supported",
+        "tools.0.strict: Extra inputs are not permitted",
     ],
 )
-async def test_a_schema_that_a_server_refuses_to_hold_is_sent_as_an_ordinary_one_from_then_on(server, refusal):
-    model = HAIKU.replace(provider=f"mine of {refusal}")
-    server.add(HttpError(400, "invalid_request_error", refusal), "x")
+async def test_what_a_server_refuses_to_hold_is_asked_for_again_at_once_and_from_then_on_without(
+    server, model, refusal
+):
+    model = model.replace(provider=f"mine of {model.api} {refusal}")
+    server.add(HttpError(400, "invalid_request_error", refusal), "x", "x")
     body, end = await asked(server, model, spec())
-    assert sent(body) == [(True, CLOSED)]
-    assert "its calls are not held to its schema" in end.error.error_message
-    body, end = await asked(server, model, spec())
-    assert sent(body) == [(False, SCHEMA)]
     assert end.type == "done"
+    assert [sent(request.body) for request in server.requests] == [[(True, CLOSED)], [(False, SCHEMA)]]
+    body, end = await asked(server, model, spec())
+    assert (sent(body), end.type, len(server.requests)) == ([(False, SCHEMA)], "done", 3)
+
+
+async def test_a_server_that_names_one_tool_holds_the_others_and_one_that_knows_no_strict_holds_none(server):
+    tools = spec(name="a"), spec(name="b"), spec(name="c")
+    for refusal, held in (("tools.1.custom: odd", [True, False, True]), ("tools.1.strict: unknown", [False] * 3)):
+        server.add(HttpError(400, "invalid_request_error", refusal), "x")
+        body, end = await asked(server, HAIKU.replace(provider=f"mine of {refusal}"), *tools)
+        assert ([strict for strict, _ in sent(body)], end.type) == (held, "done")
+
+
+async def test_a_server_that_refuses_whatever_it_is_sent_is_not_asked_for_ever(server):
+    server.default = HttpError(400, "invalid_request_error", "tools.0.custom: odd, strict or not")
+
+    async def insistent(body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "tools": [{**tool, "strict": True} for tool in body["tools"]]}
+
+    url = HAIKU.replace(base_url=server.url, provider="insisted on")
+    options = StreamOptions(api_key="k", on_request=insistent)
+    events = [event async for event in adapter(url.api).stream(url, Context("", HI, [spec()]), options)]
+    assert (events[-1].type, len(server.requests)) == ("error", 5)
 
 
 def of(part: Any, **more: Any) -> dict[str, Any]:
@@ -112,7 +135,9 @@ def of(part: Any, **more: Any) -> dict[str, Any]:
         of({"anyOf": [{"type": "string"}], "oneOf": [{"type": "string"}]}),
         of({"type": "odd"}),
         {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(200)}, "required": []},
-        of({"enum": list(range(1000))}),
+        of({"type": "integer", "enum": list(range(1000))}),
+        of({"enum": [1, "a"]}),
+        of({"const": "a"}),
     ],
 )
 def test_a_schema_that_says_what_servers_cannot_hold_has_no_closed_form(schema):
@@ -133,8 +158,8 @@ _PARTS = st.recursive(
             {"type": "integer", "minimum": 0},
             {"type": ["string", "null"]},
             {"type": "boolean", "default": False},
-            {"enum": ["a", 1, None]},
-            {"const": "x"},
+            {"enum": ["a", "b"], "type": "string"},
+            {"const": "x", "type": "string"},
         ]
     ),
     lambda inner: st.one_of(

@@ -130,6 +130,15 @@ async def test_before_a_prompt_the_session_knows_what_it_costs(messages_api, ope
     assert session.models.prompt_price() == (pytest.approx(0.001), pytest.approx(0.001))
 
 
+async def test_another_model_has_nothing_of_the_conversation(messages_api, open_):
+    session = open_()
+    messages_api.add(Reply("Yes.", usage={"input_tokens": 100_000}, final_usage={"output_tokens": 0}))
+    await session.prompt("One")
+    assert not session.models.prompt_price().is_expired
+    await session.set_model(session.state.registry.with_id("claude-opus-4-6", "anthropic"))
+    assert session.models.prompt_price() == (pytest.approx(0.625), pytest.approx(0.05))
+
+
 # --- the context as it was counted -----------------------------------------------------------------------------------
 
 

@@ -154,6 +154,21 @@ async def test_while_the_provider_has_the_conversation_results_are_cleared_once_
         assert breaks == 1, "the rest is sent anew once"
 
 
+async def test_what_is_kept_for_an_hour_is_dearer_to_send_anew_and_so_cleared_later(
+    home: Path, messages_api: MessagesApi
+) -> None:
+    cleared: dict[str, bool] = {}
+    for retention in ("short", "long"):
+        with opened(home, usual_cache_retention=retention) as session:
+            await work(session, messages_api, prompts=4, calls=3, tokens=31_000)
+            messages_api.add(*[Reply("Yes.", usage={"input_tokens": 31_000})] * 2)
+            await session.prompt("x" * 34_000)  # it would be sent anew
+            assert not any("was cleared" in text for text in sent(messages_api))
+            await session.prompt("and now?")
+            cleared[retention] = any("was cleared" in text for text in sent(messages_api))
+    assert cleared == {"short": True, "long": False}
+
+
 async def test_room_is_made_by_clearing_before_a_summary_is_asked_for(
     home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
 ) -> None:

@@ -82,8 +82,24 @@ class Clearing:
         messages = conversation.sent()
         old = _old_results(messages, keeps_prompts=not price.is_expired)
         saved = sum(map(estimated_tokens, old))
-        pays = price.is_expired or (saved >= _LEAST_SHARE * tokens and _pays(model, messages, old, saved))
+        pays = price.is_expired or (saved >= _LEAST_SHARE * tokens and self._pays(model, messages, old, saved))
         return (old, saved) if pays and saved >= _LEAST_TOKENS else ([], 0)
+
+    def _pays(self, model: Model, messages: Sequence[Message], old: Sequence[ToolResultMessage], saved: int) -> bool:
+        """Return whether clearing costs less than it saves, if as many requests follow as there were.
+
+        What comes after the first cleared result is written to the cache anew; in turn each request reads less.
+        """
+        from indus_nb.models.prompt_cache import price_anew  # with the first request
+
+        cost = model.cost
+        if not cost.cache_write or not cost.cache_read:
+            return False
+        first = next(index for index, message in enumerate(messages) if message is old[0])
+        anew = sum(map(estimated_tokens, messages[first:])) - saved
+        requests = min(sum(isinstance(message, AssistantMessage) for message in messages), _MOST_REQUESTS)
+        written = price_anew(model, anew, self._models.cache_retention)
+        return (saved * requests + anew) * cost.cache_read / 1e6 > written
 
 
 def _old_results(messages: Sequence[Message], *, keeps_prompts: bool) -> list[ToolResultMessage]:
@@ -98,17 +114,3 @@ def _old_results(messages: Sequence[Message], *, keeps_prompts: bool) -> list[To
 
 def _is_long(message: ToolResultMessage) -> bool:
     return len(text_of(message.content)) > _LONG_CHARACTERS or any(block.type == "image" for block in message.content)
-
-
-def _pays(model: Model, messages: Sequence[Message], old: Sequence[ToolResultMessage], saved: int) -> bool:
-    """Return whether clearing costs less than it saves, if as many requests follow as there were.
-
-    What comes after the first cleared result is written to the cache anew; in turn each request reads less.
-    """
-    cost = model.cost
-    if not cost.cache_write or not cost.cache_read:
-        return False
-    first = next(index for index, message in enumerate(messages) if message is old[0])
-    anew = sum(map(estimated_tokens, messages[first:])) - saved
-    requests = min(sum(isinstance(message, AssistantMessage) for message in messages), _MOST_REQUESTS)
-    return saved * cost.cache_read * requests > anew * (cost.cache_write - cost.cache_read)

@@ -117,7 +117,8 @@ class ModelChoice:
         retention = self.cache_retention
         before = self._retention(has_paused=self._pause is not None and self._pause[1] != answer.timestamp)
         tokens = self._state.conversation.tokens().total
-        return prompt_price(model, tokens, _seconds_since(answer), retention, before)
+        is_its_own = (answer.provider, answer.model) == (model.provider, model.id)  # another's cache is of no use
+        return prompt_price(model, tokens, _seconds_since(answer) if is_its_own else None, retention, before)
 
     def summariser(self) -> Summariser:
         """Return the summariser that uses the chosen model.

@@ -44,7 +44,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import explain
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -107,29 +107,34 @@ class AnthropicProvider:
         answer = _Answer(model)
         where = self._where(model)
         idle_timeout = options.idle_timeout or self._idle_timeout
-        body: JsonObject = {}
-        reached = False
-        try:
-            body = await _body(model, context, options)
-            async with self._asked(model, body, options) as reply:
-                reached = True
-                await check_stream(reply.headers, reply.content)
-                async for events in reply.events:
-                    for update in updates(answer, events):
-                        yield update
-                    if answer.complete:
-                        break
-        except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
-            problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
-            if isinstance(status := getattr(error, "status_code", None), int):
-                problem += explain(status, problem, body, model)
-        else:
-            problem = answer.problem or (
-                None
-                if answer.complete
-                else f"The stream from {where} ended early, before the answer was complete. Try again; "
-                "what had arrived is kept."
-            )
+        problem: str | None = None
+        for number in range(MOST_SENT):
+            body: JsonObject = {}
+            reached = False
+            try:
+                body = await _body(model, context, options)
+                async with self._asked(model, body, options) as reply:
+                    reached = True
+                    await check_stream(reply.headers, reply.content)
+                    async for events in reply.events:
+                        for update in updates(answer, events):
+                            yield update
+                        if answer.complete:
+                            break
+            except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
+                problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
+                if isinstance(status := getattr(error, "status_code", None), int):
+                    if not answer.started and forgo(status, problem, body, model) and number + 1 < MOST_SENT:
+                        continue
+                    problem += explain(status, problem, body, model)
+            else:
+                problem = answer.problem or (
+                    None
+                    if answer.complete
+                    else f"The stream from {where} ended early, before the answer was complete. Try again; "
+                    "what had arrived is kept."
+                )
+            break
         if not answer.started:
             yield answer.growing.start()
         yield (
@@ -278,12 +283,12 @@ def betas(body: JsonObject, *, interleaved: bool, asked: str | None = None) -> d
         asked: What the user's own header asks for.
     """
     thinking: JsonObject = body.get("thinking", {})
-    names = [asked] if asked else []
+    names = [*map(str.strip, asked.split(","))] if asked else []
     if "block_binding" in thinking:
         names.append(_BINDING_BETA)
     if interleaved and thinking.get("type") == "enabled" and body.get("tools"):
         names.append(_INTERLEAVED_BETA)
-    return {"anthropic-beta": ",".join(names)} if names else {}
+    return {"anthropic-beta": ",".join(dict.fromkeys(names))} if names else {}
 
 
 def _budget(options: StreamOptions) -> int:

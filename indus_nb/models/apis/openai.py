@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -32,7 +32,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import explain
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -109,39 +109,49 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
     key = (options.api_key or "").strip() or _NO_KEY
     more_headers = http.headers_in(os.environ.get("OPENAI_CUSTOM_HEADERS", "")) if is_openai(model.base_url) else {}
     secrets = [key, *model.headers.values(), *more_headers.values()]
-    body: JsonObject = {}
-    reached = False
-    try:
-        check_url(model.base_url, "Correct the model's base URL.")
-        check_key(key, model)
-        own_headers = {"authorization": f"Bearer {key}", **_membership(model)}
-        headers = http.merged_headers(own_headers, more_headers, model.headers)
-        body = await request.body()
-        url = http.joined_url(model.base_url, request.path)
-        async with http.stream(url, body, headers=headers, idle_timeout=idle_timeout) as reply:
-            if options.on_response is not None:
-                await options.on_response(reply.status, reply.headers)
-            reached = True
-            await check_stream(reply.headers, reply.content())
-            async for events in reply.events():
-                for update in updates(answer, events):
-                    yield update
-                if answer.complete:
-                    break
-        early = f"The stream from {where} ended early, before the answer was complete. Try again; "
-        problem = answer.problem or (None if answer.whole else f"{early}what had arrived is kept.")
-    except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
-        lost_after_all = answer.whole and is_transport(error)
-        problem = answer.problem if lost_after_all else _sentence(error, model, where, idle_timeout, reached=reached)
-        if problem and isinstance(error, http.HttpStatusError):
-            problem += explain(error.status_code, f"{_fields(error.body).get('param') or ''} {problem}", body, model)
+    problem: str | None = None
+    for number in range(MOST_SENT):
+        body: JsonObject = {}
+        reached = False
+        try:
+            check_url(model.base_url, "Correct the model's base URL.")
+            check_key(key, model)
+            own_headers = {"authorization": f"Bearer {key}", **_membership(model)}
+            headers = http.merged_headers(own_headers, more_headers, model.headers)
+            body = await request.body()
+            url = http.joined_url(model.base_url, request.path)
+            async with http.stream(url, body, headers=headers, idle_timeout=idle_timeout) as reply:
+                if options.on_response is not None:
+                    await options.on_response(reply.status, reply.headers)
+                reached = True
+                await check_stream(reply.headers, reply.content())
+                async for events in reply.events():
+                    for update in updates(answer, events):
+                        yield update
+                    if answer.complete:
+                        break
+            early = f"The stream from {where} ended early, before the answer was complete. Try again; "
+            problem = answer.problem or (None if answer.whole else f"{early}what had arrived is kept.")
+        except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
+            lost = answer.whole and is_transport(error)
+            problem = answer.problem if lost else _sentence(error, model, where, idle_timeout, reached=reached)
+            if problem and isinstance(error, http.HttpStatusError):
+                reason = f"{_fields(error.body).get('param') or ''} {problem}"
+                if forgo(error.status_code, reason, body, model) and number + 1 < MOST_SENT:
+                    continue
+                problem += explain(error.status_code, reason, body, model)
+        break
+    for event in _ending(answer, hide_shapes(problem, secrets) if problem else None):
+        yield event
+
+
+def _ending(answer: OpenAIAnswer, problem: str | None) -> Iterator[AssistantMessageEvent]:
     if not answer.started:
         yield answer.growing.start()
     if problem:
-        yield answer.growing.fail(hide_shapes(problem, secrets))
+        yield answer.growing.fail(problem)
     else:
-        for update in answer.end():
-            yield update
+        yield from answer.end()
         yield answer.growing.finish(answer.stop_reason)
 
 

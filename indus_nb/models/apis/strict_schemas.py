@@ -94,11 +94,7 @@ def _content(fields: JsonObject, size: _Size, depth: int) -> JsonObject:
     kind: object = fields.get("type")
     if isinstance(kind, list):
         size.choices += 1
-    kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]
-    if kind is None:
-        if "enum" in fields or "const" in fields:
-            return {}
-        raise _UnfitError
+    kinds = cast("list[object]", kind) if isinstance(kind, list) else [kind]  # without one, servers refuse an enum
     content: JsonObject = {}
     for each in kinds:
         if each == "object":

@@ -1,5 +1,7 @@
 """Diagnosis of requests that the API rejected: which part is at fault, and how the session goes on.
 
+What a request does without is left out of it, and it is sent again: see ``forgo``.
+
 The API names a place in the request (``messages.12.content.0``, ``tools[3]``), which only this program knows.
 ``explain`` describes what is there, and remembers a part that a session can do without (an image, a thought, a
 tool), so that ``conforming`` leaves it out of the requests to come. For anything else it names the way to go back to
@@ -26,7 +28,8 @@ _STATUSES = (400, 413, 422)
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
-_UNHELD = "From now on its calls are not held to its schema by the server: say what you want once more."
+MOST_SENT = 5
+"""How often a request is sent at most, each time without what its server has refused before."""
 _SPEAKS_OF_STRICTNESS = r"(?i)\bstrict\b|\bgrammar\b|schema is too complex|structured output"
 _MESSAGE = (
     r"\b(?:messages|input)(?:\.|\.?\[)(\d+)\]?(?:\.(?:content|output)(?:\.|\.?\[)(\d+)\]?)?"
@@ -57,6 +60,32 @@ def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bo
     return bool(_refused) and (model.provider, model.base_url, _key(part)) in _refused
 
 
+def forgo(status: int, reason: str, body: JsonObject, model: Model) -> bool:
+    """Remember what a server refused that the request does without: that calls are held to their schema.
+
+    Args:
+        reason: The API's words, with the name of the parameter if it gave one.
+
+    Returns:
+        Whether to write the request anew and send it again at once.
+    """
+    if status not in _STATUSES:
+        return False
+    unheld = _refused_strict(reason, body)
+    for spec in unheld:
+        _remember(model, _key(spec))
+    return bool(unheld)
+
+
+def _refused_strict(reason: str, body: JsonObject) -> list[ToolSpec]:
+    """Return the tools whose calls the server will not hold to their schema: the one it names, else all."""
+    strict = [spec for spec in _specs(body) if spec.strict]
+    tool = None if re.search(r"(?i)\bstrict\b", reason) else _tool(reason, body)
+    if tool is not None:
+        return [spec for spec in strict if spec.name == _spec(tool).name]
+    return strict if re.search(_SPEAKS_OF_STRICTNESS, reason) else []
+
+
 def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
     """Describe the cause of a rejected request, and how to go on.
 
@@ -70,10 +99,6 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
         return ""
     if (tool := _tool(reason, body)) is not None:
         return _about_tool(_spec(tool), reason, model)
-    if re.search(_SPEAKS_OF_STRICTNESS, reason) and (strict := [spec for spec in _specs(body) if spec.strict]):
-        for spec in strict:
-            _remember(model, _key(spec))
-        return f" ({_UNHELD})"
     messages = _objects(body.get("messages") or body.get("input"))
     match = re.search(_MESSAGE, reason)
     if match is None or int(match[1]) >= len(messages):
@@ -85,10 +110,10 @@ def explain(status: int, reason: str, body: JsonObject, model: Model) -> str:
 
 def _about_tool(spec: ToolSpec, reason: str, model: Model) -> str:
     name = f"the tool {spec.name[:_MAX_QUOTED]}"
-    if not spec.strict and not re.search(_SPEAKS_OF_DEFINITION, reason):
+    if spec.strict or not re.search(_SPEAKS_OF_DEFINITION, reason):
         return f" (This is about {name}.)"
     _remember(model, _key(spec))
-    return f" (This is about {name}. {_UNHELD if spec.strict else _LEFT_OUT})"
+    return f" (This is about {name}. {_LEFT_OUT})"
 
 
 def _about_message(
