@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 
 from indus_nb.base.messages import ToolResultMessage, text_of
 from indus_nb.core.session.session import AgentSession
@@ -184,6 +185,68 @@ async def test_room_is_made_by_clearing_before_a_summary_is_asked_for(
         await session.prompt("go on")
         assert session.last_text == "Yes."
         assert not any(entry.type == "compaction" for entry in session.store.entries)
+
+
+async def stop_an_answer(session: AgentSession, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply(Text("a", gate, "b")))
+    task = asyncio.ensure_future(session.prompt("go on"))
+    await asyncio.to_thread(gate.reached.wait, 20)
+    await session.abort()
+    gate.open()
+    await task
+
+
+async def fail_an_answer(session: AgentSession, api: MessagesApi) -> None:
+    api.add(HttpError(400, "{}"))
+    await session.prompt("go on")
+
+
+@pytest.mark.parametrize("fails", [stop_an_answer, fail_an_answer])
+async def test_what_was_cleared_is_counted_no_more_after_answers_that_ended_early_and_in_a_reopened_session(
+    home: Path,
+    messages_api: MessagesApi,
+    wait: Callable[[float], None],
+    fails: Callable[[AgentSession, MessagesApi], Awaitable[None]],
+) -> None:
+    with opened(home) as session:
+        await work(session, messages_api, prompts=20)
+        wait(6)
+        before = session.state.conversation.tokens().total
+        await fails(session, messages_api)
+        once = session.state.conversation.tokens().total
+        assert once < before - 8_000
+        path = session.store.path
+    with opened(home, session=str(path)) as session:
+        assert session.state.conversation.tokens().total == once
+        messages_api.add(Reply("Yes.", usage={"input_tokens": 33_000}))
+        await session.prompt("again")
+        assert 33_000 <= session.state.conversation.tokens().total < 33_100, "the server has counted anew"
+
+
+async def test_several_clearings_after_one_counted_answer_add_up(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    nothing = {"input_tokens": 0, "output_tokens": 0}
+    with opened(home) as session:
+        await work(session, messages_api, prompts=20, tokens=60_000)
+        wait(6)
+        await fail_an_answer(session, messages_api)
+        for _ in range(6):
+            messages_api.add(Reply(ToolUse("bash", {"command": "seq 1000"}), usage=nothing, final_usage=nothing))
+        messages_api.add(Reply("Done.", usage=nothing, final_usage=nothing))
+        await session.prompt("more")
+        before = session.state.conversation.tokens().total
+        wait(61)
+        await fail_an_answer(session, messages_api)
+        entries = [entry for entry in session.store.entries if entry.data.get("customType") == "cleared-results"]
+        (*_, first, second) = (entry.data["data"] for entry in entries)
+        assert first["countedAt"] == second["countedAt"]
+        twice = session.state.conversation.tokens().total
+        assert twice < before - 5_000, "three that the server has counted, and three that are estimated"
+        path = session.store.path
+    with opened(home, session=str(path)) as session:
+        assert session.state.conversation.tokens().total == twice
 
 
 async def test_a_message_that_is_dear_because_of_a_pause_is_said_to_be_before_it_is_sent(

@@ -15,9 +15,11 @@ from messages_api import Gate, MessagesApi, Page, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
 from indus_nb.base.errors import RunFailedError, UsageError
-from indus_nb.base.messages import CustomMessage, ToolResultMessage, text_of
+from indus_nb.base.messages import CustomMessage, ToolCall, ToolResultMessage, text_of
+from indus_nb.core.session.limits import RunLimits
 from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
+from indus_nb.tools.tool import text_output
 
 
 def opened(home: Path, **options: Any) -> AgentSession:
@@ -68,6 +70,18 @@ async def test_a_poll_whose_results_differ_goes_on(home: Path, messages_api: Mes
     messages_api.default = lambda request: answers(request) if len(messages_api.requests) < 30 else Reply("done")
     with opened(home) as session:
         assert await session.ask("look") == "done"
+
+
+def test_results_that_differ_by_a_word_of_their_own_are_no_repeats_and_those_that_differ_by_their_file_are() -> None:
+    limits = RunLimits()
+    call = ToolCall(id="1", name="look", arguments={})
+    for number in range(8):
+        limits.after_call(call, text_output("value: " + "None" * number), is_error=False)
+        assert limits.before_answer() == ()
+    for number in range(6):
+        kept = {"fullOutputPath": f"/tmp/{number}.log"}
+        limits.after_call(call, text_output(f"The whole output: /tmp/{number}.log", kept), is_error=False)
+    assert [note.custom_type for note in limits.before_answer()] == ["repeated-calls"]
 
 
 async def test_a_prompt_that_takes_too_long_ends_and_keeps_what_arrived(home: Path, messages_api: MessagesApi) -> None:

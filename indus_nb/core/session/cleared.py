@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias, cast
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias, cast
 
 from indus_nb.base.messages import Message, TextContent, ToolResultMessage, text_of
 from indus_nb.base.textcut import counted
 
-Results: TypeAlias = frozenset[tuple[str, int]]
+
+class HowCleared(NamedTuple):
+    """What is known of a result that was cleared.
+
+    ``counted_at`` is the time stamp of the latest answer with counted tokens then, 0 if there was none.
+    """
+
+    counted_at: int
+
+
+Results: TypeAlias = Mapping[tuple[str, int], HowCleared]
 """Results by the ids of their calls and their time stamps: some servers give an id to several calls."""
 
 
@@ -19,16 +29,23 @@ def key(message: ToolResultMessage) -> tuple[str, int]:
 
 def results_in(entries: Iterable[object]) -> Results:
     """Return the results that entries have cleared; whatever else they hold is ignored."""
-    found: set[tuple[str, int]] = set()
-    for data in entries:
-        listed: object = cast("dict[str, object]", data).get("results") if isinstance(data, dict) else None
-        for each in cast("list[object]", listed) if isinstance(listed, list) else []:
-            match each:
+    found: dict[tuple[str, int], HowCleared] = {}
+    for each in entries:
+        data = cast("dict[str, object]", each) if isinstance(each, dict) else {}
+        listed, counted_at = data.get("results"), data.get("countedAt")
+        how = HowCleared(counted_at if isinstance(counted_at, int) else 0)
+        for row in cast("list[object]", listed) if isinstance(listed, list) else []:
+            match row:
                 case [str(call_id), int(timestamp)]:
-                    found.add((call_id, timestamp))
+                    found.setdefault((call_id, timestamp), how)
                 case _:
                     pass
-    return frozenset(found)
+    return found
+
+
+def since(cleared: Results, counted_at: int) -> Results:
+    """Return those that were cleared when this was the time stamp of the latest answer with counted tokens."""
+    return {result: how for result, how in cleared.items() if how.counted_at == counted_at}
 
 
 def sent(message: Message, cleared: Results) -> Message:

@@ -52,13 +52,17 @@ class Clearing:
 
     def begin(self, model: Model) -> None:
         """Clear old results before a prompt, where that is cheaper than to send them."""
-        old, saved = self._plan(model)
+        old, _ = self._plan(model)
         if not old:
             return
-        data = {"results": [list(cleared.key(message)) for message in old]}
+        conversation = self._state.conversation
+        data = {
+            "results": [list(cleared.key(message)) for message in old],
+            "countedAt": conversation.counted_at,
+        }
         with suppress(SessionFileError):  # what stands in the way of that stands in the way of the messages too
             self._state.store.append("custom", custom_type=CLEARED, data=data)
-            self._state.conversation.clear(cleared.results_in([data]), saved)
+            conversation.clear(cleared.results_in([data]))
 
     def notice(self) -> str | None:
         """Return a sentence before a message that is dear because the provider has lost the conversation."""

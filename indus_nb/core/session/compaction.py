@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from indus_nb.base.errors import CompactionError
@@ -133,17 +134,43 @@ class ContextTokens(NamedTuple):
         return self.counted + self.estimated
 
 
-def context_tokens(newest_first: Iterable[Message]) -> ContextTokens:
-    """Return the number of tokens in a conversation, counted as far as they can be."""
-    estimated = 0
-    for message in newest_first:
-        if isinstance(message, AssistantMessage) and is_good_answer(message):
-            usage = message.usage
-            counted = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
-            if counted:
-                return ContextTokens(counted, estimated)
-        estimated += estimated_tokens(message)
+def counted_tokens(message: Message) -> int:
+    """Return the tokens that the server has counted with a good answer, 0 for other messages."""
+    if not isinstance(message, AssistantMessage) or not is_good_answer(message):
+        return 0
+    usage = message.usage
+    return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+
+
+def context_tokens(newest_first: Iterable[Message], cleared: Results = MappingProxyType({})) -> ContextTokens:
+    """Return the number of tokens in a conversation, counted as far as they can be.
+
+    Args:
+        cleared: Results that no model is sent: of those that an answer has counted, the ones that were cleared since
+            are taken off.
+    """
+    messages, estimated = iter(newest_first), 0
+    for message in messages:
+        if counted := counted_tokens(message):
+            less = _cleared_since(message, messages, cleared) if cleared else 0
+            return ContextTokens(max(0, counted - less), estimated)
+        estimated += _tokens_sent(message, cleared) if cleared else estimated_tokens(message)
     return ContextTokens(0, estimated)
+
+
+def _tokens_sent(message: Message, cleared: Results) -> int:
+    from indus_nb.core.session.cleared import sent  # with what only a long conversation needs
+
+    return estimated_tokens(sent(message, cleared))
+
+
+def _cleared_since(answer: Message, before: Iterable[Message], cleared: Results) -> int:
+    """Return about how many tokens before an answer it has counted that are sent no more."""
+    from indus_nb.core.session.cleared import since
+
+    gone = since(cleared, answer.timestamp)
+    results = (message for message in before if isinstance(message, ToolResultMessage)) if gone else ()
+    return sum(estimated_tokens(message) - _tokens_sent(message, gone) for message in results)
 
 
 # Where to cut
@@ -165,7 +192,7 @@ class Preparation:
 
 
 def prepare(
-    path: Sequence[Entry], settings: CompactionSettings, tokens_before: int, cleared: Results = frozenset()
+    path: Sequence[Entry], settings: CompactionSettings, tokens_before: int, cleared: Results = MappingProxyType({})
 ) -> Preparation:
     """Split a conversation into what is kept and what becomes a summary.
 

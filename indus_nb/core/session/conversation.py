@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 from indus_nb.base.messages import AssistantMessage, CompactionSummaryMessage, Message
 from indus_nb.base.wire import collection_paused, dump
 from indus_nb.base.wire_model import FrozenModel, WireModel
-from indus_nb.core.session.compaction import ContextTokens, context_tokens, estimated_text_tokens, estimated_tokens
+from indus_nb.core.session.compaction import (
+    ContextTokens,
+    context_tokens,
+    counted_tokens,
+    estimated_text_tokens,
+    estimated_tokens,
+)
 from indus_nb.core.storage.entries import Entry
 from indus_nb.core.storage.format import StoredContext
 from indus_nb.core.storage.store import SessionStore
@@ -63,7 +69,6 @@ class Conversation:
         self._stored = stored
         self._messages: list[Message] | None = None
         self._cleared = _results_in(stored)
-        self._saved: tuple[int, int] | None = None
 
     @property
     def messages(self) -> list[Message]:
@@ -82,7 +87,7 @@ class Conversation:
     def reload(self, store: SessionStore) -> None:
         """Go on from the leaf of ``store``."""
         self._stored = store.context()
-        self._cleared, self._saved = _results_in(self._stored), None
+        self._cleared = _results_in(self._stored)
         if self._messages is not None:
             self._messages[:] = self._read()
 
@@ -91,15 +96,9 @@ class Conversation:
         """Return the results that a model is not sent."""
         return self._cleared
 
-    def clear(self, results: Results, tokens: int) -> None:
-        """Send some results no more.
-
-        Args:
-            tokens: About how many fewer the next request has.
-        """
-        self._cleared |= results
-        answer = self.last_answer
-        self._saved = None if answer is None else (answer.timestamp, tokens)
+    def clear(self, results: Results) -> None:
+        """Send some results no more."""
+        self._cleared = {**results, **self._cleared}
 
     def sent(self, messages: Sequence[Message] | None = None) -> list[Message]:
         """Return messages, by default all, as a model is sent them."""
@@ -124,6 +123,11 @@ class Conversation:
         return next((message for message in self.newest_first() if isinstance(message, AssistantMessage)), None)
 
     @property
+    def counted_at(self) -> int:
+        """Return the time stamp of the newest answer whose tokens the server has counted; 0 without one."""
+        return next((message.timestamp for message in self.newest_first() if counted_tokens(message)), 0)
+
+    @property
     def last_text(self) -> str | None:
         """Return the text of the newest answer that has any content; ``None`` without one."""
         for message in self.newest_first():
@@ -143,12 +147,10 @@ class Conversation:
 
         What has been cleared since that answer is not among them.
         """
-        tokens = context_tokens(self.newest_first())
+        tokens = context_tokens(self.newest_first(), self._cleared)
         if self._is_stale() or not tokens.counted:
             return ContextTokens(0, sum(map(estimated_tokens, self.sent())))
-        answer, saved = self.last_answer, self._saved
-        less = saved[1] if saved is not None and answer is not None and answer.timestamp == saved[0] else 0
-        return ContextTokens(max(0, tokens.counted - less), tokens.estimated)
+        return tokens
 
     def to_json(self) -> bytes:
         """Serialise the messages as a JSON array: as in the file, until they are objects, which callers may change."""
@@ -180,7 +182,7 @@ class Conversation:
 
 def _results_in(stored: StoredContext) -> Results:
     if not stored.cleared:
-        return frozenset()
+        return {}
     from indus_nb.core.session.cleared import results_in  # with what only a long conversation needs
 
     return results_in(stored.cleared)

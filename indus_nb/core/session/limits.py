@@ -79,7 +79,9 @@ class RunLimits(RunWatcher):
         images = [block.data for block in output.content if block.type == "image"]
         details: object = output.details
         kept = cast("JsonObject", details).get("fullOutputPath") if isinstance(details, dict) else None
-        text = text_of(output.content).replace(str(kept), "")  # each call has a file of its own
+        text = text_of(output.content)
+        if kept:
+            text = text.replace(str(kept), "")  # each call has a file of its own
         brought = hash(dump([call.name, call.arguments, text, images, is_error]))
         self._repeats = self._repeats + 1 if brought in self._seen else 0
         self._noted = self._noted and self._repeats > 0
