@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from indus_nb.kernel.toolset.profiles import FrameProfiles
 from indus_nb.kernel.values import columns
 from indus_nb.kernel.values.columns import look
+from indus_nb.kernel.values.describe import describe
+from indus_nb.kernel.values.describe import given as describe_given
 from indus_nb.kernel.values.extent import BY
 from indus_nb.kernel.values.joins import Named, joins
 from indus_nb.kernel.values.profile import profile
@@ -354,6 +356,39 @@ def test_without_time_nothing_is_told_and_with_little_the_first_columns() -> Non
     assert profile(seen).text("f", 1000).endswith(" … and 29 more columns") or "29 more columns" in profile(seen).text(
         "f", 1000
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("private_key", "access_key", "credentials", "auth", "password_hash", "passwords", "password2"),
+        *("db_password_old", "secret_answer", "Password (plain)", ("password", "old"), ("pwd", "old")),
+    ],
+)
+def test_a_column_named_as_a_secret_is_told_without_its_values(name: object) -> None:
+    frame = pd.DataFrame([["Kj3nd92x", "a"], ["Kj3nd92x", "b"], ["Qw8plm4z", "b"]])
+    frame.columns = pd.MultiIndex.from_tuples([name, ("x", "y")]) if isinstance(name, tuple) else [name, "x"]
+    told = FrameProfiles().new([("f", frame)], {}, math.inf).text
+    assert "2 distinct" in told
+    assert "b 66.7 %" in told
+    assert "Kj3nd92x" not in told
+    assert "Qw8plm4z" not in told
+
+
+def test_numbers_of_a_secret_column_have_no_range() -> None:
+    frame = pd.DataFrame({"token": [123456, 987654], "n": [1, 2]})
+    told = FrameProfiles().new([("f", frame)], {}, math.inf).text
+    assert "1…2" in told
+    assert "123456" not in told
+
+
+def test_nothing_is_told_of_a_frame_whose_columns_are_called_by_secrets() -> None:
+    frame = pd.DataFrame({"user": ["ann"], "password": ["hunter2"], "n": [1]})
+    pivot = frame.pivot_table(index="user", columns="password", values="n")
+    assert "hunter2" in pivot.columns
+    assert not FrameProfiles().new([("f", pivot)], {}, math.inf).text
+    assert "hunter2" not in describe(pivot)
+    assert "hunter2" not in describe_given(pivot)
 
 
 def test_secrets_are_not_in_profiles() -> None:

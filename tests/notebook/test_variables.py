@@ -16,13 +16,15 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 from work import grows_with, peak_bytes
 
-from indus_nb.kernel.values.describe import describe, for_prompt
+from indus_nb.kernel.values.describe import describe, for_prompt, given
 from indus_nb.kernel.values.overview import listing, summary
+from indus_nb.kernel.values.short import short
 
 mpl.use("agg")
 
@@ -209,6 +211,64 @@ def test_secrets_are_never_shown() -> None:
         assert "abcdefghij" not in told
     assert "tokens: list of 2 · [1, 2]" in summary(namespace).text
     assert os.environ["PATH"] not in for_prompt(os.environ)
+
+
+USERS = pd.DataFrame(
+    {"user": ["ann", "bob", "ann"], "password": ["hunter2", "swordfish9", "hunter2"], "n": [41, 42, 43]}
+)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        USERS,
+        USERS.iloc[0],
+        USERS.T,
+        USERS["password"],
+        USERS.set_index("password"),
+        USERS.set_index("password").index,
+        USERS.set_index(["password", "user"]),
+        USERS.set_index(["password", "user"]).index,
+        USERS.set_index("user").stack(),
+        USERS.password.value_counts(),
+        USERS.groupby("password").n.sum(),
+        USERS.melt(id_vars="user"),
+        USERS.pivot_table(index="user", columns="password", values="n"),
+        pd.concat({"password": USERS.password, "n": USERS.n}, axis=1, names=["x"]).T,
+        pd.DataFrame([["hunter2", 41]], columns=pd.MultiIndex.from_tuples([("password", "old"), ("n", "b")])),
+        USERS.rename(columns={"password": "password_old"}),
+        USERS.to_dict(),
+        {("password", 1): "hunter2"},
+    ],
+    ids=str,
+)
+def test_what_a_cell_gave_is_told_without_what_a_label_names_a_secret(result: object) -> None:
+    told = given(result)
+    assert "hunter2" not in told
+    assert "swordfish9" not in told
+    assert type(result).__name__ in told
+
+
+def test_other_values_of_a_table_with_secrets_are_told() -> None:
+    for result in (USERS, USERS.iloc[0], USERS.set_index("password"), USERS.groupby("password").n.sum()):
+        assert "41" in given(result) or "84" in given(result)
+    assert "ann | variable | …" not in given(USERS.melt(id_vars="user"))
+    assert "ann | n | 41" in given(USERS[["user", "n"]].melt(id_vars="user"))
+
+
+def test_all_parts_of_a_value_share_the_room_of_its_view() -> None:
+    nested = {i: {j: ["x" * 5_000] * 12 for j in range(12)} for i in range(12)}
+    assert len(short(nested, items=12, text=2_000)) < 8_000
+    assert given(nested).startswith("dict of 12 · {0: {0: ['xxx")
+    assert "… 11 more}" in short(nested, items=12, text=2_000)
+
+
+def test_nested_cells_are_told_by_their_type_when_nobody_asked() -> None:
+    table = pa.table({"a": [[1, 2, 3]] * 3, "n": [7, 8, 9]})
+    for result in (table, table.to_pandas(types_mapper=pd.ArrowDtype), table.column("a")):
+        assert "<list<" in given(result)
+        assert "1, 2" not in given(result)
+        assert "1, 2" in for_prompt(result)
 
 
 def test_objects_that_lie_about_their_class_are_not_asked_for_it() -> None:

@@ -34,6 +34,7 @@ from indus_nb.kernel.values.readers import (
     of_pandas,
     of_polars,
 )
+from indus_nb.kernel.values.tables import has_secret_labels
 
 _CELLS, _LEAST_ROWS, _MOST_ROWS = 100_000, 1_000, 20_000
 """Rows of a frame that are looked at: so many that it is about that number of cells, within bounds."""
@@ -124,6 +125,8 @@ def look(frame: Any, columns: int, end: float) -> Looked | None:
         if class_name(kind) == "DuckDBPyRelation" and library_of(kind) in ("duckdb", "_duckdb"):
             return _query(frame, columns)
         known = families(frame) & FRAMES
+        if has_secret_labels(frame):
+            return None
         return _looked(frame, next(iter(known))[0], columns, end) if known else None
     except Exception:  # noqa: BLE001 - the frame is broken, or code changes it at this moment
         return None

@@ -25,7 +25,7 @@ from indus_nb.kernel.values.known_classes import (
     type_name,
 )
 from indus_nb.kernel.values.short import MAX_LINE_CHARACTERS, cut, is_container, picture, short
-from indus_nb.kernel.values.tables import COLUMNS, array_lines, frame_lines, schema, series_lines
+from indus_nb.kernel.values.tables import COLUMNS, array_lines, frame_lines, has_secret_labels, schema, series_lines
 from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
 MAX_TEXT_CHARACTERS = 20_000
@@ -72,7 +72,7 @@ def given(value: object) -> str:
     """
     try:
         is_table = any(families(value) & kinds for kinds, _ in _TABLES)
-        text = _long(value) if is_table else _line(value, type_name(value), items=12, text=_MAX_GIVEN_CHARACTERS)
+        text = _long(value, unasked=True) if is_table else _line(value, type_name(value), items=12, text=2_000)
         return cut(without_secrets(text), _MAX_GIVEN_CHARACTERS)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return type_name(value)
@@ -101,7 +101,7 @@ def _line(value: Any, kind: str, **limits: int) -> str:
         return shown
     lengths = shape(value)
     if families(value) & FRAMES:
-        columns = schema(value)
+        columns = [] if has_secret_labels(value) else schema(value)
         shown = ", ".join(f"{name} {dtype}" for name, dtype in columns)
         return f"{kind} of shape {lengths} · {shown}{' …' if lengths[1] > len(columns) else ''}"
     if lengths:
@@ -139,17 +139,17 @@ def _signature(function: FunctionType) -> str:
 # More than a line
 
 
-def _long(value: Any) -> str:
+def _long(value: Any, *, unasked: bool = False) -> str:
     for kinds, lines in _TABLES:
         if families(value) & kinds:
-            return describe(value) if has_odd_labels(value) else lines(value)
+            return describe(value) if has_odd_labels(value) else lines(value, unasked=unasked)
     if is_a(value, FunctionType):
         with contextlib.suppress(OSError, TypeError):
             return inspect.getsource(value.__code__)
         return f"function {_signature(value)}"
     if is_a(value, str):
         return str.__str__(value)
-    view = picture(value) or short(value, items=50, depth=4, text=500)
+    view = picture(value) or short(value, items=50, depth=4, text=500, room=MAX_TEXT_CHARACTERS)
     if view.startswith("<"):
         return describe(value)
     return f"{type_name(value)} of {len(value)}: {view}" if is_container(value) and len(view) > 200 else view

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from indus_nb.base import textcut
 from indus_nb.kernel.values.columns import Column, Looked
 from indus_nb.kernel.values.extent import BY
-from indus_nb.safety.redaction import is_secret_cell
+from indus_nb.kernel.values.short import is_secret_label
 
 _FEW_VALUES, _TOP_VALUES = 12, 3
 _MOST_VALUE_CHARACTERS = 24
@@ -122,7 +122,8 @@ def profile(looked: Looked) -> Profile:
         notes = [f"{what}: {value}" for what, value in column.notes.items()]
         named = f"{column.name}{' (index)' if column.is_index else ''}"
         facts = ", ".join([*notes, *in_all, *([] if is_sample else in_seen)])
-        parts.append(f"{named} {column.dtype}{f' {facts}' if facts else ''}")
+        dtype = column.dtype.partition("(")[0] if _is_secret(column) else column.dtype  # which may list values
+        parts.append(f"{named} {dtype}{f' {facts}' if facts else ''}")
         if is_sample and in_seen:
             sampled.append(f"{named} {', '.join(in_seen)}")
     return Profile(head, parts, sampled, looked.seen, more)
@@ -241,18 +242,20 @@ def _missing(count: int, rows: int) -> list[str]:
 
 
 def _value(column: Column, value: Any) -> str:
-    """Write a value; empty where it is a secret, or long."""
+    """Write a value; empty where it may be a secret, or is long."""
+    if _is_secret(column):
+        return ""
     if column.family == "text":
-        text = (
-            value
-            if _PLAIN_TEXT.fullmatch(value[: _MOST_VALUE_CHARACTERS + 1])
-            else repr(value[:_MOST_VALUE_CHARACTERS])
-        )
         if len(value) > _MOST_VALUE_CHARACTERS:
             return ""
-    else:
-        text = column.shown(value)
-    return "" if is_secret_cell(column.name, text) else text
+        return value if _PLAIN_TEXT.fullmatch(value) else repr(value)
+    return column.shown(value)
+
+
+def _is_secret(column: Column) -> bool:
+    """Return whether a column, or a level of its label, is named as a secret: its values are told only when asked."""
+    levels = re.findall(r"[\w-]+", column.name) if column.name.startswith("(") else [column.name]
+    return any(map(is_secret_label, levels))
 
 
 def shown_share(part: int, whole: int) -> str:

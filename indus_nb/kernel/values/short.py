@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from types import MemberDescriptorType
 from typing import Any, cast
@@ -16,6 +16,7 @@ from indus_nb.safety.redaction import is_secret_name
 
 MAX_LINE_CHARACTERS = 300
 _ITEMS = 6
+_ROOM = 4_000
 _WITH_SHORT_TEXTS = {
     ("numpy", "dtype"),
     ("pandas", "ExtensionDtype"),
@@ -39,29 +40,59 @@ def is_container(value: object) -> bool:
     return issubclass(kind, list | tuple | set | frozenset | dict) and kind.__module__ in ("builtins", "collections")
 
 
-def short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120) -> str:
-    """Return a view that calls no code of the user's; ``<Type>`` for unknown classes."""
-    known = _scalar(value, text)
-    if known is not None:
-        return known
+def short(value: Any, *, items: int = _ITEMS, depth: int = 3, text: int = 120, room: int = _ROOM) -> str:
+    """Return a view that calls no code of the user's; ``<Type>`` for unknown classes.
 
-    def inner(part: Any) -> str:
-        return short(part, items=items, depth=depth - 1, text=text)
+    Args:
+        items: How many parts of each container are shown, at most.
+        text: How many characters of each text.
+        room: How many characters all parts have together, about.
+    """
+    return _View(items, text, room).of(value, depth)
 
-    if depth > 0 and is_container(value):
-        more = [f"… {len(value) - items} more"] if len(value) > items else []
+
+class _View:
+    """One view of a value and its parts, which share the room."""
+
+    def __init__(self, items: int, text: int, room: int) -> None:
+        self._items, self._text, self._room = items, text, room
+
+    def of(self, value: Any, depth: int) -> str:
+        known = _scalar(value, min(self._text, max(self._room, 1)))
+        if known is None and depth > 0:
+            if is_container(value):
+                return self._container(value, depth - 1)
+            if dataclasses.is_dataclass(cast("type[Any]", type(value))):
+                return self._record(value, depth - 1)
+        shown = known or picture(value) or f"<{type_name(value)}>"
+        self._room -= len(shown)
+        return shown
+
+    def _container(self, value: Any, depth: int) -> str:
         opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
         if isinstance(value, dict):
-            pairs = islice(cast("dict[Any, Any]", value).items(), items)
-            shown = [f"{inner(key)}: {'…' if _is_secret_key(key) else inner(part)}" for key, part in pairs]
+            pairs = self._fitting(cast("dict[Any, Any]", value).items())
+            shown = [
+                f"{self.of(key, depth)}: {'…' if is_secret_label(key) else self.of(part, depth)}" for key, part in pairs
+            ]
         else:
-            shown = [*map(inner, islice(cast("Iterable[Any]", value), items))]
+            shown = [self.of(part, depth) for part in self._fitting(cast("Iterable[Any]", value))]
+        left = len(cast("Sized", value)) - len(shown)
+        more = [f"… {left} more"] if left > 0 else []
         return f"{opening}{', '.join(shown + more)}{closing}"
-    if depth > 0 and dataclasses.is_dataclass(cast("type[Any]", type(value))):
-        names = [field.name for field in dataclasses.fields(value) if field.repr]
-        shown = [f"{name}={'…' if is_secret_name(name) else inner(_held(value, name))}" for name in names[:items]]
+
+    def _record(self, value: Any, depth: int) -> str:
+        names = self._fitting(field.name for field in dataclasses.fields(value) if field.repr)
+        shown = [f"{name}={'…' if is_secret_name(name) else self.of(_held(value, name), depth)}" for name in names]
         return f"{type(value).__name__}({', '.join(shown)})"
-    return picture(value) or f"<{type_name(value)}>"
+
+    def _fitting(self, parts: Iterable[Any]) -> Iterator[Any]:
+        """Return the first parts, until the room is used up."""
+        for part in islice(parts, self._items):
+            if self._room <= 0:
+                return
+            self._room -= 2
+            yield part
 
 
 def _scalar(value: Any, text: int) -> str | None:
@@ -87,8 +118,11 @@ def _held(record: Any, name: str) -> Any:
     return getattr(record, name, None) if isinstance(held, MemberDescriptorType) else held
 
 
-def _is_secret_key(key: object) -> bool:
-    return type(key) is str and is_secret_name(key)
+def is_secret_label(label: object) -> bool:
+    """Return whether a key of a dictionary, or the label of a row or column or a level of it, names a secret."""
+    if type(label) is tuple:
+        return any(map(is_secret_label, cast("tuple[object, ...]", label)))
+    return type(label) is str and is_secret_name(label[:MAX_LINE_CHARACTERS].replace(" ", "_"))
 
 
 def picture(value: Any) -> str | None:
