@@ -24,6 +24,7 @@ from indus_nb.kernel.values.columns import look
 from indus_nb.kernel.values.extent import BY
 from indus_nb.kernel.values.joins import Named, joins
 from indus_nb.kernel.values.profile import profile
+from indus_nb.kernel.values.readers import sampled_rows
 
 polars: Any = importlib.import_module("polars") if importlib.util.find_spec("polars") else None
 SHARE = r"(?:<0\.1|>99\.9|\d+(?:\.\d)?) %"
@@ -148,7 +149,7 @@ def check(text: str, frame: pd.DataFrame, types: Mapping[str, Any]) -> int:
         if sample := re.match(r"  in ([\d,]+) rows sampled: ", line):
             seen = int(sample[1].replace(",", ""))
             step = next(step for step in range(2, len(frame) + 1) if -(-len(frame) // step) <= seen)
-            values = frame.iloc[::step]
+            values = frame.iloc[sampled_rows(len(frame), step)]
             assert len(values) == seen
         for part in re.split(r" · (?=c\d)", line[sample.end() if sample else 2 :]):
             name, _, rest = part.partition(" ")
@@ -318,6 +319,23 @@ def test_rows_that_are_in_the_data_to_train_and_to_test_are_counted() -> None:
 def test_keys_of_other_types_are_pointed_out() -> None:
     one, other = pd.DataFrame({"k": [1, 2], "a": 1}), pd.DataFrame({"k": ["1", "2"]})
     assert joins(named(one, "one"), named(other, "other")) == [f"k is int64 in `one`, {other.k.dtype} in `other`"]
+
+
+@pytest.mark.parametrize("period", [7, 24, 29, 30, 365])
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_period_of_the_data_is_not_taken_for_what_all_rows_are(period: int, library: str) -> None:
+    made = pd.DataFrame({"at": np.arange(period * 20_000) % period})
+    if library == "polars":
+        made = pytest.importorskip("polars").from_pandas(made)
+    elif library == "pyarrow":
+        made = pa.Table.from_pandas(made)
+    seen = look(made, 1, time.thread_time() + 60)
+    assert seen is not None
+    values = seen.columns[0].values
+    assert values is not None
+    assert len(values) == seen.seen == 20_000
+    counts = np.bincount(values, minlength=period)
+    assert abs(counts / (20_000 / period) - 1).max() < 0.1
 
 
 def test_a_query_of_duckdb_is_not_run() -> None:

@@ -1,8 +1,8 @@
 """How two frames go together: the columns that both have, whose values are found in the other one, and how often.
 
 What this module promises: of a frame of which not all rows were looked at, only shares of its own sampled rows are
-told; nothing is told of what would be found in it. Missing values match each other where both frames are of pandas, as in its
-``merge``, and else none.
+told; nothing is told of what would be found in it. Missing values match each other where both frames are of pandas, as
+in its ``merge``, and else none.
 """
 
 from __future__ import annotations
