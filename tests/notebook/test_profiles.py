@@ -26,6 +26,7 @@ from indus_nb.kernel.values.describe import given as describe_given
 from indus_nb.kernel.values.extent import BY
 from indus_nb.kernel.values.joins import Named, joins
 from indus_nb.kernel.values.profile import profile
+from indus_nb.kernel.values.readers import sampled_rows
 
 polars: Any = importlib.import_module("polars") if importlib.util.find_spec("polars") else None
 SHARE = r"(?:<0\.1|>99\.9|\d+(?:\.\d)?) %"
@@ -150,7 +151,7 @@ def check(text: str, frame: pd.DataFrame, types: Mapping[str, Any]) -> int:
         if sample := re.match(r"  in ([\d,]+) rows sampled: ", line):
             seen = int(sample[1].replace(",", ""))
             step = next(step for step in range(2, len(frame) + 1) if -(-len(frame) // step) <= seen)
-            values = frame.iloc[::step]
+            values = frame.iloc[sampled_rows(len(frame), step)]
             assert len(values) == seen
         for part in re.split(r" · (?=c\d)", line[sample.end() if sample else 2 :]):
             name, _, rest = part.partition(" ")
@@ -254,11 +255,13 @@ def test_what_other_libraries_hold_is_described_as_truly(frame: pd.DataFrame) ->
     st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=1, max_size=30),
     st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=1, max_size=30),
     st.sampled_from(["Int64", "float64"]),
+    st.booleans(),
 )
-def test_what_is_said_of_a_join_is_what_a_join_gives(one: list[Any], other: list[Any], dtype: str) -> None:
+def test_what_is_said_of_a_join_is_what_a_join_gives(one: list[Any], other: list[Any], dtype: str, by: bool) -> None:
     a = pd.DataFrame({"k": pd.Series(one, dtype="Int64"), "x": [1.5] * len(one)})
     b = pd.DataFrame({"k": pd.Series(other, dtype=dtype), "y": [2.5] * len(other), "z": True})
-    for line in joins(named(a, "a"), named(b, "b")):
+    as_arrow = pa.Table.from_pandas(a) if by else a  # whose missing keys match none
+    for line in joins(named(as_arrow, "a"), named(b, "b")):
         found = re.fullmatch(
             rf"k: ({SHARE}|0 %) of the rows of `(\w)` have a match in `(\w)`, (one|many) to (one|many)"
             r"(?:: an inner join has ([\d,]+) rows)?",
@@ -266,16 +269,16 @@ def test_what_is_said_of_a_join_is_what_a_join_gives(one: list[Any], other: list
         )
         assert found is not None, line
         many, few = (a, b) if found[2] == "a" else (b, a)
-        matches = many["k"].dropna().astype("float64").isin(few["k"].dropna().astype("float64"))
-        assert found[1] == "0 %" if not matches.any() else is_share(found[1], int(matches.sum()), len(many))
-        assert (found[4] == "one") == many["k"].dropna().is_unique
-        assert (found[5] == "one") == few["k"].dropna().is_unique
+        if by:
+            left, right = many.dropna(subset="k"), few.dropna(subset="k")
+        else:
+            left, right = many, few
+        joined = left.reset_index().merge(right, on="k")
+        matches = joined["index"].nunique()
+        assert found[1] == "0 %" if not matches else is_share(found[1], matches, len(many))
+        assert (found[4] == "one") == left["k"].is_unique
+        assert (found[5] == "one") == right["k"].is_unique
         if found[6]:
-            joined = (
-                many.dropna(subset="k")
-                .astype({"k": "float64"})
-                .merge(few.dropna(subset="k").astype({"k": "float64"}), on="k")
-            )
             assert int(found[6].replace(",", "")) == len(joined)
 
 
@@ -318,6 +321,23 @@ def test_rows_that_are_in_the_data_to_train_and_to_test_are_counted() -> None:
 def test_keys_of_other_types_are_pointed_out() -> None:
     one, other = pd.DataFrame({"k": [1, 2], "a": 1}), pd.DataFrame({"k": ["1", "2"]})
     assert joins(named(one, "one"), named(other, "other")) == [f"k is int64 in `one`, {other.k.dtype} in `other`"]
+
+
+@pytest.mark.parametrize("period", [7, 24, 29, 30, 365])
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_period_of_the_data_is_not_taken_for_what_all_rows_are(period: int, library: str) -> None:
+    made = pd.DataFrame({"at": np.arange(period * 20_000) % period})
+    if library == "polars":
+        made = pytest.importorskip("polars").from_pandas(made)
+    elif library == "pyarrow":
+        made = pa.Table.from_pandas(made)
+    seen = look(made, 1, time.thread_time() + 60)
+    assert seen is not None
+    values = seen.columns[0].values
+    assert values is not None
+    assert len(values) == seen.seen == 20_000
+    counts = np.bincount(values, minlength=period)
+    assert abs(counts / (20_000 / period) - 1).max() < 0.1
 
 
 def test_a_query_of_duckdb_is_not_run() -> None:

@@ -4,8 +4,8 @@ What this module promises:
 
 - **No code of the user's runs.** Only classes that their libraries define themselves are asked. Of objects in columns
   the class is looked at, and values go out only if all of them are of one of Python's own plain classes.
-- **Bounded.** Of a frame with more cells than that, evenly spaced rows are looked at; what is true of all rows is
-  computed up to some million cells. Looking stops when its time is over.
+- **Bounded.** Of a frame with more cells than that, one row of each stretch is looked at; what is true of all
+  rows is computed up to some million cells. Looking stops when its time is over.
 - **The frame is the frame of now.** Nothing is remembered here.
 """
 

@@ -1,7 +1,8 @@
 """How two frames go together: the columns that both have, whose values are found in the other one, and how often.
 
 What this module promises: of a frame of which not all rows were looked at, only shares of its own sampled rows are
-told; nothing is told of what would be found in it. Missing values match none.
+told; nothing is told of what would be found in it. Missing values match each other where both frames are of pandas, as
+in its ``merge``, and else none.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def _columns(frame: Named) -> list[Column]:
 
 def _join(one: Named, other: Named, name: str, in_one: Sequence[Column], in_other: Sequence[Column]) -> list[str]:
     """Tell how many rows are found in the other frame; an empty list where neither can be told."""
-    pair = [(one, _counts(in_one)), (other, _counts(in_other))]
+    by_missing = one.looked.library == other.looked.library == "pandas"
+    pair = [(each, _counts(held, missing=by_missing)) for each, held in ((one, in_one), (other, in_other))]
     if one.is_whole and (not other.is_whole or (_is_unique(pair[0][1]) and not _is_unique(pair[1][1]))):
         pair.reverse()  # from many to one
     (many, of_many), (few, of_few) = pair
@@ -104,9 +106,9 @@ def _join(one: Named, other: Named, name: str, in_one: Sequence[Column], in_othe
     return [f"{told}, {how}: an inner join has {joined:,} rows"]
 
 
-def _counts(columns: Sequence[Column]) -> Counter[Any]:
-    """Count the keys without those of which a part is missing."""
-    return Counter(row for row in _rows(columns) if None not in row)
+def _counts(columns: Sequence[Column], *, missing: bool) -> Counter[Any]:
+    """Count the keys, also those of which a part is missing if ``missing``."""
+    return Counter(row for row in _rows(columns) if missing or None not in row)
 
 
 def _is_unique(counts: Counter[Any]) -> bool:

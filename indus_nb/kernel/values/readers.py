@@ -5,6 +5,8 @@ What this module promises:
 - **Only types that the libraries define themselves are read**; of others nothing but the name is known.
 - **Texts are not read where they have megabytes**, and nested values never.
 - **Times are numbers**, with a function that writes them in their zone.
+- **A sample has no period.** Each stretch of ``step`` rows gives one, at another place in it each time, and the same
+  ones to all columns and at any later time.
 
 No library is imported for it: who has such a frame has done so.
 """
@@ -34,6 +36,8 @@ NO_TIME = -(2**63)
 _MOST_LEVELS = 4
 _NAME, _TYPE, _NOTE = 60, 52, 20
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_GOLDEN = 2_654_435_769
+"""The golden section of 2**32, whose multiples are spread evenly, with no period."""
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1, "D": 86_400_000_000}
 _PANDAS_TYPES = frozenset(
     (
@@ -75,6 +79,26 @@ class Part(NamedTuple):
     notes: Mapping[str, str] = {}
 
 
+@lru_cache(maxsize=4)
+def sampled_rows(rows: int, step: int) -> Any:
+    """Return the numbers of the rows that are looked at, one of each ``step``: an array where numpy is in use."""
+    count = -(-rows // step)
+    if numpy := cast("Any", sys.modules.get("numpy")):
+        at = numpy.arange(count)
+        return (at * step + ((at * _GOLDEN & 0xFFFF_FFFF) * step >> 32)).clip(max=rows - 1)
+    return [min(at * step + ((at * _GOLDEN & 0xFFFF_FFFF) * step >> 32), rows - 1) for at in range(count)]
+
+
+@lru_cache(maxsize=4)
+def _of_polars(rows: int, step: int) -> Any:
+    return cast("Any", sys.modules["polars"]).Series(sampled_rows(rows, step))
+
+
+@lru_cache(maxsize=4)
+def _of_arrow(rows: int, step: int) -> Any:
+    return cast("Any", sys.modules["pyarrow"]).array(sampled_rows(rows, step))
+
+
 # pandas
 
 
@@ -83,7 +107,7 @@ def of_pandas(frame: Any, most: int, step: int) -> Iterator[Part]:
     notes = _notes(frame.attrs)
     part = frame.iloc[:, :most]
     part.attrs = {}  # else each column gets a deep copy
-    index = part.index[::step] if step > 1 else part.index
+    index = part.index[sampled_rows(len(part), step)] if step > 1 else part.index
     for number in range(min(index.nlevels, _MOST_LEVELS)):
         level, name = index.get_level_values(number), index.names[number]
         if name is not None or level.dtype.kind not in "iu":  # else row numbers, or what is left of them
@@ -115,7 +139,7 @@ def _numbers_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
     if dtype.kind not in "biufO":
         return Cells()
     numbers = held.to_numpy()
-    some = numbers[::step] if step > 1 else numbers
+    some = numbers[sampled_rows(len(numbers), step)] if step > 1 else numbers
     values: list[Any] = some.tolist()
     if dtype.kind == "O":
         return Cells(values)
@@ -130,7 +154,8 @@ def _times_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
     if not has_known_zone(dt.datetime(2000, 1, 1, tzinfo=zone)):
         return Cells()
     numbers = array.asi8
-    values = [None if value == NO_TIME else value for value in (numbers[::step] if step > 1 else numbers).tolist()]
+    some = numbers[sampled_rows(len(numbers), step)] if step > 1 else numbers
+    values = [None if value == NO_TIME else value for value in some.tolist()]
     if dtype.kind == "m":
         return Cells(values, "span", _span(array.unit), array=numbers)
     return Cells(values, "time", _moment(array.unit, zone or dt.UTC), array=numbers)
@@ -144,7 +169,7 @@ def _extension_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
     missing = None if kind == "CategoricalDtype" or step == 1 else int(held.isna().sum())
     if held.nbytes / step > MOST_TEXT_BYTES:
         return Cells(missing=missing)
-    return Cells((held.array[::step] if step > 1 else held.array).tolist(), missing=missing)
+    return Cells((held.array[sampled_rows(len(held), step)] if step > 1 else held.array).tolist(), missing=missing)
 
 
 def _notes(attrs: Any) -> dict[str, dict[str, str]]:
@@ -174,7 +199,7 @@ def _typed_of_polars(column: Any, step: int) -> tuple[str, Cells]:
     name = class_name(_class(dtype))
     if name in ("Datetime", "Duration", "Date"):
         return _cut(str(dtype)), _times_of_polars(column, dtype, step)
-    some = column.gather_every(step) if step > 1 else column
+    some = column.gather(_of_polars(len(column), step)) if step > 1 else column
     if name in ("Categorical", "Enum"):
         return _cut(str(dtype)), Cells(_categories_of_polars(some), missing=missing)
     is_long = name == "String" and (some.str.len_bytes().sum() or 0) > MOST_TEXT_BYTES
@@ -197,7 +222,7 @@ def _categories_of_polars(some: Any) -> list[Any] | None:
 
 def _times_of_polars(column: Any, dtype: Any, step: int) -> Cells:
     unit, missing, numbers = getattr(dtype, "time_unit", "D"), column.null_count(), column.to_physical()
-    values = (numbers.gather_every(step) if step > 1 else numbers).to_list()
+    values = (numbers.gather(_of_polars(len(column), step)) if step > 1 else numbers).to_list()
     array = None if missing else _array(numbers, step)
     if class_name(_class(dtype)) == "Duration":
         return Cells(values, "span", _span(unit), missing, array)
@@ -227,7 +252,7 @@ def _typed_of_arrow(column: Any, step: int) -> tuple[str, Cells]:
     if not _is_flat(kind) or column.nbytes / step > MOST_TEXT_BYTES:
         return _cut(str(kind)), Cells(missing=missing)
     arrow: Any = sys.modules["pyarrow"]
-    some = column.take(_each(len(column), step)) if step > 1 else column
+    some = column.take(_of_arrow(len(column), step)) if step > 1 else column
     if arrow.types.is_dictionary(kind):
         return _cut(f"dictionary<{kind.value_type}>"), Cells(_decoded(some), missing=missing)
     if arrow.types.is_temporal(kind):
@@ -258,12 +283,6 @@ def _times_of_arrow(column: Any, some: Any, step: int) -> Cells:
         return Cells(values, "span", _span(kind.unit), missing, array)
     unit, zone = ("D", None) if of.is_date32(kind) else (kind.unit, kind.tz)
     return Cells(values, "time", _moment(unit, _zone(zone)), missing, array)
-
-
-@lru_cache(maxsize=4)
-def _each(rows: int, step: int) -> Any:
-    """Return the numbers of each ``step``-th row, for the columns of a table."""
-    return cast("Any", sys.modules["pyarrow"]).array(range(0, rows, step))
 
 
 def _is_flat(kind: Any) -> bool:
