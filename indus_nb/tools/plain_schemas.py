@@ -93,10 +93,16 @@ def _resolved(part: Any, definitions: Mapping[str, Any], within: tuple[str, ...]
         if room[0] < 0:
             raise _RefersToItselfError
         beside = {key: value for key, value in fields.items() if key != "$ref"}
-        return {**_resolved(target, definitions, (*within, reference), room), **beside}
-    return {
-        key: value if key in _VALUES else _resolved(value, definitions, within, room) for key, value in fields.items()
-    }
+        besides = _resolved(beside, definitions, within, room)
+        return {**_resolved(target, definitions, (*within, reference), room), **besides}
+    whole: JsonObject = {}
+    for key, value in fields.items():
+        if key in _NAMED and isinstance(value, dict):  # its keys are names, also where they read like keywords
+            named = cast("JsonObject", value).items()
+            whole[key] = {name: _resolved(schema, definitions, within, room) for name, schema in named}
+        else:
+            whole[key] = value if key in _VALUES else _resolved(value, definitions, within, room)
+    return whole
 
 
 # --- words that some APIs reject -------------------------------------------------------------------------------------

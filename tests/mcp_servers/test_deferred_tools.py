@@ -183,6 +183,35 @@ async def test_a_server_that_is_late_changes_no_tools_and_is_found(
     assert result(messages_api.requests[3]) == "issueTool0 got late"
 
 
+async def test_servers_of_the_settings_and_of_the_client_are_named_together_from_the_first_request_on(
+    open_: Callable[..., AgentSession], messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    of_client = {"few": server(tmp_path, 2), "late": server(tmp_path, 3, "go", timeoutMs=5000)}
+    session = open_({"many": server(tmp_path, 20)}, mcp_servers=of_client)
+    messages_api.add("Hello.")
+    await session.prompt("hello")
+    (tmp_path / "go").touch()
+    messages_api.add(Reply(ToolUse("search_tools", {"query": "tools of the late server"})), "Done.")
+    await session.prompt("go on")
+    tools = [request.body["tools"] for request in messages_api.requests]
+    assert tools == [tools[0]] * 3
+    assert sorted(names(messages_api.requests[0])) == sorted([*TWO, "few_issueTool0", "few_invoiceTool1"])
+    (described,) = [tool["description"] for tool in tools[0] if tool["name"] == "search_tools"]
+    listed = described.partition("Servers:\n")[2].splitlines()
+    assert listed == ["- many: 20 tools", "- late: not connected; a search that finds nothing tries again"]
+
+
+async def test_of_a_long_query_its_beginning_counts(
+    open_: Callable[..., AgentSession], messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    session = open_({"many": server(tmp_path, 100)})
+    query = " ".join(["invoices", *(f"filler{number}ing" for number in range(5_000)), "calendar"])
+    messages_api.add(Reply(ToolUse("search_tools", {"query": query})), "Done.")
+    await session.prompt("which?")
+    found = [line for line in result(messages_api.requests[1]).splitlines() if line.startswith("## ")]
+    assert found == [f"## many_invoiceTool{number}" for number in (1, 5, 9, 13, 17)]
+
+
 async def test_an_excluded_tool_is_neither_found_nor_called_and_a_chosen_one_is_sent(
     open_: Callable[..., AgentSession], messages_api: MessagesApi, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from indus_nb.base.messages import (
 from indus_nb.base.streaming import AssistantMessageEvent, StreamDone
 from indus_nb.models import Context, StreamOptions, ToolSpec
 from indus_nb.models.apis.offline import OfflineProvider
+from indus_nb.models.apis.offline_values import wanted_in
 from indus_nb.models.catalog import find_model
 
 MODEL = find_model("offline")
@@ -353,3 +354,12 @@ async def test_usage_is_an_estimate_that_costs_nothing():
 
 def test_nothing_is_left_to_import():
     OfflineProvider().preload()
+
+
+def test_a_long_text_that_nearly_asks_for_a_value_asks_for_none_and_takes_no_time() -> None:
+    text = "calling the tool a: " * 400_000  # what took a time that grows with the square of that took an hour
+    end = "</answer-schema>\n</system-reminder>"
+    assert wanted_in(text) is None
+    assert wanted_in(text + end) is None
+    assert wanted_in(f"{text}<answer-schema>{'[' * 100_000}{end}") is None
+    assert wanted_in(f'{text}<answer-schema>{{"type": "null"}}{end}') == ("a", {"type": "null"})

@@ -235,6 +235,7 @@ async def test_if_one_of_two_summaries_fails_the_other_is_given_up(
             Reply("The beginning of", stop_reason="max_tokens"),
             "The beginning of\n\n[This summary was cut off at its limit.]",
         ),
+        (Reply(""), "The begin\n\n[This summary was cut off at its limit.]"),
         (HttpError(400, "invalid_request_error", "no"), "The begin\n\n[This summary was cut off at its limit.]"),
     ],
 )

@@ -416,6 +416,24 @@ async def test_a_conversation_that_mixes_prompts_gets_that_tool_with_the_first_t
     assert shown(server.requests[2].body)[: len(shown(server.requests[1].body))] == shown(server.requests[1].body)
 
 
+async def test_that_tool_is_there_too_when_the_conversation_is_reopened_and_in_no_other_one(
+    open_: Open, server: OpenAIApi
+) -> None:
+    session = open_(no_session=False)
+    server.add(Reply("Hello."), Reply(ToolUse("answer", {"answer": "1"})), Reply("Bye."), Reply("New."))
+    await session.prompt("hello")
+    assert await session.ask("how many?", result=int) == 1
+    path = session.store.path
+    session.close()
+    again = open_(no_session=False, session=str(path))
+    await again.prompt("goodbye")
+    before, after = (shown(request.body) for request in server.requests[1:3])
+    assert after[: len(before)] == before
+    await again.new_session()
+    await again.prompt("hello")
+    assert tool_of(server.requests[3].body) == {}
+
+
 async def test_from_before_a_typed_prompt_it_goes_on_without_the_type(open_: Open, server: OpenAIApi) -> None:
     session = open_(typed_prompts=True)
     server.add(Reply("Hello."), Reply(ToolUse("answer", {"answer": "1"})), Reply("Two."))

@@ -106,6 +106,17 @@ def test_only_a_type_that_holds_itself_is_referred_to() -> None:
     assert order["properties"]["plans"]["items"]["required"] == ["owner"]
 
 
+def test_an_argument_called_like_a_word_of_schemas_is_resolved_as_any() -> None:
+    class Fill(BaseModel):
+        default: Plan
+        examples: list[Plan]
+        enum: Plan
+
+    parameters = tool_of(Fill).spec.parameters
+    assert "$" not in json.dumps(parameters)
+    assert parameters["properties"]["default"]["required"] == ["owner"]
+
+
 def test_an_argument_called_title_stays() -> None:
     assert tool_of(Tree).spec.parameters["$defs"]["Tree"]["properties"]["title"] == {
         "default": "root",

@@ -467,8 +467,9 @@ class Summariser:
         usage = answer.usage
         if answer.stop_reason == "length":
             with suppress(CompactionError):  # then the first one is better than none
-                answer = await self._written(f"{request}\n\n{summary_prompts.shorter(max_tokens)}", max_tokens)
-                usage = usage + answer.usage
+                second = await self._written(f"{request}\n\n{summary_prompts.shorter(max_tokens)}", max_tokens)
+                usage = usage + second.usage
+                answer = second if second.text.strip() else answer
         if not answer.text.strip():
             raise CompactionError("Summarization failed: the model wrote nothing. The conversation is as it was.")
         return answer.text + (_CUT if answer.stop_reason == "length" else ""), usage

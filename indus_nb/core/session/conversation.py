@@ -118,6 +118,14 @@ class Conversation:
         return self._stored.newest_first() if self._messages is None else reversed(self._messages)
 
     @property
+    def has_asked(self) -> bool:
+        """Return whether the file has a message on the way to the leaf that asks for a typed answer.
+
+        One that a summary stands for counts; one that came since the messages were loaded does not.
+        """
+        return self._stored.has_asked
+
+    @property
     def last_answer(self) -> AssistantMessage | None:
         """Return the newest answer, failed ones included."""
         return next((message for message in self.newest_first() if isinstance(message, AssistantMessage)), None)

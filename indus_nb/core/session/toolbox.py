@@ -100,8 +100,15 @@ class Toolbox:
         final = self._answer_tool(offered)
         return offered if final is None else offered | {final.spec.name: final}
 
+    @property
+    def _keeps_answer_tool(self) -> bool:
+        return self.takes_answers or self._state.conversation.has_asked
+
     def _answer_tool(self, others: Container[str]) -> Tool | None:
-        if not self.takes_answers or (self._final is not None and self._final.spec.name not in others):
+        if not self._keeps_answer_tool:
+            self._final = None if self._asked is None else self._final
+            return self._final
+        if self._final is not None and self._final.spec.name not in others:
             return self._final
         from indus_nb.core.answers.final import any_answer_tool, free_name
 
@@ -166,12 +173,13 @@ class Toolbox:
         """Ask for a typed answer in the next run; with ``None`` for none.
 
         In a conversation that begins the type is the schema of a tool, which is best for weak models. One that has
-        begun, or is going to be asked so (``takes_answers``), has a tool for all types from then on, and the type in a
-        message: with other tools all that a provider has cached of it would be paid for anew.
+        begun, or is going to be asked so (``takes_answers``), has a tool for all types from then on, also when it is
+        reopened, and the type in a message: with other tools all that a provider has cached of it would be paid for
+        anew.
         """
         self._asked = answer
         if answer is None:
-            self._final = self._final if self.takes_answers else None
+            self._final = self._final if self._keeps_answer_tool else None
             return
         self.takes_answers = self.takes_answers or len(self._state.conversation) > 0
         hide = self._state.settings.vault.hide_in

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from indus_nb.base.messages import Message
+from indus_nb.base.messages import ANSWER_TYPE, Message
 from indus_nb.base.wire import JsonObject, dump, load_object, random_hex
 from indus_nb.core.storage.entries import Entry, as_text, entry_of, has_oddities
 
@@ -209,6 +209,8 @@ class StoredContext:
     """Callback for the ids of entries whose message turns out not to be understood."""
     cleared: Sequence[object] = ()
     """Data of the entries that clear results, as the file has it."""
+    has_asked: bool = False
+    """Whether a message asked for a typed answer, be it before the latest compaction."""
 
     def messages(self) -> list[Message]:
         """Return the messages, those that cannot be understood left out."""
@@ -264,7 +266,8 @@ def context_of(path: list[Entry], report: Callable[[list[str]], None]) -> Stored
     cleared = [
         entry.data.get("data") for entry in others if entry.type == "custom" if entry.data.get("customType") == CLEARED
     ]
-    return StoredContext(entries, model, thinking_level, report, cleared)
+    asked = any(e.type == "custom_message" and e.data.get("customType") == ANSWER_TYPE for e in others)
+    return StoredContext(entries, model, thinking_level, report, cleared, asked)
 
 
 def _after_compaction(path: list[Entry]) -> Iterable[Entry]:

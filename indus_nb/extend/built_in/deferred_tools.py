@@ -4,8 +4,8 @@ Each schema that is sent is paid for with every request, and a tool that comes l
 So beyond a number (the setting ``mcpToolLimit``), and for servers that connect late, two tools stand for all: one that
 searches, and connects then, and one that calls.
 
-What this module promises: what the two say of themselves is decided when extensions start, and stays the same over a
-conversation. A call by them is carried out, asked about and shown as one of the tool that it names
+What this module promises: what the two say of themselves is decided when extensions have started, and stays the same
+over a conversation. A call by them is carried out, asked about and shown as one of the tool that it names
 (``StandsForTools``).
 """
 
@@ -14,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from itertools import islice
+from typing import TypeAlias, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
@@ -35,7 +37,13 @@ _MAX_DESCRIPTION_CHARACTERS = 1000
 _MAX_CHARACTERS = 16_000
 _MAX_LINES = 20
 _WORD = re.compile(r"[^\W_]+")
+_MAX_QUERY_WORDS = 32
+_ENDING = re.compile(r"(?:e?s|ed|ing|e)\Z")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+_Weighed: TypeAlias = "tuple[tuple[int, frozenset[str]], ...]"
+"""How much a match in each part of a tool counts, and the forms of the words there."""
 
 
 class ToolQuery(Arguments):
@@ -56,28 +64,35 @@ class DeferredTools:
         self._limit = limit
         self._all_tools = all_tools
         self._sent: dict[str, frozenset[str]] = {}
-        self._lines: dict[str, list[str]] = {}
         self._servers: dict[str, McpServers] = {}
+        self._offers: dict[str, Callable[[], None]] = {}
         self._stands_in: str | None = None
+        self._about: str | None = None
+        self._search_words: dict[str, tuple[ToolSpec, _Weighed]] = {}
 
-    def begin(self, owner: str, servers: McpServers) -> None:
-        """Decide which of the tools that are there now are sent.
+    def begin(self, owner: str, servers: McpServers, offer: Callable[[], None]) -> None:
+        """Decide which of the tools that are there now are sent, and have them offered.
 
         Args:
             owner: The name of the extension that offers them.
+            offer: Offers what ``offered`` returns: at once, and when another extension's servers come to stand in it.
         """
         room = self._limit - sum(len(names) for other, names in self._sent.items() if other != owner)
         self._sent[owner] = frozenset(servers.tools) if len(servers.tools) <= room else frozenset()
-        self._servers[owner] = servers
-        self._lines[owner] = [f"- {name}: {_said(count)}" for name, count in servers.counts.items()]
+        self._servers[owner], self._offers[owner] = servers, offer
+        self._about = None
         if self._stands_in is None and (None in servers.counts.values() or len(servers.tools) > room):
             self._stands_in = owner
+        offer()
+        if self._stands_in not in (None, owner):
+            self._offers[self._stands_in]()
 
     def end(self, owner: str) -> None:
         """Forget the servers of an extension."""
         self._sent.pop(owner, None)
-        self._lines.pop(owner, None)
         self._servers.pop(owner, None)
+        self._offers.pop(owner, None)
+        self._about = None
         if self._stands_in == owner:
             self._stands_in = None
 
@@ -92,27 +107,37 @@ class DeferredTools:
         return offered | self._stand_ins() if self._stands_in == owner else offered
 
     def _stand_ins(self) -> dict[str, Tool]:
-        lines = [line for owner in self._lines for line in self._lines[owner]]
+        if self._about is None:
+            self._about = self._described()
+        about = self._about
+        search = FunctionTool(SEARCH, about, ToolQuery, self._search, read_only=True, shows_parts=True)
+        return {SEARCH: search, CALL: _CallTool(self._deferred)}
+
+    def _described(self) -> str:
+        """Describe the search, with the servers that have tools to be found now, or may have some later."""
+        lines: list[str] = []
+        for owner, servers in self._servers.items():
+            found = Counter(t.server.spec.name for name, t in servers.tools.items() if name not in self._sent[owner])
+            counts = {server: count and found[server] for server, count in servers.counts.items()}
+            lines += [f"- {server}: {_said(count)}" for server, count in counts.items() if count != 0]
         more = [f"- and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
         listed = "\n".join([*lines[:_MAX_LINES], *more])
-        about = (
+        return (
             "Searches the tools of connected servers, which are not listed here, by name and description. Returns the "
             f"best matches with their arguments; call one with {CALL}.\nServers:\n{listed}"
         )
-        search = FunctionTool(SEARCH, about, ToolQuery, self._search, read_only=True, shows_parts=True)
-        return {SEARCH: search, CALL: _CallTool(self._deferred)}
 
     def _deferred(self) -> dict[str, Tool]:
         return {name: tool for name, tool in self._all_tools().items() if getattr(tool, "deferred", False)}
 
     async def _search(self, arguments: ToolQuery, _: ToolContext) -> ToolOutput:
         tools = self._deferred()
-        found = _best(arguments.query, tools)
+        found = self._best(arguments.query, tools)
         waiting = [servers for servers in self._servers.values() if None in servers.counts.values()]
         if not found and waiting:
             await asyncio.gather(*(servers.start() for servers in waiting))
             tools = self._deferred()
-            found = _best(arguments.query, tools)
+            found = self._best(arguments.query, tools)
         if not found:
             more = f", and {len(tools) - _MAX_LISTED} more" if len(tools) > _MAX_LISTED else ""
             names = f"{', '.join([*tools][:_MAX_LISTED])}{more}" if tools else "none yet"
@@ -129,6 +154,23 @@ class DeferredTools:
             shown.append(text)
             room -= len(text)
         return text_output("\n\n".join([f"{len(found)} of {textcut.counted(len(tools), 'tool')}:", *shown]))
+
+    def _best(self, query: str, tools: Mapping[str, Tool]) -> list[str]:
+        """Return the names that fit a query best, the best one first."""
+        if (exact := query.strip()) in tools:
+            return [exact]
+        known, self._search_words = self._search_words, {}
+        for name, tool in tools.items():
+            spec, weighed = known.get(name, (None, ()))
+            self._search_words[name] = tool.spec, weighed if spec is tool.spec else _weighed(name, tool.spec)
+        words = islice(dict.fromkeys(_words(query)), _MAX_QUERY_WORDS)
+        asked = [_forms([word]) if len(word) > 3 else {word} for word in words]
+        points = {
+            name: sum(weight for weight, forms in weighed for word in asked if not forms.isdisjoint(word))
+            for name, (_, weighed) in self._search_words.items()
+        }
+        fitting = sorted((name for name in tools if points[name]), key=lambda name: -points[name])
+        return fitting[:_FOUND]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,32 +242,16 @@ def _said(count: int | None) -> str:
     return "not connected; a search that finds nothing tries again" if count is None else textcut.counted(count, "tool")
 
 
-def _best(query: str, tools: Mapping[str, Tool]) -> list[str]:
-    """Return the names that fit a query best, the best one first."""
-    if (exact := query.strip()) in tools:
-        return [exact]
-    words = set(_words(query))
-    points = {name: _points(words, name, tool.spec) for name, tool in tools.items()}
-    fitting = sorted((name for name in tools if points[name]), key=lambda name: -points[name])
-    return fitting[:_FOUND]
-
-
-def _points(words: set[str], name: str, spec: ToolSpec) -> int:
+def _weighed(name: str, spec: ToolSpec) -> _Weighed:
     properties: object = spec.parameters.get("properties")
     arguments = " ".join(cast("JsonObject", properties)) if isinstance(properties, dict) else ""
-    weighed = ((4, name), (2, spec.description[:_MAX_DESCRIPTION_CHARACTERS]), (1, arguments))
-    return sum(weight * _matches(words, set(_words(text))) for weight, text in weighed)
+    weighed = ((4, name), (2, spec.description), (1, arguments))
+    return tuple((weight, _forms(_words(text[:_MAX_DESCRIPTION_CHARACTERS]))) for weight, text in weighed)
 
 
-def _matches(words: set[str], others: set[str]) -> int:
-    """Count the words that are there, also in another ending ("issue", "issues")."""
-    return sum(
-        any(word == other or (len(word) > 3 and _stem(word) == _stem(other)) for other in others) for word in words
-    )
-
-
-def _stem(word: str) -> str:
-    return re.sub(r"(?:e?s|ed|ing|e)\Z", "", word)
+def _forms(words: Iterable[str]) -> frozenset[str]:
+    """Return words, and what they have in common with the same ones in another ending ("issue", "issues")."""
+    return frozenset(form for word in words for form in (word, f"{_ENDING.sub('', word)}-"))
 
 
 def _words(text: str) -> list[str]:

@@ -55,8 +55,7 @@ def mcp_extension(
             running = clock.get()
             with running.paused() if running else contextlib.nullcontext():  # it has a time limit of its own
                 await servers[-1].start()
-            deferred.begin(name, servers[-1])
-            offer()
+            deferred.begin(name, servers[-1], offer)
             if servers[-1].problems:
                 raise UsageError(" ".join(servers[-1].problems))
 

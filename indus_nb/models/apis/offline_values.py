@@ -15,10 +15,8 @@ from indus_nb.base.wire import JsonObject
 
 _MAX_DEPTH = 8
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.]\d)")
-_WANTED = re.compile(
-    r"calling the tool (?P<tool>[\w-]+):.*<answer-schema>(?P<schema>.*)</answer-schema>\n</system-reminder>\Z",
-    re.DOTALL,
-)
+_TOOL = re.compile(r"calling the tool (?P<tool>[\w-]+):")
+_SCHEMA, _END = "<answer-schema>", "</answer-schema>\n</system-reminder>"
 _TIMES = {
     "date-time": "2000-01-01T00:00:00",
     "date": "2000-01-01",
@@ -37,11 +35,14 @@ class AnswerWanted(NamedTuple):
 
 def wanted_in(text: str) -> AnswerWanted | None:
     """Return the value that a text asks for."""
-    if (found := _WANTED.search(text)) is None:
+    if not text.endswith(_END):
+        return None
+    before, _, written = text.removesuffix(_END).rpartition(_SCHEMA)
+    if (found := _TOOL.search(before)) is None:
         return None
     try:
-        schema: object = json.loads(found["schema"])
-    except ValueError:
+        schema: object = json.loads(written)
+    except (ValueError, RecursionError):
         return None
     return AnswerWanted(found["tool"], cast("JsonObject", schema)) if isinstance(schema, dict) else None
 
