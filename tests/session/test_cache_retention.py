@@ -69,7 +69,7 @@ async def test_the_environment_counts_where_the_setting_leaves_it_open(
 
 
 def test_a_notebooks_conversations_are_kept_for_long():
-    options = session_options(parse("Hi"), None, None, (), ())
+    options = session_options(parse("Hi"), None, None, (), (), "")
     assert (options.usual_cache_retention, SessionOptions().usual_cache_retention) == ("long", "short")
 
 
