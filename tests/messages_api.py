@@ -176,6 +176,10 @@ class Recorded:
         return [part["text"] for part in inner if part["type"] == "text"]
 
 
+AS_ANTHROPIC = {"anthropic": {"compat": {"supportsLongCacheRetention": True, "supportsStrictTools": True}}}
+"""`providers` of a models.json by which this server is asked for all that Anthropic's own is."""
+
+
 class MessagesApi:
     """The server. Answers are given to it at the start or with ``add``; each request takes one.
 

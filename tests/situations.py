@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import MessagesApi, Recorded, Reply, ToolUse
+from messages_api import AS_ANTHROPIC, MessagesApi, Recorded, Reply, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
 from indus_nb.core.session.session import AgentSession
@@ -100,6 +100,9 @@ def requests(root: Path) -> dict[str, dict[str, Any]]:
     with MessagesApi() as api:
         place = Place(root, api)
         environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+        (Path(environment["INDUSAGI_CODING_AGENT_DIR"]) / "models.json").write_text(
+            json.dumps({"providers": AS_ANTHROPIC})
+        )
         place.work.mkdir()
         made: dict[str, dict[str, Any]] = {}
         with pytest.MonkeyPatch.context() as patch:

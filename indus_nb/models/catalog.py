@@ -183,6 +183,11 @@ def provider_compat(name: str) -> JsonObject:
     return _listed_providers().get(name, {}).get("compat", {})
 
 
+def provider_url(name: str) -> str:
+    """Return the URL of a built-in provider's own servers; empty where there is none."""
+    return _listed_providers().get(name, {}).get("baseUrl", "")
+
+
 def _trusted(fields: JsonObject) -> Model:
     """Build a model of our own list, without checks."""
     cost: JsonObject | None = fields.get("cost")

@@ -38,7 +38,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kernels import Kernel, private_environment
-from messages_api import MessagesApi, Recorded, Reply, Thinking, ToolUse
+from messages_api import AS_ANTHROPIC, MessagesApi, Recorded, Reply, Thinking, ToolUse
 
 from benchmarks.programs import a_home, kill_family
 from benchmarks.simulated_cache import Bill, SimulatedCache
@@ -235,6 +235,7 @@ def price_notebook(model: Model, pauses: Callable[[int], float], extra: dict[str
         work.mkdir()
         make_project(work)
         known = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="sk-none", **extra)
+        (root / "agent" / "models.json").write_text(json.dumps({"providers": AS_ANTHROPIC}))
         with Kernel(work, known) as kernel:
             kernel.run("%load_ext indus_nb")
             for prompt in range(PROMPTS):

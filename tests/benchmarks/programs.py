@@ -62,7 +62,9 @@ def a_home(url: str) -> Iterator[tuple[Path, dict[str, str]]]:
         home = Path(folder)
         agent = home / "agent"
         agent.mkdir()
-        (agent / "models.json").write_text(json.dumps({"providers": {"anthropic": {"baseUrl": url}}}))
+        (agent / "models.json").write_text(
+            json.dumps({"providers": {"anthropic": {"baseUrl": url, "compat": {"supportsLongCacheRetention": True}}}})
+        )
         (agent / "settings.json").write_text(json.dumps({"compaction": {"enabled": False}}))
         known = environment(
             home,

@@ -170,7 +170,8 @@ async def test_chat_completions(server, model, usage, chunk, dollars):
 @pytest.mark.parametrize(("retention", "written"), [("short", 3.75), ("long", 6)])
 async def test_what_a_gateway_has_written_for_claude_costs_what_was_asked_for(server, retention, written):
     usage = {"prompt_tokens_details": {"cached_tokens": 300, "cache_write_tokens": 500}}
-    message = await answered(server, ROUTED, chat(usage), cache_retention=retention)
+    keeps = ROUTED.replace(compat={"supportsLongCacheRetention": True})
+    message = await answered(server, keeps, chat(usage), cache_retention=retention)
     assert message.usage.cost.total == pytest.approx((200 * 3 + 300 * 0.3 + 500 * written + 100 * 15) / MILLION)
 
 

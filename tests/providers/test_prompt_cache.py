@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from messages_api import Reply
+from messages_api import HttpError, Reply
 from openai_api import OpenAIApi
 
 from indus_nb.base.messages import AssistantMessage, ImageContent, TextContent, ToolCall, ToolResultMessage, UserMessage
@@ -19,7 +19,9 @@ from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.apis.adapters import adapter
 from indus_nb.models.apis.anthropic import betas, request_body
 from indus_nb.models.apis.conforming import conforming
+from indus_nb.models.apis.rules import keeps_long
 from indus_nb.models.catalog import ModelCost, builtin_models, find_model
+from indus_nb.models.models_file import ProviderConfig, apply_config
 from indus_nb.models.prompt_cache import prompt_price, retention_for
 
 HAIKU = find_model("claude-haiku-4-5")
@@ -27,6 +29,7 @@ ROUTED = find_model("openrouter/anthropic/claude-sonnet-4.5")
 LS = ToolSpec("ls", "Lists.", {"type": "object", "properties": {}})
 HOUR = {"type": "ephemeral", "ttl": "1h"}
 FIVE_MINUTES = {"type": "ephemeral"}
+LONG = {"supportsLongCacheRetention": True}
 LOOK_BACK = 20
 
 
@@ -122,7 +125,7 @@ async def test_what_is_marked_is_what_every_api_accepts(messages_api):
     for retention in ("none", "short", "long"):
         context = Context("Be brief.", [UserMessage(content="a"), *turn(1, 12), UserMessage(content=[picture])], (LS,))
         options = StreamOptions(api_key="k", cache_retention=retention)
-        model = HAIKU.replace(base_url=messages_api.url)
+        model = HAIKU.replace(base_url=messages_api.url, compat=LONG)
         events = [event async for event in adapter(model.api).stream(model, context, options)]
         assert events[-1].type == "done"
     none, short, long = (
@@ -155,6 +158,36 @@ async def test_a_server_that_is_not_known_to_keep_for_an_hour_is_not_asked_to():
     assert body["system"][0]["cache_control"] == FIVE_MINUTES
 
 
+async def test_another_server_for_anthropics_models_is_not_asked_to_keep_for_an_hour(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://gateway.example")
+    for compat, mark in ((HAIKU.compat, FIVE_MINUTES), (LONG, HOUR)):
+        body = await body_of(UserMessage(content="a"), model=HAIKU.replace(compat=compat), cache_retention="long")
+        assert body["system"][0]["cache_control"] == mark
+
+
+async def test_a_server_that_refuses_an_hour_is_asked_for_five_minutes_at_once_and_from_then_on(messages_api):
+    refusal = HttpError(400, "invalid_request_error", "system.0.cache_control.ttl: Extra inputs are not permitted")
+    messages_api.add(refusal, "x", "x")
+    model = HAIKU.replace(base_url=messages_api.url, provider="of five minutes", compat=LONG)
+    options = StreamOptions(api_key="k", cache_retention="long")
+    for _ in range(2):
+        context = Context("Be brief.", [UserMessage(content="a")])
+        events = [event async for event in adapter(model.api).stream(model, context, options)]
+        assert events[-1].type == "done"
+    marks = [request.body["system"][0]["cache_control"] for request in messages_api.requests]
+    assert marks == [HOUR, FIVE_MINUTES, FIVE_MINUTES]
+    assert prompt_price(model, 1000, 400, "long").is_expired
+
+
+def test_a_model_of_bedrocks_that_is_not_listed_is_not_known_to_keep_for_an_hour():
+    entry = {"id": "anthropic.claude-3-haiku-20240307-v1:0"}
+    config = ProviderConfig(models=[entry])
+    models = apply_config(builtin_models(), "amazon-bedrock", config)
+    kept = {model.id: keeps_long(model) for model in models if model.provider == "amazon-bedrock"}
+    assert not kept.pop(entry["id"])
+    assert all(kept.values())
+
+
 # --- gateways that speak chat completions ----------------------------------------------------------------------------
 
 
@@ -170,7 +203,8 @@ async def completions(api: OpenAIApi, model: Model, *messages: Any, system: str 
 
 async def test_claude_by_openrouter_is_marked_at_the_same_places(server):
     conversation = [UserMessage(content="One"), *turn(1, 2), said(TextContent(text="Done.")), UserMessage(content="2")]
-    body, _ = await completions(server, ROUTED, *conversation, cache_retention="long")
+    model = ROUTED.replace(compat=LONG)
+    body, _ = await completions(server, model, *conversation, cache_retention="long")
     marked = [
         (message["role"], part.get("text"), part["cache_control"])
         for message in body["messages"]

@@ -13,6 +13,7 @@ from messages_api import HttpError
 from indus_nb.base.messages import UserMessage
 from indus_nb.models import Context, Model, StreamOptions, ToolSpec
 from indus_nb.models.apis.adapters import adapter
+from indus_nb.models.apis.rules import holds_schemas
 from indus_nb.models.apis.strict_schemas import strict_schema
 from indus_nb.models.catalog import find_model
 
@@ -38,7 +39,8 @@ CLOSED = {
     "required": ["count", "note", "tags", "kind"],
     "additionalProperties": False,
 }
-HAIKU, MINI = find_model("claude-haiku-4-5"), find_model("gpt-5-mini")
+HELD = {"supportsStrictTools": True}
+HAIKU, MINI = (find_model(name).replace(compat=HELD) for name in ("claude-haiku-4-5", "gpt-5-mini"))
 
 
 def spec(schema: dict[str, Any] = SCHEMA, name: str = "answer", *, strict: bool = True) -> ToolSpec:
@@ -63,6 +65,14 @@ async def test_a_tool_that_is_marked_is_sent_with_a_closed_schema_and_others_as_
     body, end = await asked(server, model, spec(), spec(name="other", strict=False))
     assert sent(body) == [(True, CLOSED), (False, SCHEMA)]
     assert end.type == "done"
+
+
+@pytest.mark.parametrize("name", ["claude-haiku-4-5", "gpt-5-mini"])
+async def test_a_gateway_that_bears_a_providers_name_is_not_taken_for_its_own_server(server, name):
+    server.add("x")
+    assert holds_schemas(find_model(name))
+    body, _ = await asked(server, find_model(name), spec())
+    assert sent(body) == [(False, SCHEMA)]
 
 
 @pytest.mark.parametrize("model", [HAIKU, MINI], ids=lambda model: model.api)

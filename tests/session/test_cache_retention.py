@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import MessagesApi, Recorded, Reply
+from messages_api import AS_ANTHROPIC, MessagesApi, Recorded, Reply
 from openai_api import OpenAIApi
 
 from indus_nb import AgentSession, SessionOptions, open_session
@@ -27,6 +27,7 @@ def open_(messages_api: MessagesApi, home: Path) -> Iterator[Callable[..., Agent
     def open_one(settings: dict[str, Any] | None = None, **options: Any) -> AgentSession:
         (home / "agent").mkdir(exist_ok=True)
         (home / "agent" / "settings.json").write_text(json.dumps(settings or {}))
+        (home / "agent" / "models.json").write_text(json.dumps({"providers": AS_ANTHROPIC}))
         chosen = SessionOptions(**{"cwd": home / "work", "model": "haiku", **options})
         sessions.append(open_session(chosen))
         return sessions[-1]

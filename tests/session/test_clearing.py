@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
+from messages_api import AS_ANTHROPIC, Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 
 from indus_nb.base.messages import ToolResultMessage, text_of
 from indus_nb.core.session.session import AgentSession
@@ -31,6 +31,8 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def opened(home: Path, **options: Any) -> AgentSession:
+    (home / "agent").mkdir(exist_ok=True)
+    (home / "agent/models.json").write_text(json.dumps({"providers": AS_ANTHROPIC}))
     return open_session(SessionOptions(cwd=home / "work", model="claude-sonnet-4-6", tools=["bash", "read"], **options))
 
 

@@ -30,7 +30,7 @@ from indus_nb.base.wire import JsonObject, collection_paused
 from indus_nb.models.apis.anthropic_usage import UsedTokens
 from indus_nb.models.apis.cache_marks import cache_mark, set_marks
 from indus_nb.models.apis.conforming import conforming
-from indus_nb.models.apis.rules import MIN_THINKING_TOKENS, may_force_tool
+from indus_nb.models.apis.rules import MIN_THINKING_TOKENS, may_force_tool, reached_url
 from indus_nb.models.catalog import Model
 from indus_nb.models.http import http
 from indus_nb.models.http.failures import (
@@ -177,7 +177,7 @@ class AnthropicProvider:
             return await answer.value()
 
     def _url(self, model: Model) -> str:
-        return (model.provider == "anthropic" and os.environ.get(self._url_variable)) or model.base_url
+        return reached_url(model)
 
     def _where(self, model: Model) -> str:
         """Return the server's name for sentences."""

@@ -11,16 +11,20 @@
 - ``supportsPromptCacheKey``: whether the server chooses a machine by ``prompt_cache_key``, as OpenAI's does
 - ``supportsPromptCacheOptions``: whether a request may ask not to be kept, where that costs
 - ``requiresAssistantAfterToolResult``: a user message may not follow the result of a tool
+
+The built-in list has ``"own"`` where only the provider's own servers are known to: not a gateway in their place.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from indus_nb.base.messages import IMAGE_TYPES
-from indus_nb.models.catalog import Model
+from indus_nb.models.catalog import Model, provider_url
+from indus_nb.models.http.refusals import refused_hour
 from indus_nb.models.protocol import StreamOptions
 
 ALL_IMAGE_TYPES = frozenset(IMAGE_TYPES)
@@ -121,12 +125,12 @@ def may_force_tool(model: Model, options: StreamOptions) -> bool:
 
 def holds_schemas(model: Model) -> bool:
     """Return whether the model's server can hold calls of a tool to its schema."""
-    return (model.compat or {}).get("supportsStrictTools") is True
+    return _offers(model, "supportsStrictTools")
 
 
 def keeps_long(model: Model) -> bool:
     """Return whether the model's server takes a mark that keeps a prompt for an hour."""
-    return (model.compat or {}).get("supportsLongCacheRetention") is True
+    return _offers(model, "supportsLongCacheRetention") and not refused_hour(model)
 
 
 def takes_marks(model: Model) -> bool:
@@ -151,12 +155,26 @@ def takes_cache_options(model: Model) -> bool:
     return (model.compat or {}).get("supportsPromptCacheOptions") is True
 
 
+def reached_url(model: Model) -> str:
+    """Return the URL of the model's server: ANTHROPIC_BASE_URL may name another one for Anthropic's models."""
+    return (model.provider == "anthropic" and os.environ.get("ANTHROPIC_BASE_URL")) or model.base_url
+
+
+def _offers(model: Model, name: str) -> bool:
+    declared = (model.compat or {}).get(name)
+    return declared is True or (declared == "own" and _host(reached_url(model)) == _host(provider_url(model.provider)))
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def is_openai(url: str) -> bool:
     """Return whether a server is OpenAI's own."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
+    host = _host(url)
     return host == "openai.com" or host.endswith(".openai.com")
 
 

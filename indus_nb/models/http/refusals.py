@@ -24,6 +24,8 @@ from indus_nb.models.protocol import ToolSpec
 
 _MAX_REMEMBERED = 10_000
 _MAX_QUOTED = 60
+_HOUR = "ttl"
+"""The field of a mark by which it keeps for an hour."""
 _STATUSES = (400, 413, 422)
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
@@ -60,8 +62,15 @@ def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bo
     return bool(_refused) and (model.provider, model.base_url, _key(part)) in _refused
 
 
+def refused_hour(model: Model) -> bool:
+    """Return whether the model's server rejected a request because it was to be kept for an hour."""
+    return (model.provider, model.base_url, (_HOUR, model.id)) in _refused
+
+
 def forgo(status: int, reason: str, body: JsonObject, model: Model) -> bool:
-    """Remember what a server refused that the request does without: that calls are held to their schema.
+    """Remember what a server refused that the request does without.
+
+    That is that it is kept for an hour, or that calls are held to their schema.
 
     Args:
         reason: The API's words, with the name of the parameter if it gave one.
@@ -71,6 +80,9 @@ def forgo(status: int, reason: str, body: JsonObject, model: Model) -> bool:
     """
     if status not in _STATUSES:
         return False
+    if re.search(rf"\b{_HOUR}\b", reason) and _is_kept_long(body):
+        _remember(model, (_HOUR, model.id))
+        return True
     unheld = _refused_strict(reason, body)
     for spec in unheld:
         _remember(model, _key(spec))
@@ -201,6 +213,12 @@ def _tool(reason: str, body: JsonObject) -> JsonObject | None:
 
 def _specs(body: JsonObject) -> list[ToolSpec]:
     return [*map(_spec, _objects(body.get("tools")))]
+
+
+def _is_kept_long(body: JsonObject) -> bool:
+    parts = [*_objects(body.get("system")), *_objects(body.get("tools"))]
+    parts += [part for message in _objects(body.get("messages")) for part in _objects(_content(message))]
+    return any(_HOUR in (part.get("cache_control") or ()) for part in parts)
 
 
 def _objects(value: object) -> list[JsonObject]:
