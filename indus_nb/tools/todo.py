@@ -249,6 +249,7 @@ def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) ->
         arguments=TodoArguments,
         run=run,
         read_only=True,  # the user need not be asked: it changes nothing but the list, and that in one step
+        keeps_state=True,
         describe=_describe,
     )
 

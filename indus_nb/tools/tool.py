@@ -232,6 +232,8 @@ class FunctionTool(Generic[ArgumentsT]):
     whether these are run or passed on, and not only written to a file (``indus_nb.safety.vault``).
     ``shows_parts`` says that it shows what is long in parts, and how to go on, so that no result need be shortened.
     ``starts_jobs`` says that calls of it may go on as jobs (``indus_nb.tools.jobs``).
+    ``keeps_state`` says of a tool that only reads otherwise that calls change what it keeps itself, so that none is
+    repeated to see its result again.
     ``describe`` is given the description that the arguments make and the validated arguments, and returns a better one,
     quickly and without reading files; only the ``approval`` of that may take longer.
     """
@@ -249,6 +251,7 @@ class FunctionTool(Generic[ArgumentsT]):
     secrets_in_code: bool = True
     starts_jobs: bool = False
     shows_parts: bool = False
+    keeps_state: bool = False
 
     @property
     def spec(self) -> ToolSpec:

@@ -30,10 +30,10 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return pass_by
 
 
-def opened(home: Path, **options: Any) -> AgentSession:
+def opened(home: Path, tools: Sequence[str] = ("bash", "read"), **options: Any) -> AgentSession:
     (home / "agent").mkdir(exist_ok=True)
     (home / "agent/models.json").write_text(json.dumps({"providers": AS_ANTHROPIC}))
-    return open_session(SessionOptions(cwd=home / "work", model="claude-sonnet-4-6", tools=["bash", "read"], **options))
+    return open_session(SessionOptions(cwd=home / "work", model="claude-sonnet-4-6", tools=[*tools], **options))
 
 
 async def work(session: AgentSession, api: MessagesApi, prompts: int, calls: int = 1, tokens: int = 40_000) -> None:
@@ -78,7 +78,8 @@ async def test_after_a_pause_old_results_are_one_line_each_and_the_latest_three_
             (False, True)
         ] * 4
         assert results[0] == (
-            "[This result of bash (200 lines) was cleared to save tokens. To see it again, make the call again.]"
+            "[This result of bash (200 lines) was cleared to save tokens. "
+            "Do not repeat what changes something to see it again.]"
         )
         spoken = json.dumps(messages_api.requests[-1].body["messages"])
         assert all(f"prompt {number}" in spoken and f"Done {number}." in spoken for number in range(6))
@@ -106,6 +107,39 @@ async def test_what_is_cleared_stays_cleared_in_every_request_that_follows_and_i
         messages_api.add(Reply("Yes."))
         await session.prompt("reopened?")
         assert prefix(messages_api.requests[-1].body)[: len(before)] == before
+
+
+async def test_only_calls_that_change_nothing_are_to_be_made_again_and_a_file_with_the_whole_is_named(
+    home: Path, messages_api: MessagesApi, wait: Callable[[float], None]
+) -> None:
+    (home / "work/long.txt").write_text("a line of a file\n" * 200)
+    calls = [
+        ToolUse("read", {"path": "long.txt"}),
+        ToolUse("bash", {"command": "seq 300"}),
+        ToolUse("bash", {"command": "seq 9000"}),
+        ToolUse("todo", {"op": "init", "phases": [{"name": "One", "tasks": [f"Look at part {n}" for n in range(40)]}]}),
+    ]
+    with opened(home, tools=["bash", "read", "todo"]) as session:
+        messages_api.add(*(Reply(call, usage={"input_tokens": 40_000}) for call in calls))
+        messages_api.add(Reply("Done.", usage={"input_tokens": 40_000}))
+        await session.prompt("look")
+        await work(session, messages_api, prompts=3)
+        wait(6)
+        await work(session, messages_api, prompts=1)
+        notes = sent(messages_api)[:4]
+        path = session.store.path
+    assert notes[0].endswith("was cleared to save tokens. To see it again, make the call again.]")
+    assert "was cleared to save tokens. To see it again, read /" in notes[2]
+    assert "call" not in notes[2]
+    for index in (1, 3):
+        assert notes[index].endswith(
+            "was cleared to save tokens. Do not repeat what changes something to see it again.]"
+        )
+    with opened(home, session=str(path)) as session:
+        session.set_active_tools(["bash"])
+        messages_api.add(Reply("Yes."))
+        await session.prompt("reopened?")
+        assert sent(messages_api)[:4] == notes, "whatever tools there are now"
 
 
 async def test_a_branch_from_before_the_clearing_has_everything(

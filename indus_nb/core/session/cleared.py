@@ -12,10 +12,12 @@ from indus_nb.base.textcut import counted
 class HowCleared(NamedTuple):
     """What is known of a result that was cleared.
 
-    ``counted_at`` is the time stamp of the latest answer with counted tokens then, 0 if there was none.
+    ``counted_at`` is the time stamp of the latest answer with counted tokens then, 0 if there was none;
+    ``is_repeatable`` whether the call changed nothing, as the tool declared then, and can be made again.
     """
 
     counted_at: int
+    is_repeatable: bool
 
 
 Results: TypeAlias = Mapping[tuple[str, int], HowCleared]
@@ -33,11 +35,13 @@ def results_in(entries: Iterable[object]) -> Results:
     for each in entries:
         data = cast("dict[str, object]", each) if isinstance(each, dict) else {}
         listed, counted_at = data.get("results"), data.get("countedAt")
-        how = HowCleared(counted_at if isinstance(counted_at, int) else 0)
+        counted_at = counted_at if isinstance(counted_at, int) else 0
         for row in cast("list[object]", listed) if isinstance(listed, list) else []:
             match row:
                 case [str(call_id), int(timestamp)]:
-                    found.setdefault((call_id, timestamp), how)
+                    found.setdefault((call_id, timestamp), HowCleared(counted_at, is_repeatable=False))
+                case [str(call_id), int(timestamp), bool(is_repeatable)]:
+                    found.setdefault((call_id, timestamp), HowCleared(counted_at, is_repeatable))
                 case _:
                     pass
     return found
@@ -50,13 +54,16 @@ def since(cleared: Results, counted_at: int) -> Results:
 
 def sent(message: Message, cleared: Results) -> Message:
     """Return a message as a model is sent it."""
-    if not isinstance(message, ToolResultMessage) or key(message) not in cleared:
+    if not isinstance(message, ToolResultMessage) or (how := cleared.get(key(message))) is None:
         return message
     text, pictures = text_of(message.content), sum(block.type == "image" for block in message.content)
     lines = [counted(len(text.splitlines()), "line")] if text else []
     held = " and ".join([*lines, *([counted(pictures, "image")] if pictures else [])])
     details: object = message.details
     path = cast("dict[str, object]", details).get("fullOutputPath") if isinstance(details, dict) else None
-    again = f"read {path}, or make the call again" if path else "make the call again"
-    note = f"[This result of {message.tool_name} ({held}) was cleared to save tokens. To see it again, {again}.]"
+    ways = [*([f"read {path}"] if path else []), *(["make the call again"] if how.is_repeatable else [])]
+    again = (
+        f"To see it again, {', or '.join(ways)}." if ways else "Do not repeat what changes something to see it again."
+    )
+    note = f"[This result of {message.tool_name} ({held}) was cleared to save tokens. {again}]"
     return message.replace(content=[TextContent(text=note)], shortened=None)

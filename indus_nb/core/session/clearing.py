@@ -25,6 +25,7 @@ from indus_nb.core.storage.format import CLEARED
 if TYPE_CHECKING:
     from indus_nb.core.session.model_choice import ModelChoice
     from indus_nb.core.session.state import SessionState
+    from indus_nb.core.session.toolbox import Toolbox
     from indus_nb.models import Model
 
 _WORTH_TOKENS = 30_000
@@ -46,9 +47,10 @@ _DEAR = 0.10
 class Clearing:
     """Decides which results one session goes on without, and what its next message costs then."""
 
-    def __init__(self, state: SessionState, models: ModelChoice) -> None:
+    def __init__(self, state: SessionState, models: ModelChoice, toolbox: Toolbox) -> None:
         self._state = state
         self._models = models
+        self._toolbox = toolbox
 
     def begin(self, model: Model) -> None:
         """Clear old results before a prompt, where that is cheaper than to send them."""
@@ -57,12 +59,16 @@ class Clearing:
             return
         conversation = self._state.conversation
         data = {
-            "results": [list(cleared.key(message)) for message in old],
+            "results": [[*cleared.key(message), self._is_repeatable(message.tool_name)] for message in old],
             "countedAt": conversation.counted_at,
         }
         with suppress(SessionFileError):  # what stands in the way of that stands in the way of the messages too
             self._state.store.append("custom", custom_type=CLEARED, data=data)
             conversation.clear(cleared.results_in([data]))
+
+    def _is_repeatable(self, name: str) -> bool:
+        tool = self._toolbox.active.get(name)
+        return tool is not None and tool.read_only and not getattr(tool, "keeps_state", False)
 
     def notice(self) -> str | None:
         """Return a sentence before a message that is dear because the provider has lost the conversation."""

@@ -168,7 +168,7 @@ class SessionParts:
         """Return what decides which old results the conversation goes on without."""
         from indus_nb.core.session.clearing import Clearing  # which no start waits for
 
-        return Clearing(self.state, self.models)
+        return Clearing(self.state, self.models, self.toolbox)
 
     @cached_property
     def outside(self) -> OutsideCalls:
