@@ -38,7 +38,7 @@ def test_html_is_told_as_its_words(html: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("odd", ["<a b", "<a b='", "<!--", "</", "<![CDATA[", "<?", "<!D", "<table>", '<a "', "<"])
-def test_odd_html_is_read_in_a_time_that_cpu_stays_in_proportion_its_length(odd: str) -> None:
+def test_odd_html_is_read_in_a_time_that_grows_with_its_length(odd: str) -> None:
     assert cpu_stays_in_proportion(400, lambda length: told(odd * length))
 
 
