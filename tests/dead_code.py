@@ -57,7 +57,7 @@ USED_UNSEEN = {
     "called by asyncio on a protocol": (
         *("data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
     ),
-    "called by the parser of HTML, with its arguments": (*("handle_data", "handle_endtag", "handle_starttag"),),
+    "called by the parser of HTML, with its arguments": ("handle_data", "handle_starttag"),
 }
 
 

@@ -7,7 +7,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from indus_nb.kernel.run.earlier import earlier_cells
 from indus_nb.kernel.run.execution import Routes
@@ -19,7 +20,8 @@ from indus_nb.safety.redaction import hide, labelled_secrets
 MAX_CELLS = 20
 MAX_CHARACTERS = 8000
 _MAX_PART_CHARACTERS = 2000
-_MAX_DISPLAYS, _MAX_HTML_CHARACTERS = 10, 20_000
+_MAX_DISPLAYS, _MAX_HTML_CHARACTERS = 10, 8_000
+_MAX_KINDS, _MAX_KIND_CHARACTERS = 20, 100
 _OUR_LINES = re.compile(r"^([ \t]*)%agent\b(?:.*\\\n)*.*", re.MULTILINE)
 _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
@@ -29,14 +31,15 @@ class Cell:
     """A cell that ran, counted from 1 since the journal began.
 
     ``printed`` is as it was printed, with what a terminal would obey; ``None`` where that is not known. ``shown`` are
-    parts of the bundles that it displayed. ``cell_id`` is what the front end calls it.
+    parts of the bundles that it displayed, and their text once that was made. ``cell_id`` is what the front end calls
+    it.
     """
 
     index: int
     number: int | None
     code: str
     printed: str | None = ""
-    shown: Sequence[Mapping[str, Any]] = ()
+    shown: Sequence[Mapping[str, Any]] | str = ()
     result: str | None = None
     error: str | None = None
     cell_id: str | None = None
@@ -63,14 +66,17 @@ class _Displays:
     def __init__(self) -> None:
         self._shown: dict[object, Mapping[str, Any]] = {}
 
-    def add(self, bundle: Mapping[str, Any], display_id: str | None, *, update: bool) -> None:
-        key = object() if display_id is None else display_id
-        if key in self._shown or (len(self._shown) < _MAX_DISPLAYS and not update):
+    def add(self, bundle: object, display_id: object, *, update: bool) -> None:
+        """Keep a display, whatever code of the user's has sent: it must not fail for that."""
+        key = display_id if type(display_id) is str else object()
+        if type(bundle) is dict and (key in self._shown or (len(self._shown) < _MAX_DISPLAYS and not update)):
+            parts = islice(cast("dict[object, object]", bundle).items(), _MAX_KINDS)
             self._shown[key] = {
-                kind: (content[:_MAX_PART_CHARACTERS] if kind != "text/html" else content[:_MAX_HTML_CHARACTERS])
-                if isinstance(content, str) and kind.startswith("text/")
+                kind: content[: _MAX_HTML_CHARACTERS if kind == "text/html" else _MAX_PART_CHARACTERS]
+                if type(content) is str and kind.startswith("text/")
                 else {}
-                for kind, content in bundle.items()
+                for kind, content in parts
+                if type(kind) is str and len(kind) <= _MAX_KIND_CHARACTERS
             }
 
     def clear(self) -> None:
@@ -225,13 +231,15 @@ def _without_our_lines(code: str) -> str:
 
 
 def as_text(cell: Cell) -> str:
-    """Write a cell for a model, without secrets."""
+    """Write a cell for a model, without secrets. The text of what it displayed is made once, when it is first told."""
     head = "Cell:" if cell.number is None else f"Cell [{cell.number}]:"
     parts = [f"{head}\n{_fenced(cell.code, 'python')}"]
     if printed := _without_codes(cell.printed or ""):
         parts.append(f"Printed:\n{_fenced(printed)}")
+    if not isinstance(cell.shown, str):
+        cell.shown = _described(cell.shown)
     if cell.shown:
-        parts.append(f"Shown:\n{_fenced(_end_of(_described(cell.shown)))}")
+        parts.append(f"Shown:\n{_fenced(cell.shown)}")
     if cell.result is not None:
         parts.append(f"Out:\n{_fenced(cell.result)}" if "\n" in cell.result else f"Out: {cell.result}")
     if cell.error is not None:
@@ -242,7 +250,14 @@ def as_text(cell: Cell) -> str:
 def _described(displays: Sequence[Mapping[str, Any]]) -> str:
     from indus_nb.kernel.run.outputs import described  # as the next
 
-    return "\n".join(map(described, displays))
+    texts: deque[str] = deque()
+    room = _MAX_PART_CHARACTERS
+    for bundle in reversed(displays):
+        texts.appendleft(described(bundle))
+        room -= len(texts[0])
+        if room < 0:
+            break
+    return _end_of("\n".join(texts))
 
 
 def _without_codes(printed: str) -> str:

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from html.parser import HTMLParser
+from html import unescape
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -42,6 +42,9 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 _SIZE_OF_FRAME = re.compile(r"\w{1,40} \d+(?: \N{MULTIPLICATION SIGN} \d+)*")
 """Titles that are accepted from another process; all others are made here."""
 _WITHIN_LINES = ("a", "b", "code", "em", "i", "span", "strong", "sub", "sup", "td", "th")
+_MARKUP = re.compile(
+    r"""<!--|-->|<[a-zA-Z/!?](?:"[^"<]*+"|'[^'<]*+'|[^<>"'])*+>|<[a-zA-Z/!?][^<>]*+>"""  # none goes past another `<`
+)
 _TITLES = (
     ("image/", "figure"),
     ("text/html", "HTML"),
@@ -389,7 +392,10 @@ def _sendable(content: Any) -> Any:
 def _words_of(widget: Any) -> str:
     """Return the texts of a widget's parts, or its type."""
     values: list[object] = [getattr(part, "value", None) for part in getattr(widget, "children", ())]
-    return " ".join(_Text.of(value) for value in values if isinstance(value, str)) or type(widget).__name__
+    return (
+        " ".join(_text_of(value, _MAX_WIDGET_CHARACTERS) for value in values if isinstance(value, str))
+        or type(widget).__name__
+    )
 
 
 def _title(data: Mapping[str, Any], *, is_chart: bool) -> str:
@@ -431,9 +437,7 @@ def _text_for_model(value: Any, bundle: Mapping[str, Any]) -> str:
             return text
     html = bundle.get("text/html")
     if isinstance(html, str):
-        text = _Text.of(html)
-        more = f"… ({len(text) - _MAX_HTML_CHARACTERS} more characters)" if len(text) > _MAX_HTML_CHARACTERS else ""
-        return text[:_MAX_HTML_CHARACTERS] + more
+        return textcut.head(_text_of(html, _MAX_HTML_CHARACTERS), _MAX_HTML_CHARACTERS)
     return f"[{', '.join(bundle)}]"
 
 
@@ -450,36 +454,41 @@ def described(bundle: Mapping[str, Any]) -> str:
     return f"[{title}] {text}" if title in _SEEN_ONLY else text
 
 
-class _Text(HTMLParser):
-    """Text of HTML: lines, and cells of tables between bars."""
+def _text_of(html: str, characters: int) -> str:
+    """Return the text of HTML: lines, and cells of tables between bars. It takes a time in proportion to the length.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: list[str] = []
-        self._hidden = 0
-
-    @classmethod
-    def of(cls, html: str) -> str:
-        parser = cls()
-        parser.feed(html)
-        parser.close()
-        rows = (" ".join(row.split()).strip("| ") for row in "".join(parser._parts).split("\n"))
-        return "\n".join(row for row in rows if row)
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the name is the parser's
-        if tag in ("script", "style"):
-            self._hidden += 1
-        elif tag in ("td", "th"):
-            self._parts.append(" | ")
+    Args:
+        characters: How many are needed; a little more may be returned.
+    """
+    parts: list[str] = []
+    hidden, at = "", 0
+    for match in _MARKUP.finditer(f"{html}<p>"):
+        mark, text = match[0], html[at : match.start()]
+        at = match.end()
+        if hidden:
+            hidden = "" if mark[: len(hidden)].lower() == hidden else hidden
+            continue
+        parts.append(_unescaped(" ".join(f"[{text}]".split())[1:-1]))
+        characters -= len(parts[-1])
+        if characters < 0:
+            break
+        tag = mark.strip("</>").partition(" ")[0].rstrip("/").lower()
+        if mark == "<!--":
+            hidden = "-->"
+        elif mark == "-->":
+            parts.append(mark)
+        elif tag in ("script", "style") and mark[1] != "/" and not mark.endswith("/>"):
+            hidden = f"</{tag}"
         elif tag not in _WITHIN_LINES:
-            self._parts.append("\n")
+            parts.append("\n")
+        elif tag in ("td", "th") and mark[1] != "/":
+            parts.append(" | ")
+    rows = (" ".join(row.split()).strip("| ") for row in "".join(parts).split("\n"))
+    return "\n".join(row for row in rows if row)
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("script", "style"):
-            self._hidden = max(self._hidden - 1, 0)
-        elif tag not in _WITHIN_LINES:
-            self._parts.append("\n")
 
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self._parts.append(data.replace("\n", " "))
+def _unescaped(text: str) -> str:
+    try:
+        return unescape(text)
+    except ValueError:  # a number with thousands of digits
+        return text
