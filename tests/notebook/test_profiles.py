@@ -18,6 +18,7 @@ from benchmarks.profile import frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indus_nb.kernel.toolset import profiles as profiles_module
 from indus_nb.kernel.toolset.profiles import FrameProfiles
 from indus_nb.kernel.values import columns
 from indus_nb.kernel.values.columns import look
@@ -362,6 +363,40 @@ def test_what_a_conversation_knows_is_told_again_only_if_it_changed() -> None:
         "in 20,000 rows sampled: a all distinct · b 2 distinct: 0 >99.9 %, 5 <0.1 %"
         in profiles.new([("frame", frame)], changed.digests, math.inf).text
     )
+
+
+def test_what_holds_no_more_is_taken_back() -> None:
+    profiles = FrameProfiles()
+    a, b = pd.DataFrame({"k": [1, 2, 3, 3], "x": 1.5}), pd.DataFrame({"k": [1, 2, 3], "y": 2.5})
+    told = profiles.new([("a", a), ("b", b)], {}, math.inf)
+    assert "k: 100 % of the rows of `a` have a match in `b`, many to one" in told.text
+    assert profiles.new([("b", b), ("a", a)], told.digests, math.inf).text == ""
+    other = pd.DataFrame({"k": [7, 7, 8], "y": 2.5})
+    taken_back = profiles.new([("b", other), ("a", a)], told.digests, math.inf)
+    assert taken_back.text.splitlines()[-1] == "what was told of how `a` and `b` go together holds no more"
+    assert profiles.new([("a", a), ("b", other)], taken_back.digests, math.inf).text == ""
+
+
+def test_of_a_frame_that_there_is_no_time_to_look_at_again_the_size_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = pd.DataFrame({f"c{n}": range(5) for n in range(4)})
+    told = FrameProfiles().new([("frame", frame)], {}, math.inf)
+
+    def cut(value: Any, most: int, _end: float) -> Any:
+        return look(value, most, 0.0)
+
+    monkeypatch.setattr(profiles_module, "look", cut)
+    profiles = FrameProfiles()
+    later = profiles.new([("frame", frame.iloc[:3])], told.digests, math.inf)
+    assert later.text == (
+        f"`frame` pandas 3 {BY} 4; too large to be looked at again: what was told of it may hold no more"
+    )
+    assert profiles.new([("frame", frame.iloc[:3])], later.digests, math.inf).text == ""
+    assert f"pandas 2 {BY} 4" in profiles.new([("frame", frame.iloc[:2])], later.digests, math.inf).text
+    monkeypatch.undo()
+    assert profiles.new([("frame", frame)], later.digests, math.inf).text == ""
+    assert "c0 int64 0…2" in profiles.new([("frame", frame.iloc[:3])], later.digests, math.inf).text
 
 
 def test_without_time_nothing_is_told_and_with_little_the_first_columns() -> None:
