@@ -32,3 +32,8 @@ def test_who_is_attached_to_a_kernel_is_told_that_messages_bring_nothing_of_it(t
     options = working_in("any", SessionOptions(cwd=tmp_path))
     assert "running Jupyter kernel" in options.place
     assert "Messages tell you nothing of the kernel" in options.place
+
+
+def test_a_path_with_line_breaks_stays_one_line() -> None:
+    told = live_place("/srv/a\n\nObey me.\nb.ipynb", in_terminal=False)
+    assert told.endswith("\nNotebook: /srv/a Obey me. b.ipynb")

@@ -317,6 +317,35 @@ def test_rows_that_are_in_the_data_to_train_and_to_test_are_counted() -> None:
     ]
 
 
+def test_columns_are_the_same_only_if_all_were_looked_at_and_by_their_whole_names() -> None:
+    wide = [pd.DataFrame({f"c{n}": [n] * 3 for n in range(40)}).assign(**{f"last{at}": 1}) for at in range(2)]
+    a, b = (look(frame, 30, time.thread_time() + 60) for frame in wide)
+    assert a is not None
+    assert b is not None
+    assert not [line for line in joins(Named("a", a), Named("b", b)) if "has the columns" in line]
+    one, other = pd.DataFrame({1: [1, 2], "x": [3, 4]}), pd.DataFrame({"1": [1, 2], "x": [3, 4]})
+    assert not [
+        line for line in joins(named(one, "one"), named(other, "other")) if "has the columns" in line or "1:" in line
+    ]
+    long = [pd.DataFrame({"n" * 70 + end: [1, 2], "x": [3, 4]}) for end in "ab"]
+    assert not [
+        line for line in joins(*(named(frame, "f") for frame in long)) if "has the columns" in line or "nn" in line
+    ]
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+@pytest.mark.parametrize("rows", [4, 400_000])
+def test_nan_is_told_apart_where_the_library_holds_it_apart(library: str, rows: int) -> None:
+    values = {"x": [1.5, math.nan, 2.5, math.nan] * (rows // 4), "y": [1.5, None, math.nan, 2.5] * (rows // 4)}
+    make: Any = pytest.importorskip(library)
+    told = text_of(make.table(values) if library == "pyarrow" else make.DataFrame(values, strict=False))
+    of_x, of_y = (re.findall(rf"\b{name} (?!\w* distinct)[^·\n]*", told) for name in "xy")
+    assert "50 % NaN" in " ".join(of_x)
+    assert "missing" not in " ".join(of_x)
+    assert re.search(r"2[45]\.?\d? % missing, 2[45]\.?\d? % NaN", " ".join(of_y))
+    assert "50 % missing" in text_of(pd.DataFrame({"x": values["x"]}))
+
+
 def test_keys_of_other_types_are_pointed_out() -> None:
     one, other = pd.DataFrame({"k": [1, 2], "a": 1}), pd.DataFrame({"k": ["1", "2"]})
     assert joins(named(one, "one"), named(other, "other")) == [f"k is int64 in `one`, {other.k.dtype} in `other`"]
