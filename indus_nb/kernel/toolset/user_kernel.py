@@ -132,6 +132,7 @@ class UserKernel:
                 run=run,
                 approval=self.approval,
                 tries=lambda: self._settings.notebook.preview,
+                undo=True,
             )
         )
         api.register_tool(variables_tool("the user's kernel", look))
