@@ -18,6 +18,7 @@ from benchmarks.profile import frames
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indus_nb.kernel.toolset import profiles as profiles_module
 from indus_nb.kernel.toolset.profiles import FrameProfiles
 from indus_nb.kernel.values import columns
 from indus_nb.kernel.values.columns import look
@@ -318,6 +319,35 @@ def test_rows_that_are_in_the_data_to_train_and_to_test_are_counted() -> None:
     ]
 
 
+def test_columns_are_the_same_only_if_all_were_looked_at_and_by_their_whole_names() -> None:
+    wide = [pd.DataFrame({f"c{n}": [n] * 3 for n in range(40)}).assign(**{f"last{at}": 1}) for at in range(2)]
+    a, b = (look(frame, 30, time.thread_time() + 60) for frame in wide)
+    assert a is not None
+    assert b is not None
+    assert not [line for line in joins(Named("a", a), Named("b", b)) if "has the columns" in line]
+    one, other = pd.DataFrame({1: [1, 2], "x": [3, 4]}), pd.DataFrame({"1": [1, 2], "x": [3, 4]})
+    assert not [
+        line for line in joins(named(one, "one"), named(other, "other")) if "has the columns" in line or "1:" in line
+    ]
+    long = [pd.DataFrame({"n" * 70 + end: [1, 2], "x": [3, 4]}) for end in "ab"]
+    assert not [
+        line for line in joins(*(named(frame, "f") for frame in long)) if "has the columns" in line or "nn" in line
+    ]
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+@pytest.mark.parametrize("rows", [4, 400_000])
+def test_nan_is_told_apart_where_the_library_holds_it_apart(library: str, rows: int) -> None:
+    values = {"x": [1.5, math.nan, 2.5, math.nan] * (rows // 4), "y": [1.5, None, math.nan, 2.5] * (rows // 4)}
+    make: Any = pytest.importorskip(library)
+    told = text_of(make.table(values) if library == "pyarrow" else make.DataFrame(values, strict=False))
+    of_x, of_y = (re.findall(rf"\b{name} (?!\w* distinct)[^·\n]*", told) for name in "xy")
+    assert "50 % NaN" in " ".join(of_x)
+    assert "missing" not in " ".join(of_x)
+    assert re.search(r"2[45]\.?\d? % missing, 2[45]\.?\d? % NaN", " ".join(of_y))
+    assert "50 % missing" in text_of(pd.DataFrame({"x": values["x"]}))
+
+
 def test_keys_of_other_types_are_pointed_out() -> None:
     one, other = pd.DataFrame({"k": [1, 2], "a": 1}), pd.DataFrame({"k": ["1", "2"]})
     assert joins(named(one, "one"), named(other, "other")) == [f"k is int64 in `one`, {other.k.dtype} in `other`"]
@@ -364,6 +394,40 @@ def test_what_a_conversation_knows_is_told_again_only_if_it_changed() -> None:
         "in 20,000 rows sampled: a all distinct · b 2 distinct: 0 >99.9 %, 5 <0.1 %"
         in profiles.new([("frame", frame)], changed.digests, math.inf).text
     )
+
+
+def test_what_holds_no_more_is_taken_back() -> None:
+    profiles = FrameProfiles()
+    a, b = pd.DataFrame({"k": [1, 2, 3, 3], "x": 1.5}), pd.DataFrame({"k": [1, 2, 3], "y": 2.5})
+    told = profiles.new([("a", a), ("b", b)], {}, math.inf)
+    assert "k: 100 % of the rows of `a` have a match in `b`, many to one" in told.text
+    assert profiles.new([("b", b), ("a", a)], told.digests, math.inf).text == ""
+    other = pd.DataFrame({"k": [7, 7, 8], "y": 2.5})
+    taken_back = profiles.new([("b", other), ("a", a)], told.digests, math.inf)
+    assert taken_back.text.splitlines()[-1] == "what was told of how `a` and `b` go together holds no more"
+    assert profiles.new([("a", a), ("b", other)], taken_back.digests, math.inf).text == ""
+
+
+def test_of_a_frame_that_there_is_no_time_to_look_at_again_the_size_is_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frame = pd.DataFrame({f"c{n}": range(5) for n in range(4)})
+    told = FrameProfiles().new([("frame", frame)], {}, math.inf)
+
+    def cut(value: Any, most: int, _end: float) -> Any:
+        return look(value, most, 0.0)
+
+    monkeypatch.setattr(profiles_module, "look", cut)
+    profiles = FrameProfiles()
+    later = profiles.new([("frame", frame.iloc[:3])], told.digests, math.inf)
+    assert later.text == (
+        f"`frame` pandas 3 {BY} 4; too large to be looked at again: what was told of it may hold no more"
+    )
+    assert profiles.new([("frame", frame.iloc[:3])], later.digests, math.inf).text == ""
+    assert f"pandas 2 {BY} 4" in profiles.new([("frame", frame.iloc[:2])], later.digests, math.inf).text
+    monkeypatch.undo()
+    assert profiles.new([("frame", frame)], later.digests, math.inf).text == ""
+    assert "c0 int64 0…2" in profiles.new([("frame", frame.iloc[:3])], later.digests, math.inf).text
 
 
 def test_without_time_nothing_is_told_and_with_little_the_first_columns() -> None:

@@ -54,6 +54,11 @@ def test_the_built_in_text_says_where_the_agent_works_and_a_base_of_ones_own_doe
     assert prompt(place="You are in a live kernel.", base="Mine.").startswith("Mine.\n\nCurrent date")
 
 
+def test_an_agent_that_only_reads_is_not_told_that_it_changes_files() -> None:
+    assert "changing files" in prompt(("read", "bash"))
+    assert "changing files" not in prompt(("read", "grep"))
+
+
 def test_tools_that_are_switched_off_leave_no_advice_behind() -> None:
     assert "through bash" in prompt(("read", "bash"))
     assert "grep, find rather than with bash" in prompt(("bash", "grep", "find"))

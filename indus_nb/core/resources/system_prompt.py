@@ -14,6 +14,7 @@ _PLACE = (
     "You are a coding agent in the user's project. You help by reading and changing files, running commands and "
     "explaining what you find."
 )
+_LOOKING_PLACE = "You are a coding agent in the user's project. You help by reading files and explaining what you find."
 _HABITS = (
     "Ask when a choice would change the outcome and nothing tells you which is meant; else choose, and say so.",
     "Answer briefly, and name files by their path. Say what you did not do or could not check.",
@@ -48,7 +49,7 @@ def system_prompt(  # noqa: PLR0913 - each is a part of it
         skills: Named if the tool ``read`` is there to open them; hidden ones are left out.
     """
     tools = list(tools)
-    parts = [base if base is not None else _built_in(place or _PLACE, tools), *appended]
+    parts = [base if base is not None else _built_in(place or _place(tools), tools), *appended]
     if context_files:
         parts += ["# Project Context", _CONTEXT]
         parts += [f"## {file.path.as_posix()}\n\n{file.content}" for file in context_files]
@@ -72,6 +73,10 @@ def _available(skills: Sequence[Skill]) -> str:
             "  </skill>",
         ]
     return "\n".join([*lines, "</available_skills>"])
+
+
+def _place(tools: Sequence[Tool]) -> str:
+    return _LOOKING_PLACE if tools and all(tool.read_only for tool in tools) else _PLACE
 
 
 def _built_in(place: str, tools: Sequence[Tool]) -> str:

@@ -62,9 +62,9 @@ from indus_nb.tools.description import describe_call
 from indus_nb.tools.tool import FunctionTool, ToolContext, ToolError, text_output
 
 INSTRUCTIONS = (
-    "You work for another agent on one part of its task, beside others. Nobody can be asked back: where something is "
-    "open, take what is likely and say so. Do what you are asked and no more; your last message is all that is read of "
-    "your work, so put all that was asked for into it, with the paths and lines where things stand."
+    "You work for another agent on one part of its task, beside others. Ask nothing, for nobody can answer: where "
+    "something is open, take what is likely and say so. Do what you are asked and no more; your last message is all "
+    "that is read of your work, so put all that was asked for into it, with the paths and lines where things stand."
 )
 _MAX_ANSWER_CHARACTERS = 8000
 _MAX_RESULT_CHARACTERS = 48_000

@@ -5,6 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 
+from indus_nb.base import textcut
+
+_MOST_PATH_CHARACTERS = 500
 _NOTEBOOK = (
     "You are an agent in the user's notebook, and work in its live kernel: what they defined is there, and what you "
     "define stays. Your answers are shown in the notebook as Markdown with tables and LaTeX."
@@ -26,5 +29,5 @@ def live_place(notebook: str | None, *, in_terminal: bool) -> str:
         notebook: Path of the notebook's file; ``None`` where that is not known.
     """
     kernel = f"Kernel: Python {platform.python_version()} in {sys.prefix}; %pip installs there."
-    facts = [kernel] if notebook is None else [kernel, f"Notebook: {notebook}"]
+    facts = [kernel] if notebook is None else [kernel, f"Notebook: {textcut.one_line(notebook, _MOST_PATH_CHARACTERS)}"]
     return "\n\n".join([_TERMINAL if in_terminal else _NOTEBOOK, _ALONG, "\n".join(facts)])

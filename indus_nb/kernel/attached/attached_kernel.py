@@ -132,6 +132,7 @@ class AttachedKernel:
                 run=self._python,
                 approval=self._approval,
                 tries=lambda: self._settings.notebook.preview,
+                undo=False,  # which only that kernel's package can do, if it has one
             ),
             variables_tool("the user's running kernel", self._variables),
             FunctionTool(

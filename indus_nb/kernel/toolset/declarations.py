@@ -20,9 +20,10 @@ _GUIDELINES = (
     "Check what an answer rests on, as units, time zones, duplicates, missing values and joins that multiply rows.",
     "Say what you found by that, and what you assumed.",
     "The user sees what python prints, and its figures and tables: do not repeat them, say what they mean.",
-    "The user can undo what a call changed, and may be asked before code acts outside the kernel.",
-    "What they refuse, do not try in another way.",
 )
+_UNDO = "The user can undo what a call changed, and may be asked before code acts outside the kernel."
+_NO_UNDO = "The user may be asked before code acts outside the kernel."
+_REFUSED = "What they refuse, do not try in another way."
 
 
 class PythonArguments(Arguments):
@@ -55,6 +56,7 @@ def python_tool(
     run: Callable[[PythonArguments, ToolContext], Awaitable[ToolOutput]],
     approval: Callable[[str], Approval],
     tries: Callable[[], bool],
+    undo: bool,
 ) -> FunctionTool[PythonArguments]:
     """Declare the tool ``python`` of a kernel.
 
@@ -62,6 +64,7 @@ def python_tool(
         where: Names the kernel in a few words.
         approval: Builds the question before code; called off the event loop.
         tries: Whether code is tried in a copy before it is asked about.
+        undo: Whether it is sure that what a call changes can be undone.
     """
 
     def describe(default: CallDescription, arguments: PythonArguments) -> CallDescription:
@@ -89,7 +92,7 @@ def python_tool(
         starts_jobs=True,
         describe=describe,
         secret_arguments=("code",),
-        guidelines=_GUIDELINES,
+        guidelines=(*_GUIDELINES, _UNDO if undo else _NO_UNDO, _REFUSED),
     )
 
 

@@ -1,7 +1,8 @@
 """Profiles of the frames that a prompt is about, in little time and few tokens.
 
 What this module promises: what is told is what the frames hold at this moment. What was found out is remembered by the
-very values that were looked at, so that it is used again only where these are the same.
+very values that were looked at, so that it is used again only where these are the same. What was told and may hold no
+more is taken back.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from indus_nb.base import textcut
 from indus_nb.kernel.values.columns import Looked, look
 from indus_nb.kernel.values.describe import without_secrets
+from indus_nb.kernel.values.extent import BY
 from indus_nb.kernel.values.joins import Named, joins
 from indus_nb.kernel.values.profile import Profile, digest_of, fingerprint, profile
 from indus_nb.safety.redaction import is_secret_name
@@ -63,30 +65,28 @@ class FrameProfiles:
         """
         seen: list[Named] = []
         told: list[tuple[str, Profile]] = []
+        lines: list[str] = []
         digests = dict(known)
         for name, value in frames:
             if len(seen) == _MOST_FRAMES or time.thread_time() > end:
                 break
             now = time.thread_time()
             looked = None if is_secret_name(name) else look(value, _MOST_COLUMNS, now + (end - now) / 2)
-            if looked is None or (name in known and not looked.complete):
-                continue  # which would be told again and again, with more or fewer columns
-            seen.append(Named(name, looked))
+            if looked is None:
+                continue
             found = self._profile(looked)
-            if digests.pop(name, None) != found.digest():
+            before, _, size = digests.pop(name, "").partition(" ")
+            if not looked.complete and before not in ("", found.digest()):
+                # whose columns would be told again and again, more of them or fewer
+                now_size = digest_of([looked.rows, looked.width])
+                lines += [_unseen(name, looked)] if size != now_size else []
+                digests[name] = f"{before} {now_size}"
+                continue
+            seen.append(Named(name, looked))
+            if before != found.digest():
                 told.append((name, found))
             digests[name] = found.digest()
-        lines: list[str] = []
-        room = _MOST_CHARACTERS // 2
-        for one, other in combinations(seen, 2):
-            if time.thread_time() > end:
-                break
-            between = [textcut.fit(line, _MOST_JOIN_CHARACTERS) for line in joins(one, other)]
-            name, digest = f"{one.name} {other.name}", digest_of(between)
-            if between and digests.get(name) != digest and (room := room - sum(len(line) + 1 for line in between)) >= 0:
-                lines += between
-                digests.pop(name, None)
-                digests[name] = digest
+        lines += _between(seen, digests, end)
         kept = dict(list(digests.items())[-_MOST_KNOWN:])
         return Profiles(without_secrets(_written(told, lines)), len(told), kept)
 
@@ -99,6 +99,34 @@ class FrameProfiles:
         while len(self._remembered) > _MOST_REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
         return found
+
+
+def _between(frames: Sequence[Named], digests: dict[str, str], end: float) -> list[str]:
+    """Write how frames go together as far as that is new to the digests, and add it to them."""
+    lines: list[str] = []
+    room = _MOST_CHARACTERS // 2
+    for pair in combinations(frames, 2):
+        if time.thread_time() > end:
+            break
+        one, other = reversed(pair) if f"{pair[1].name} {pair[0].name}" in digests else pair  # as it was told before
+        name = f"{one.name} {other.name}"
+        found = [textcut.fit(line, _MOST_JOIN_CHARACTERS) for line in joins(one, other)]
+        digest = digest_of(found) if found else ""
+        if digests.get(name, "") == digest or not (found or (one.looked.complete and other.looked.complete)):
+            continue
+        found = found or [f"what was told of how `{one.name}` and `{other.name}` go together holds no more"]
+        room -= sum(len(line) + 1 for line in found)
+        if room >= 0:
+            lines += found
+            digests.pop(name, None)
+            digests.update({name: digest} if digest else {})
+    return lines
+
+
+def _unseen(name: str, looked: Looked) -> str:
+    """Write what is known at once of a frame that there was no time to look at again."""
+    size = f"{looked.rows or 0:,} {BY} {looked.width}"
+    return f"`{name}` {looked.library} {size}; too large to be looked at again: what was told of it may hold no more"
 
 
 def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """What a prompt tells of a kernel: cells that ran since the last one, variables that changed, and profiles of data.
 
 What this module promises: a conversation's own messages hold what it knows, so a fork, or another branch, gets what is
-new to it, and nothing is sent twice.
+new to it, and nothing is sent twice. What a compaction has dropped of them is not known any more, but for the cells, of
+which its summary tells.
 """
 
 from __future__ import annotations
@@ -90,11 +91,17 @@ class PromptContext:
         return clean_text("\n\n".join(parts)), details
 
     def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
+        """Return what was told last: of what a compaction has dropped, only which cells that were."""
+        dropped, first_kept = False, None
         for entry in newest_first:
+            if entry.type == "compaction" and first_kept is None:
+                first_kept = entry.data.get("firstKeptEntryId") or entry.id
             if entry.type == "custom_message" and entry.data.get("customType") == CONTEXT_TYPE:
                 details: object = entry.data.get("details")
                 if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
-                    return cast("JsonObject", details)
+                    found = cast("JsonObject", details)
+                    return {"cell": found.get("cell")} if dropped else found
+            dropped = dropped or entry.id == first_kept
         return {}
 
 

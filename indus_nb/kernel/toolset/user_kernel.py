@@ -107,6 +107,7 @@ class UserKernel:
         def configure(_event: object, ctx: Context) -> None:
             session[:] = [ctx]
             self._configure(ctx)
+            declare()  # which says whether calls can be undone
 
         def jobs() -> Jobs | None:
             return session[0].settings.jobs if session else None
@@ -122,18 +123,21 @@ class UserKernel:
                 outputs=self.outputs,
             )
 
-        async def look(arguments: VariablesArguments, _: ToolContext) -> ToolOutput:
-            self._long.check(jobs())
-            return text_output(await self.run(lambda: self.variables.listing(arguments.pattern)))
-
-        api.register_tool(
-            python_tool(
+        def declare() -> None:
+            tool = python_tool(
                 "the user's live kernel",
                 run=run,
                 approval=self.approval,
                 tries=lambda: self._settings.notebook.preview,
+                undo=self._settings.notebook.undo,
             )
-        )
+            api.register_tool(tool)
+
+        async def look(arguments: VariablesArguments, _: ToolContext) -> ToolOutput:
+            self._long.check(jobs())
+            return text_output(await self.run(lambda: self.variables.listing(arguments.pattern)))
+
+        declare()
         api.register_tool(variables_tool("the user's kernel", look))
         api.on("session_start", configure)
         api.on("before_agent_start", self._add_context)

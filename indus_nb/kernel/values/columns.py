@@ -48,6 +48,7 @@ _FAMILIES: Mapping[type, Family] = {
     str: "text",
     dt.date: "date",
 }
+_LABELS = (str, int, float, bool)
 _READERS: Mapping[str, Callable[[Any, int, int], Iterator[Part]]] = {
     "pandas": of_pandas,
     "polars": of_polars,
@@ -63,6 +64,8 @@ class Whole(NamedTuple):
     highest: Any = None
     rising: bool = False
     """Whether each value is greater than the one before, so that none occurs twice."""
+    not_numbers: int | None = None
+    """How many are NaN, where the library holds these apart from missing ones."""
 
 
 class Column(NamedTuple):
@@ -76,6 +79,8 @@ class Column(NamedTuple):
         shown: Writes one of them.
         kinds: Names of the classes of values, where these are several or unknown, with how many there are.
         notes: What the frame notes of the column, such as its unit.
+        not_numbers: How many of the values are NaN, where the library holds these apart; ``None`` is in their place.
+        label: Type and value of its name; ``None`` where that is not plain.
     """
 
     name: str
@@ -87,6 +92,8 @@ class Column(NamedTuple):
     whole: Whole | None = None
     is_index: bool = False
     notes: Mapping[str, str] = {}
+    not_numbers: int = 0
+    label: tuple[type, Any] | None = None
 
 
 class Looked(NamedTuple):
@@ -148,21 +155,46 @@ def _looked(frame: Any, library: str, most: int, end: float) -> Looked:
     whole = step > 1 and rows * most <= _MOST_CELLS_IN_ALL
     found: list[Column] = []
     for part in _READERS[library](frame, most, step):
-        found.append(_column(part, sampled=step > 1, whole=whole))
+        column = _column(part, sampled=step > 1, whole=whole, apart=library != "pandas")
+        number = sum(not column.is_index for column in found)
+        found.append(column._replace(label=_label(frame, library, column, number)))
         if time.thread_time() > end:
             break
     complete = sum(not column.is_index for column in found) == most
     return Looked(library, rows, width, -(-rows // step), found, complete)
 
 
-def _column(part: Part, *, sampled: bool, whole: bool) -> Column:
+def _label(frame: Any, library: str, column: Column, number: int) -> tuple[type, Any] | None:
+    """Return the name of a column, of which only a part may be shown, or of a level of an index."""
+    if column.is_index:
+        return (
+            (str, column.name) if any(type(name) is str and name == column.name for name in frame.index.names) else None
+        )
+    label: Any = frame.schema.names[number] if library == "pyarrow" else frame.columns[number]
+    kind = cast("type[object]", type(label))
+    if _is_of_numpy(kind):
+        label = label.item()
+        kind = cast("type[object]", type(label))
+    return (kind, label) if kind in _LABELS else None
+
+
+def _column(part: Part, *, sampled: bool, whole: bool, apart: bool) -> Column:
+    """Return what is known of a column.
+
+    Args:
+        apart: Whether NaN is not the same as a missing value.
+    """
     cells = part.cells
     column = Column(part.name, part.dtype, cells.values, cells.family, cells.shown)
     column = column._replace(is_index=part.is_index, notes=part.notes)
     if cells.values is not None and not cells.family:
         column = _plain(column, cells.values)
+        if apart and column.family == "number":
+            column = column._replace(not_numbers=sum(map(_is_no_number, cells.values)))
     if whole and cells.array is not None:
-        return column._replace(whole=_in_all(cells))
+        found = _in_all(cells)
+        no_missing = apart and cells.array.dtype.kind == "f"  # there is an array only where none is missing
+        return column._replace(whole=found._replace(missing=0, not_numbers=found.missing) if no_missing else found)
     known = cells.missing is not None and (sampled or column.values is None)
     return column._replace(whole=Whole(cells.missing or 0)) if known else column
 

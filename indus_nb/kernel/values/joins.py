@@ -30,9 +30,9 @@ class Named(NamedTuple):
         """Return whether all of its rows were looked at."""
         return self.looked.rows == self.looked.seen
 
-    def column(self, name: str) -> Column | None:
+    def column(self, label: tuple[type, Any] | None) -> Column | None:
         """Return its column of that name, if there is one alone that can be looked up."""
-        found = [column for column in self.looked.columns if column.name == name]
+        found = [column for column in self.looked.columns if label is not None and column.label == label]
         return found[0] if len(found) == 1 and found[0].family in _FAMILIES else None
 
 
@@ -40,13 +40,13 @@ def joins(one: Named, other: Named) -> list[str]:
     """Write how two frames go together; an empty list where they share no column."""
     if not one.looked.seen or not other.looked.seen:
         return []
-    names = [column.name for column in one.looked.columns if other.column(column.name) and one.column(column.name)]
-    if not names:
+    labels = [column.label for column in one.looked.columns if other.column(column.label) and one.column(column.label)]
+    if not labels:
         return []
     if _has_same_columns(one.looked, other.looked):
         return _same(one, other)
-    pairs = [(name, one.column(name), other.column(name)) for name in names[:_MOST_SHARED]]
-    shared = [(name, a, b) for name, a, b in pairs if a and b and not a.family == b.family == "number"]
+    pairs = [(one.column(label), other.column(label)) for label in labels[:_MOST_SHARED]]
+    shared = [(a.name, a, b) for a, b in pairs if a and b and not a.family == b.family == "number"]
     alike = [(name, a, b) for name, a, b in shared if _alike(a, b)]
     lines: list[str] = []
     if len(alike) > 1:
@@ -62,25 +62,24 @@ def _alike(one: Column, other: Column) -> bool:
 
 
 def _has_same_columns(one: Looked, other: Looked) -> bool:
-    return one.width == other.width > 1 and [column[:2] for column in one.columns] == [
-        column[:2] for column in other.columns
-    ]
+    """Return whether that is known of all of them."""
+    of_one, of_other = ([(*column[:2], column.label) for column in _columns(each)] for each in (one, other))
+    return len(of_one) == one.width == other.width > 1 and of_one == of_other and all(label for *_, label in of_one)
 
 
 def _same(one: Named, other: Named) -> list[str]:
     """Tell of two frames with the same columns how many rows of one are in the other, as of data to train and test."""
     told = f"`{other.name}` has the columns of `{one.name}`"
-    width = sum(not column.is_index for column in one.looked.columns)
     plain = all(column.values is not None for each in (one, other) for column in each.looked.columns)
-    if width < one.looked.width or not plain or not one.is_whole or not other.is_whole:
+    if not plain or not one.is_whole or not other.is_whole:
         return [told]
-    held = set(_rows(_columns(one)))
-    found = sum(row in held for row in _rows(_columns(other)))
+    held = set(_rows(_columns(one.looked)))
+    found = sum(row in held for row in _rows(_columns(other.looked)))
     return [f"{told}; {found:,} of its {other.looked.seen:,} rows are there, too"]
 
 
-def _columns(frame: Named) -> list[Column]:
-    return [column for column in frame.looked.columns if not column.is_index]
+def _columns(looked: Looked) -> list[Column]:
+    return [column for column in looked.columns if not column.is_index]
 
 
 def _join(one: Named, other: Named, name: str, in_one: Sequence[Column], in_other: Sequence[Column]) -> list[str]:

@@ -94,7 +94,7 @@ def fingerprint(looked: Looked) -> bytes | None:
     digest = hashlib.blake2b(repr(looked[:4]).encode(errors="replace"), digest_size=16)
     for column in looked.columns:
         known = column.name, column.dtype, column.family, column.kinds, column.whole, column.is_index, column.notes
-        digest.update(repr(known).encode(errors="replace"))
+        digest.update(repr((*known, column.not_numbers)).encode(errors="replace"))
         if column.values is not None:
             try:
                 digest.update(marshal.dumps(column.values, 2))
@@ -188,17 +188,19 @@ def _in_all(column: Column, rows: int) -> list[str]:
     if whole is None:
         return []
     facts = [] if whole.lowest is None else _range(column, whole.lowest, whole.highest)
-    return [*facts, *_missing(whole.missing, rows)]
+    return [*facts, *_missing(whole.missing, rows), *_missing(whole.not_numbers or 0, rows, "NaN")]
 
 
 def _in_seen(column: Column, counts: Counter[Any], rows: int) -> list[str]:
     """Return what is known of a column in the rows that were looked at, but for what is known of all."""
     missing = counts.get(None, 0)
+    facts = _missing(missing - column.not_numbers, rows) if column.whole is None else []
+    if column.whole is None or column.whole.not_numbers is None:
+        facts += _missing(column.not_numbers, rows, "NaN")
     if missing == rows:
-        return ["all missing"] if rows and column.whole is None else []
+        return facts
     present: Mapping[Any, int] = {value: count for value, count in counts.items() if value is not None}
     distinct = len(present)
-    facts = _missing(missing, rows) if column.whole is None else []
     if distinct == 1:
         (value,) = present
         if shown := _value(column, value):
@@ -235,10 +237,10 @@ def _range(column: Column, lowest: Any, highest: Any) -> list[str]:
     return [f"{low}…{high}"] if low and high else []
 
 
-def _missing(count: int, rows: int) -> list[str]:
+def _missing(count: int, rows: int, what: str = "missing") -> list[str]:
     if not count:
         return []
-    return ["all missing"] if count == rows else [f"{shown_share(count, rows)} missing"]
+    return [f"all {what}"] if count == rows else [f"{shown_share(count, rows)} {what}"]
 
 
 def _value(column: Column, value: Any) -> str:
