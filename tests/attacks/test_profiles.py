@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import math
 import tracemalloc
 from typing import Any
@@ -290,3 +291,24 @@ def test_a_frame_with_attributes_beyond_number_is_not_looked_at() -> None:
     assert FrameProfiles().closer(frame)
     frame.attrs["raw"] = [*range(1_000_000)]
     assert FrameProfiles().closer(frame) == ""
+
+
+def test_profiles_of_long_names_keep_to_their_thousand_characters() -> None:
+    index = pd.MultiIndex.from_product([[0, 1]] * 3, names=[f"{n}{'l' * 58}" for n in range(3)])
+    told = [(f"f{n}{'n' * 300}", pd.DataFrame({"c": [1] * 8}, index=index)) for n in range(8)]
+    assert len(FrameProfiles().new(told, {}, math.inf).text) <= 1000
+    assert "more column" not in FrameProfiles().closer(told[0][1])
+
+
+def test_decimals_that_may_not_meet_floats_do_not_stop_a_profile() -> None:
+    with decimal.localcontext() as context:
+        context.traps[decimal.FloatOperation] = True
+        frame = pd.DataFrame({"a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")]})
+        assert "1.5…2.5" in FrameProfiles().closer(frame)
+
+
+def test_a_name_that_two_columns_have_is_no_key_and_times_of_numpy_are_no_numbers() -> None:
+    assert "one row per" not in FrameProfiles().closer(pd.DataFrame([[1, 2], [1, 3]], columns=["id", "id"]))
+    assert "2 datetime64" in FrameProfiles().closer(
+        objects(np.datetime64("2020-01-01", "ns"), np.datetime64("2021-01-01", "ns")).to_frame("a")
+    )
