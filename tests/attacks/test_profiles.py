@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,75 @@ class OwnArray(pd.arrays.NumpyExtensionArray):
         return np.zeros(len(self), dtype=bool)
 
 
+class OwnValues(pd.api.extensions.ExtensionArray):
+    """Values of which each question is noticed, but for those that pandas asks when it makes a frame."""
+
+    def __init__(self) -> None:
+        self.held = np.arange(3)
+
+    def _asked(self, name: str) -> None:
+        ran.append(f"{name} of values")
+
+    @property
+    def dtype(self) -> Any:
+        self._asked("dtype")
+        return OwnType()
+
+    @property
+    def nbytes(self) -> int:
+        self._asked("nbytes")
+        return 24
+
+    def __len__(self) -> int:
+        self._asked("len")
+        return 3
+
+    def __getitem__(self, item: Any) -> Any:
+        self._asked("getitem")
+        return self.held[item]
+
+    def isna(self) -> Any:
+        self._asked("isna")
+        return self.held < 0
+
+    def view(self, dtype: Any = None) -> Any:
+        self._asked("view")
+        return self
+
+    def copy(self) -> Any:
+        return self
+
+
+class OwnArrowType(pa.ExtensionType):
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "own")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: Any) -> Any:
+        return cls()
+
+    def __str__(self) -> str:
+        ran.append("__str__ of a type of arrow")
+        return "own"
+
+
+class OwnZone(dt.tzinfo):
+    def utcoffset(self, moment: Any) -> dt.timedelta:
+        ran.append("utcoffset")
+        return dt.timedelta(0)
+
+    def dst(self, moment: Any) -> dt.timedelta:
+        ran.append("dst")
+        return dt.timedelta(0)
+
+    def __str__(self) -> str:
+        ran.append("__str__ of a zone")
+        return "own"
+
+
 class Own(pd.DataFrame):
     @property
     def attrs(self) -> Any:
@@ -123,6 +195,13 @@ FRAMES: dict[str, Any] = {
     "labels": lambda: pd.DataFrame({"a": [1, 2]}, index=pd.Index(objects(Watched(), "b"), name="i")),
     "categories": lambda: pd.DataFrame({"c": pd.Categorical.from_codes([0, 1], pd.Index(objects(OfMeta(), "b")))}),
     "a type of columns": lambda: pd.DataFrame({"o": pd.Series(OwnArray(np.arange(3)))}),
+    "values": lambda: pd.DataFrame({"o": OwnValues(), "n": [1, 2, 3]}),
+    "values of an index": lambda: pd.DataFrame({"n": [1, 2, 3]}, index=pd.Index(OwnValues())),
+    "names of levels": lambda: pd.DataFrame(
+        {"a": range(4)}, index=pd.MultiIndex.from_product([[1, 2]] * 2, names=[Watched(), "b"])
+    ),
+    "zones": lambda: pd.DataFrame({"t": pd.Series(pd.to_datetime(["2020", "2021"])).dt.tz_localize(OwnZone())}),
+    "a type of arrow": lambda: pa.table({"a": pa.ExtensionArray.from_storage(OwnArrowType(), pa.array([1, 2]))}),
     "own class": lambda: Own({"a": [1, 2]}),
     "a class that changes nothing": lambda: Plain({"a": [1, 2]}),
     "arrow": lambda: pa.table({"a": [1, 2]}, metadata={"k": "v" * 100_000}),
@@ -137,7 +216,7 @@ def test_nothing_of_the_users_runs(kind: str) -> None:
     text = profiles.new([("frame", frame), ("same", frame)], {}, math.inf).text
     closer = profiles.closer(frame)
     assert ran == []
-    assert bool(text) == bool(closer) == (kind != "own class")
+    assert bool(text) == bool(closer) == (kind not in ("own class", "values of an index"))
 
 
 def test_attributes_of_a_frame_are_not_asked_before_its_class_is_known() -> None:
@@ -171,3 +250,65 @@ def test_what_a_cell_gave_is_described_in_two_thousand_characters() -> None:
         pd.DataFrame(np.zeros((9, 500)), columns=["n" * 99 + str(n) for n in range(500)]),
     ):
         assert len(given(value)) < 2100
+
+
+TEXT = "x" * 100_000
+LARGE: dict[str, Any] = {
+    "categories": lambda: pd.DataFrame({"c": pd.Categorical.from_codes(np.arange(4000) % 2, [TEXT, "y"])}),
+    "categories of a sample": lambda: pd.DataFrame(
+        {"c": pd.Categorical.from_codes(np.arange(40_000) % 2, [TEXT * 30, "y" * 100_000])}
+    ),
+    "levels": lambda: pd.DataFrame(
+        {"n": 1.5},
+        index=pd.MultiIndex([[TEXT, "y"], range(2000)], [np.arange(4000) % 2, np.arange(4000) // 2], names=["t", "n"]),
+    ),
+    "arrow in chunks": lambda: pa.table({"n": pa.chunked_array([pa.array(np.arange(100_000))] * 60)}),
+    "texts at the rows of a sample": lambda: pa.table({"t": [TEXT if n % 50 == 0 else "" for n in range(50_000)]}),
+    "arrow that says each text once": lambda: pa.table(
+        {"t": pa.DictionaryArray.from_arrays(pa.array([0, 1] * 2000), pa.array([TEXT, "y"]))}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_profile_copies_no_text_for_each_row_and_no_whole_column(kind: str) -> None:
+    frame = LARGE[kind]()
+    FrameProfiles().closer(frame)  # imports what it needs
+    before = pa.default_memory_pool().bytes_allocated()
+    tracemalloc.start()
+    try:
+        text = FrameProfiles().new([("frame", frame)], {}, math.inf).text
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert text
+    assert peak < 20_000_000
+    assert pa.default_memory_pool().bytes_allocated() - before < 20_000_000
+
+
+def test_a_frame_with_attributes_beyond_number_is_not_looked_at() -> None:
+    frame = pd.DataFrame({"a": [1]})
+    assert FrameProfiles().closer(frame)
+    frame.attrs["raw"] = [*range(1_000_000)]
+    assert FrameProfiles().closer(frame) == ""
+
+
+def test_profiles_of_long_names_keep_to_their_thousand_characters() -> None:
+    index = pd.MultiIndex.from_product([[0, 1]] * 3, names=[f"{n}{'l' * 58}" for n in range(3)])
+    told = [(f"f{n}{'n' * 300}", pd.DataFrame({"c": [1] * 8}, index=index)) for n in range(8)]
+    assert len(FrameProfiles().new(told, {}, math.inf).text) <= 1000
+    assert "more column" not in FrameProfiles().closer(told[0][1])
+
+
+def test_decimals_that_may_not_meet_floats_do_not_stop_a_profile() -> None:
+    with decimal.localcontext() as context:
+        context.traps[decimal.FloatOperation] = True
+        frame = pd.DataFrame({"a": [decimal.Decimal("1.5"), decimal.Decimal("2.5")]})
+        assert "1.5…2.5" in FrameProfiles().closer(frame)
+
+
+def test_a_name_that_two_columns_have_is_no_key_and_times_of_numpy_are_no_numbers() -> None:
+    assert "one row per" not in FrameProfiles().closer(pd.DataFrame([[1, 2], [1, 3]], columns=["id", "id"]))
+    assert "2 datetime64" in FrameProfiles().closer(
+        objects(np.datetime64("2020-01-01", "ns"), np.datetime64("2021-01-01", "ns")).to_frame("a")
+    )

@@ -30,6 +30,7 @@ from indus_nb.kernel.values.readers import (
     Cells,
     Family,
     Part,
+    has_known_indexes,
     of_arrow,
     of_pandas,
     of_polars,
@@ -49,7 +50,7 @@ _FAMILIES: Mapping[type, Family] = {
     dt.date: "date",
 }
 _LABELS = (str, int, float, bool)
-_READERS: Mapping[str, Callable[[Any, int, int], Iterator[Part]]] = {
+_READERS: Mapping[str, Callable[..., Iterator[Part]]] = {
     "pandas": of_pandas,
     "polars": of_polars,
     "pyarrow": of_arrow,
@@ -132,6 +133,8 @@ def look(frame: Any, columns: int, end: float) -> Looked | None:
         if class_name(kind) == "DuckDBPyRelation" and library_of(kind) in ("duckdb", "_duckdb"):
             return _query(frame, columns)
         known = families(frame) & FRAMES
+        if ("pandas", "DataFrame") in known and not has_known_indexes(frame):
+            return None
         if has_secret_labels(frame):
             return None
         return _looked(frame, next(iter(known))[0], columns, end) if known else None
@@ -154,7 +157,7 @@ def _looked(frame: Any, library: str, most: int, end: float) -> Looked:
     step = max(1, -(-rows // room))
     whole = step > 1 and rows * most <= _MOST_CELLS_IN_ALL
     found: list[Column] = []
-    for part in _READERS[library](frame, most, step):
+    for part in _READERS[library](frame, most, step, whole=whole):
         column = _column(part, sampled=step > 1, whole=whole, apart=library != "pandas")
         number = sum(not column.is_index for column in found)
         found.append(column._replace(label=_label(frame, library, column, number)))
@@ -226,7 +229,11 @@ def _plain(column: Column, values: list[Any]) -> Column:
 
 
 def _is_of_numpy(kind: type) -> bool:
-    return library_of(kind) == "numpy" and is_of_a_library(kind) and issubclass(kind, sys.modules["numpy"].generic)
+    """Return whether a class is one of numpy's scalars, but for times: some of these are plain as numbers alone."""
+    if library_of(kind) != "numpy" or not is_of_a_library(kind):
+        return False
+    numpy: Any = sys.modules["numpy"]
+    return issubclass(kind, numpy.generic) and not issubclass(kind, numpy.datetime64 | numpy.timedelta64)
 
 
 def _is_missing(kind: type) -> bool:

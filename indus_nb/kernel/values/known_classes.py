@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import takewhile
@@ -35,7 +36,7 @@ _OF_EVERY_CLASS = frozenset(vars(type("_", (), {}))) | {
 _PLAIN = (str, bytes, bool, int, float, complex, type(None))
 _ZONES = frozenset({"datetime", "zoneinfo", "pytz", "dateutil"})
 _MAX_LABELS = 2_000_000
-_MAX_NESTING = 10
+_MAX_NESTING, _MAX_PARTS = 10, 10_000
 
 
 def is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
@@ -146,15 +147,17 @@ def has_plain_attrs(value: Any) -> bool:
         value = whole(value)
     held: Any = _own(value, "__dict__")
     attrs: Any = cast("dict[str, Any]", held).get("_attrs") if type(held) is dict else None
-    return attrs is None or _is_plain_part(attrs, _MAX_NESTING)
+    return attrs is None or _is_plain_part(attrs, _MAX_NESTING, iter(range(_MAX_PARTS)))
 
 
-def _is_plain_part(part: Any, depth: int) -> bool:
+def _is_plain_part(part: Any, depth: int, room: Iterator[int]) -> bool:
     kind = cast("type[object]", type(part))
+    if next(room, None) is None:
+        return False
     if kind is dict:
-        return depth > 0 and all(_is_plain_part(each, depth - 1) for pair in part.items() for each in pair)
+        return depth > 0 and all(_is_plain_part(each, depth - 1, room) for pair in part.items() for each in pair)
     if kind in (list, tuple, set, frozenset):
-        return depth > 0 and all(_is_plain_part(each, depth - 1) for each in part)
+        return depth > 0 and all(_is_plain_part(each, depth - 1, room) for each in part)
     return _is_label_class(kind) and has_known_zone(part)
 
 

@@ -12,6 +12,7 @@ import marshal
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Context, localcontext
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ class Profile(NamedTuple):
         sampled: Parts that are true of the rows looked at.
         seen: How many these are.
         more: How many columns were not looked at.
+        levels: How many of the first parts are levels of the index.
     """
 
     head: str
@@ -49,6 +51,7 @@ class Profile(NamedTuple):
     sampled: Sequence[str]
     seen: int
     more: int
+    levels: int = 0
 
     def digest(self) -> str:
         """Return a short text that differs for another profile."""
@@ -59,13 +62,17 @@ class Profile(NamedTuple):
 
         Args:
             name: Its name; empty where that is clear.
-            room: How many characters it may have, about; the columns that do not fit are counted.
+            room: How many characters it may have; the columns that do not fit are counted, if there is room for that.
         """
-        lines = [f"`{name}` {self.head}" if name else self.head]
+        named = f"`{textcut.fit(name, max(room // 3, 2))}` " if name else ""
+        lines = [textcut.fit(f"{named}{self.head}", max(room, 2))]
         room -= len(lines[0]) + _MARK_CHARACTERS
+        if room < 0:
+            return lines[0]
         shown = _fitting(self.columns, room * 3 // 5 if self.sampled else room)
-        left = len(self.columns) - len(shown) + self.more
+        left = len(self.columns) - max(len(shown), self.levels) + self.more
         more = [f"… and {textcut.counted(left, 'more column')}"] if left else []
+        more = ["…"] if not more and len(shown) < len(self.columns) else more
         if shown or more:
             lines.append(f"  {' · '.join([*shown, *more])}")
             room -= len(lines[1])
@@ -104,7 +111,12 @@ def fingerprint(looked: Looked) -> bytes | None:
 
 
 def profile(looked: Looked) -> Profile:
-    """Write down what is known of a frame that was looked at."""
+    """Write down what is known of a frame that was looked at, whatever decimals may not do in the user's code."""
+    with localcontext(Context(traps=[])):
+        return _profile(looked)
+
+
+def _profile(looked: Looked) -> Profile:
     more = looked.width - sum(not column.is_index for column in looked.columns)
     if looked.rows is None:
         parts = [f"{column.name} {column.dtype}" for column in looked.columns]
@@ -126,7 +138,7 @@ def profile(looked: Looked) -> Profile:
         parts.append(f"{named} {dtype}{f' {facts}' if facts else ''}")
         if is_sample and in_seen:
             sampled.append(f"{named} {', '.join(in_seen)}")
-    return Profile(head, parts, sampled, looked.seen, more)
+    return Profile(head, parts, sampled, looked.seen, more, sum(column.is_index for column in looked.columns))
 
 
 # What one row stands for
@@ -141,13 +153,14 @@ def _grain(looked: Looked, counts: Sequence[Counter[Any] | None], *, complete: b
     rows = looked.rows or 0
     if rows < 2:
         return ""
-    rising = next((column.name for column in looked.columns if column.whole is not None and column.whole.rising), None)
+    named = Counter(column.name for column in looked.columns)
+    rising = next((c.name for c in looked.columns if c.whole and c.whole.rising and named[c.name] == 1), None)
     if looked.seen < rows:
         return f"one row per {rising}" if rising else ""
     keys = [
         (column, len(counted))
         for column, counted in zip(looked.columns, counts, strict=True)
-        if counted is not None and column.family in _KEYS and None not in counted
+        if counted is not None and column.family in _KEYS and None not in counted and named[column.name] == 1
     ]
     key = next((column.name for column, distinct in keys if distinct == rows), None) or _pair(keys, rows)
     if key:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import islice
@@ -95,81 +96,148 @@ def _of_polars(rows: int, step: int) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _of_arrow(rows: int, step: int) -> Any:
-    return cast("Any", sys.modules["pyarrow"]).array(sampled_rows(rows, step))
+def _of_arrow(rows: int, step: int) -> range | tuple[int, ...]:
+    return range(rows) if step == 1 else tuple(map(int, sampled_rows(rows, step)))
 
 
 # pandas
 
 
-def of_pandas(frame: Any, most: int, step: int) -> Iterator[Part]:
-    """Read the levels of a named index, and the first columns of a frame, of each ``step``-th row."""
-    notes = _notes(frame.attrs)
-    part = frame.iloc[:, :most]
-    part.attrs = {}  # else each column gets a deep copy
-    index = part.index[sampled_rows(len(part), step)] if step > 1 else part.index
-    for number in range(min(index.nlevels, _MOST_LEVELS)):
-        level, name = index.get_level_values(number), index.names[number]
-        if name is not None or level.dtype.kind not in "iu":  # else row numbers, or what is left of them
-            yield Part("index" if name is None else _label(name), *_typed_of_pandas(level, 1), is_index=True)
-    names = part.columns
+def of_pandas(frame: Any, most: int, step: int, *, whole: bool) -> Iterator[Part]:
+    """Read the levels of a named index, and the first columns of a frame, of each ``step``-th row.
+
+    The indexes must be known ones.
+
+    Args:
+        whole: Whether numbers are read of all rows, too.
+    """
+    names, notes = frame.columns, _notes(frame.attrs)
+    rows = sampled_rows(len(frame), step) if step > 1 else slice(None)
+    for name, dtype, cells in _levels_of_pandas(frame.index, rows, whole=whole):
+        yield Part("index" if name is None else _label(name), dtype, cells, is_index=True)
+    # Not by ``iloc``, which makes views of all columns, and gives each a deep copy of the ``attrs``.
+    held = object.__getattribute__(frame, "_mgr")
     for number in range(most):
-        name, column = names[number], part.iloc[:, number]
-        yield Part(
-            _label(name), *_typed_of_pandas(column, step), notes=notes.get(name, {}) if type(name) is str else {}
-        )
+        name, array = names[number], held.blocks[held.blknos[number]].values
+        if _is_known_array(array):
+            array = held.iget_values(number)
+        typed = _typed_of_pandas(array, rows, whole=whole)
+        yield Part(_label(name), *typed, notes=notes.get(name, {}) if type(name) is str else {})
 
 
-def _typed_of_pandas(held: Any, step: int) -> tuple[str, Cells]:
-    """Read a series, or an index, with its type."""
+def _levels_of_pandas(index: Any, rows: slice, *, whole: bool) -> Iterator[tuple[Any, str, Cells]]:
+    """Read the levels of an index, each with its name, but for row numbers, and what is left of them."""
+    if class_name(_class(index)) == "MultiIndex":
+        # Not by their names, which would be compared.
+        for name, level, codes in islice(zip(index.names, index.levels, index.codes, strict=True), _MOST_LEVELS):
+            if name is not None or level.dtype.kind not in "iu":
+                yield name, *_coded(level, codes[rows])
+    elif index.name is not None or index.dtype.kind not in "iu":
+        if class_name(_class(index)) != "RangeIndex":
+            yield index.name, *_typed_of_pandas(_array_of(index), rows, whole=whole)
+        else:
+            held, rows = (index, rows) if whole else (index[rows], slice(None))
+            yield index.name, *_typed_of_pandas(held.to_numpy(), rows, whole=whole)
+
+
+def has_known_indexes(frame: Any) -> bool:
+    """Return whether the labels of a frame of pandas are in arrays that are not of the user's classes."""
+    return _is_known_index(frame.index) and _is_known_index(frame.columns)
+
+
+def _is_of(kind: type, *libraries: str) -> bool:
+    """Return whether a class is one of these libraries' own."""
+    return library_of(kind) in libraries and is_of_a_library(kind)
+
+
+def _array_of(index: Any) -> Any:
+    """Return what an index keeps its values in, without asking whose class that is."""
+    return object.__getattribute__(index, "_data")
+
+
+def _is_known_array(array: Any) -> bool:
+    """Return whether no code but that of pandas and numpy answers what an array is asked."""
+    kind = _class(array)
+    if class_name(kind) == "Categorical" and _is_of(kind, "pandas"):
+        return _is_known_index(array.dtype.categories)
+    return _is_of(kind, "numpy", "pandas")
+
+
+def _is_known_index(index: Any) -> bool:
+    kind = _class(index)
+    if class_name(kind) == "MultiIndex" and _is_of(kind, "pandas"):
+        return all(map(_is_known_index, index.levels))
+    return _is_of(kind, "pandas") and (class_name(kind) == "RangeIndex" or _is_known_array(_array_of(index)))
+
+
+def _typed_of_pandas(held: Any, rows: Any, *, whole: bool) -> tuple[str, Cells]:
+    """Read an array, with its type; of an array of another library nothing but the name of its class.
+
+    Args:
+        rows: A slice, or the numbers of rows as an array.
+    """
+    if not _is_known_array(held):
+        return _name(held), Cells()
     dtype = held.dtype
-    kind = _class(dtype)
-    if library_of(kind) not in ("numpy", "pandas") or not is_of_a_library(kind):
+    kind, text = class_name(_class(dtype)), _text_of_type(dtype)
+    if not text:
         return _name(dtype), Cells()
-    if class_name(kind) == "DatetimeTZDtype" or (library_of(kind) == "numpy" and dtype.kind in "mM"):
-        return _cut(str(dtype)), _times_of_pandas(held, dtype, step)
-    if class_name(kind) == "ArrowDtype":
-        return _cut(str(dtype)), _typed_of_arrow(held.array.__arrow_array__(), step)[1]
-    read = _extension_of_pandas if library_of(kind) == "pandas" else _numbers_of_pandas
-    return _cut(str(dtype)), read(held, dtype, step)
+    if kind == "CategoricalDtype":
+        return text, _coded(dtype.categories, held.codes[rows])[1]
+    if kind == "ArrowDtype" or (kind == "StringDtype" and dtype.storage == "pyarrow"):
+        of_arrow = range(len(held))[rows] if type(rows) is slice else tuple(rows.tolist())
+        return text, _typed_of_arrow(held.__arrow_array__(), of_arrow, whole=whole)[1]
+    if kind in _PANDAS_TYPES:
+        return text, Cells(held[rows].tolist(), missing=int(held.isna().sum()) if whole else None)
+    read = _times_of_pandas if kind == "DatetimeTZDtype" or dtype.kind in "mM" else _numbers_of_numpy
+    return text, read(held, rows, whole=whole)
 
 
-def _numbers_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
-    """Read numbers, and objects of any kind."""
-    if dtype.kind not in "biufO":
-        return Cells()
-    numbers = held.to_numpy()
-    some = numbers[sampled_rows(len(numbers), step)] if step > 1 else numbers
-    values: list[Any] = some.tolist()
-    if dtype.kind == "O":
-        return Cells(values)
-    if dtype.kind == "f" and cast("Any", sys.modules["numpy"]).isnan(some).any():
-        values = [None if value != value else value for value in values]  # noqa: PLR0124 - so is NaN alone
-    family: Family = "bool" if dtype.kind == "b" else "number" if dtype.kind == "f" else "int"
-    return Cells(values, family, SHOWN.get(family, str), array=None if dtype.kind == "b" else numbers)
-
-
-def _times_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
-    zone, array = getattr(dtype, "tz", None), held.array
-    if not has_known_zone(dt.datetime(2000, 1, 1, tzinfo=zone)):
-        return Cells()
-    numbers = array.asi8
-    some = numbers[sampled_rows(len(numbers), step)] if step > 1 else numbers
-    values = [None if value == NO_TIME else value for value in some.tolist()]
-    if dtype.kind == "m":
-        return Cells(values, "span", _span(array.unit), array=numbers)
-    return Cells(values, "time", _moment(array.unit, zone or dt.UTC), array=numbers)
-
-
-def _extension_of_pandas(held: Any, dtype: Any, step: int) -> Cells:
-    """Read texts, categories, and what may be missing."""
+def _text_of_type(dtype: Any) -> str:
+    """Write a type; empty where it holds an object that may be the user's, which would have to write itself."""
     kind = class_name(_class(dtype))
-    if kind not in _PANDAS_TYPES:
+    zone = getattr(getattr(dtype, "subtype", dtype), "tz", None)
+    if kind == "SparseDtype" or not has_known_zone(dt.datetime(2000, 1, 1, tzinfo=zone)):
+        return ""
+    return "" if kind == "ArrowDtype" and not _is_of(_class(dtype.pyarrow_dtype), "pyarrow") else _cut(str(dtype))
+
+
+def _numbers_of_numpy(held: Any, rows: Any, *, whole: bool) -> Cells:
+    """Read numbers, and objects of any kind."""
+    kind = held.dtype.kind
+    if library_of(_class(held)) == "pandas" or kind not in "biufO":
         return Cells()
-    missing = None if kind == "CategoricalDtype" or step == 1 else int(held.isna().sum())
-    if held.nbytes / step > MOST_TEXT_BYTES:
-        return Cells(missing=missing)
-    return Cells((held.array[sampled_rows(len(held), step)] if step > 1 else held.array).tolist(), missing=missing)
+    some = held[rows]
+    values: list[Any] = some.tolist()
+    if kind == "O":
+        return Cells(values)
+    if kind == "f" and cast("Any", sys.modules["numpy"]).isnan(some).any():
+        values = [None if value != value else value for value in values]  # noqa: PLR0124 - so is NaN alone
+    family: Family = "bool" if kind == "b" else "number" if kind == "f" else "int"
+    return Cells(values, family, SHOWN.get(family, str), array=held if whole and kind != "b" else None)
+
+
+def _times_of_pandas(held: Any, rows: Any, *, whole: bool) -> Cells:
+    numbers = held.asi8
+    values = [None if value == NO_TIME else value for value in numbers[rows].tolist()]
+    array = numbers if whole else None
+    if held.dtype.kind == "m":
+        return Cells(values, "span", _span(held.unit), array=array)
+    return Cells(values, "time", _moment(held.unit, held.tz or dt.UTC), array=array)
+
+
+def _coded(distinct: Any, codes: Any) -> tuple[str, Cells]:
+    """Read values that are held once each, of which a copy for each row might not fit into memory."""
+    used = cast("Any", sys.modules["numpy"]).unique(codes)
+    used = used[used >= 0]
+    if class_name(_class(distinct)) == "RangeIndex":
+        dtype, cells = _typed_of_pandas(distinct[used].to_numpy(), slice(None), whole=False)
+    else:
+        dtype, cells = _typed_of_pandas(_array_of(distinct), used, whole=False)
+    if cells.values is None:
+        return dtype, Cells()
+    held = dict(zip(used.tolist(), cells.values, strict=True))
+    return dtype, cells._replace(values=list(map(held.get, codes.tolist())), missing=None)
 
 
 def _notes(attrs: Any) -> dict[str, dict[str, str]]:
@@ -186,19 +254,19 @@ def _notes(attrs: Any) -> dict[str, dict[str, str]]:
 # polars
 
 
-def of_polars(frame: Any, most: int, step: int) -> Iterator[Part]:
-    """Read the first columns of a frame, of each ``step``-th row."""
+def of_polars(frame: Any, most: int, step: int, *, whole: bool) -> Iterator[Part]:
+    """Read the first columns of a frame, of each ``step``-th row, and numbers of all rows if ``whole``."""
     for column in map(frame.to_series, range(most)):
-        yield Part(_label(column.name), *_typed_of_polars(column, step))
+        yield Part(_label(column.name), *_typed_of_polars(column, step, whole=whole))
 
 
-def _typed_of_polars(column: Any, step: int) -> tuple[str, Cells]:
+def _typed_of_polars(column: Any, step: int, *, whole: bool) -> tuple[str, Cells]:
     dtype, missing = column.dtype, column.null_count()
-    if not is_of_a_library(_class(dtype)):
+    if not _is_of(_class(dtype), "polars"):
         return _name(dtype), Cells()
     name = class_name(_class(dtype))
     if name in ("Datetime", "Duration", "Date"):
-        return _cut(str(dtype)), _times_of_polars(column, dtype, step)
+        return _cut(str(dtype)), _times_of_polars(column, dtype, step, whole=whole)
     some = column.gather(_of_polars(len(column), step)) if step > 1 else column
     if name in ("Categorical", "Enum"):
         return _cut(str(dtype)), Cells(_categories_of_polars(some), missing=missing)
@@ -206,7 +274,7 @@ def _typed_of_polars(column: Any, step: int) -> tuple[str, Cells]:
     if is_long or not (dtype.is_numeric() or name in ("Boolean", "String")):
         return _cut(str(dtype)), Cells(missing=missing)
     counted = None if missing and dtype.is_float() else missing  # in numbers NaN is missing, too
-    array = _array(column, step) if not missing and (dtype.is_integer() or dtype.is_float()) else None
+    array = _array(column) if whole and not missing and (dtype.is_integer() or dtype.is_float()) else None
     return _cut(str(dtype)), Cells(some.to_list(), missing=counted, array=array)
 
 
@@ -220,10 +288,10 @@ def _categories_of_polars(some: Any) -> list[Any] | None:
     return [held[number] for number in some.to_physical().to_list()]
 
 
-def _times_of_polars(column: Any, dtype: Any, step: int) -> Cells:
+def _times_of_polars(column: Any, dtype: Any, step: int, *, whole: bool) -> Cells:
     unit, missing, numbers = getattr(dtype, "time_unit", "D"), column.null_count(), column.to_physical()
     values = (numbers.gather(_of_polars(len(column), step)) if step > 1 else numbers).to_list()
-    array = None if missing else _array(numbers, step)
+    array = _array(numbers) if whole and not missing else None
     if class_name(_class(dtype)) == "Duration":
         return Cells(values, "span", _span(unit), missing, array)
     return Cells(values, "time", _moment(unit, _zone(getattr(dtype, "time_zone", None))), missing, array)
@@ -232,8 +300,8 @@ def _times_of_polars(column: Any, dtype: Any, step: int) -> Cells:
 # pyarrow
 
 
-def of_arrow(table: Any, most: int, step: int) -> Iterator[Part]:
-    """Read the first columns of a table, of each ``step``-th row."""
+def of_arrow(table: Any, most: int, step: int, *, whole: bool) -> Iterator[Part]:
+    """Read the first columns of a table, of each ``step``-th row, and numbers of all rows if ``whole``."""
     fields: Iterator[Any] = islice(table.schema, most)
     for number, field in enumerate(fields):
         metadata: Mapping[bytes, bytes] = field.metadata or {}
@@ -242,42 +310,92 @@ def of_arrow(table: Any, most: int, step: int) -> Iterator[Part]:
             for key, value in islice(metadata.items(), 3)
             if len(value) <= _NOTE and not key.startswith((b"PARQUET:", b"ARROW:"))
         }
-        yield Part(_label(field.name), *_typed_of_arrow(table.column(number), step), notes=notes)
+        typed = _typed_of_arrow(table.column(number), _of_arrow(table.num_rows, step), whole=whole)
+        yield Part(_label(field.name), *typed, notes=notes)
 
 
-def _typed_of_arrow(column: Any, step: int) -> tuple[str, Cells]:
+def _typed_of_arrow(column: Any, rows: range | tuple[int, ...], *, whole: bool) -> tuple[str, Cells]:
     kind, missing = column.type, int(column.null_count)
-    if not is_of_a_library(_class(kind)):
+    if not _is_of(_class(kind), "pyarrow"):
         return _name(kind), Cells()
-    if not _is_flat(kind) or column.nbytes / step > MOST_TEXT_BYTES:
+    some = _taken(column, rows) if _is_flat(kind) else None
+    if some is None:
         return _cut(str(kind)), Cells(missing=missing)
     arrow: Any = sys.modules["pyarrow"]
-    some = column.take(_of_arrow(len(column), step)) if step > 1 else column
     if arrow.types.is_dictionary(kind):
         return _cut(f"dictionary<{kind.value_type}>"), Cells(_decoded(some), missing=missing)
     if arrow.types.is_temporal(kind):
-        return _cut(str(kind)), _times_of_arrow(column, some, step)
+        return _cut(str(kind)), _times_of_arrow(column, some, whole=whole)
     is_float = arrow.types.is_floating(kind)
-    array = None if missing or not (is_float or arrow.types.is_integer(kind)) else _array(column, step)
-    return _cut(str(kind)), Cells(some.to_pylist(), missing=None if missing and is_float else missing, array=array)
+    is_read = whole and not missing and (is_float or arrow.types.is_integer(kind))
+    counted = None if missing and is_float else missing
+    return _cut(str(kind)), Cells(some.to_pylist(), missing=counted, array=_array(column) if is_read else None)
+
+
+def _taken(column: Any, rows: range | tuple[int, ...]) -> Any:
+    """Take some rows, in rising order, of each chunk alone, as else all chunks may be copied into one.
+
+    Returns:
+        A column in chunks; ``None`` where these rows have megabytes of text.
+    """
+    arrow: Any = sys.modules["pyarrow"]
+    found: list[Any] = []
+    start, room = 0, MOST_TEXT_BYTES
+    for chunk in getattr(column, "chunks", [column]):
+        first, end = bisect_left(rows, start), bisect_left(rows, start + len(chunk))
+        if first < end:
+            part = rows[first:end]
+            at = _shifted(part, start) if isinstance(part, range) else tuple(row - start for row in part)
+            room -= _text_bytes(chunk, at)
+            if room < 0:
+                return None
+            found.append(chunk if len(at) == len(chunk) else chunk.take(_numbers(at)))
+        start += len(chunk)
+    return arrow.chunked_array(found, type=column.type)
+
+
+def _shifted(rows: range, by: int) -> range:
+    return range(rows.start - by, rows.stop - by, rows.step)
+
+
+@lru_cache(maxsize=16)
+def _numbers(rows: range | tuple[int, ...]) -> Any:
+    """Return numbers of rows for pyarrow; columns of a table mostly have the same."""
+    return cast("Any", sys.modules["pyarrow"]).array(rows)
+
+
+def _text_bytes(chunk: Any, rows: Sequence[int]) -> int:
+    """Count the bytes of texts in some rows; 0 for what has no texts."""
+    of = cast("Any", sys.modules["pyarrow"]).types
+    if not (of.is_string(chunk.type) or of.is_large_string(chunk.type)):
+        return 0
+    if chunk.nbytes <= MOST_TEXT_BYTES // 10:
+        return chunk.nbytes
+    size, code = (8, "q") if of.is_large_string(chunk.type) else (4, "i")
+    held = memoryview(chunk.buffers()[1])
+    ends = held[chunk.offset * size : (chunk.offset + len(chunk) + 1) * size].cast("B").cast(code)
+    return sum(ends[row + 1] - ends[row] for row in rows)
 
 
 def _decoded(some: Any) -> list[Any] | None:
-    """Return texts that are held once each, without a copy of one; ``None`` where these have megabytes."""
-    chunks: list[Any] = getattr(some, "chunks", [some])
-    if sum(chunk.dictionary.nbytes for chunk in chunks) > MOST_TEXT_BYTES:
-        return None
+    """Return texts that are held once each, without a copy for each row; ``None`` where these have megabytes."""
     values: list[Any] = []
-    for chunk in chunks:
-        held = chunk.dictionary.to_pylist()
-        values += [None if index is None else held[index] for index in chunk.indices.to_pylist()]
+    room = MOST_TEXT_BYTES
+    for chunk in some.chunks:
+        codes: list[int | None] = chunk.indices.to_pylist()
+        used = tuple(sorted({code for code in codes if code is not None}))
+        texts = _taken(chunk.dictionary, used)
+        if texts is None or (room := room - texts.nbytes) < 0:
+            return None
+        held = dict(zip(used, texts.to_pylist(), strict=True))
+        values += [None if code is None else held[code] for code in codes]
     return values
 
 
-def _times_of_arrow(column: Any, some: Any, step: int) -> Cells:
+def _times_of_arrow(column: Any, some: Any, *, whole: bool) -> Cells:
     kind, missing, of = column.type, int(column.null_count), cast("Any", sys.modules["pyarrow"]).types
     number = "int32" if of.is_date32(kind) else "int64"
-    array = None if missing or step == 1 else _array(column.cast(number), step)
+    array = _array(column.cast(number)) if whole and not missing else None
     values: list[Any] = some.cast(number).to_pylist()
     if of.is_duration(kind):
         return Cells(values, "span", _span(kind.unit), missing, array)
@@ -293,9 +411,9 @@ def _is_flat(kind: Any) -> bool:
     return any(getattr(of, name)(kind) for name in _FLAT_ARROW_TYPES)
 
 
-def _array(column: Any, step: int) -> Any:
-    """Return a column of polars or pyarrow without missing values as an array, where a sample does not say it all."""
-    if step == 1 or "numpy" not in sys.modules:
+def _array(column: Any) -> Any:
+    """Return a column of polars or pyarrow without missing values as an array."""
+    if "numpy" not in sys.modules:
         return None
     found = column.to_numpy()
     return found if found.dtype.kind in "iuf" else None
@@ -360,7 +478,7 @@ def _span(unit: str) -> Callable[[int], str]:
 
 def _number(value: float | Decimal) -> str:
     text = f"{value:.6g}"
-    return str(int(value)) if abs(value) < 1e15 and float(text) == int(value) else text
+    return str(int(value)) if abs(value) < 10**15 and float(text) == int(value) else text
 
 
 def _integer(value: int) -> str:
