@@ -200,10 +200,34 @@ def test_a_program_that_prints_its_events_is_a_harness_and_its_script_is_run_aga
     assert all(each["cost"] > 0 and each["tokens"]["input"] > 0 for each in found.values())
 
 
-def test_a_program_that_is_not_there_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--harness", "omp"), "The program omp is not installed"),
+        (("--harness", "ours", "--model", "claude-haiku-4-5"), "No API key for anthropic"),
+        (("--model", "google/gemini-3.6-flash", "--api-key", "k", "--max-cost", "1"), "The price of google/gemini"),
+        (("--harness", "oracle", "--max-cost", "0"), "A budget is an amount of US dollars above zero"),
+    ],
+)
+def test_what_no_trial_could_go_without_is_said_once_before_a_directory_is_made(
+    home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    done = run(home, "notebook", "--tasks", "alcohol", "--harness", "omp", "--out", "out")
-    assert (done.returncode, "The program omp is not installed" in done.stderr) == (1, True)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    done = run(home, "notebook", "--out", "out", *arguments)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert sentence in done.stderr
+    assert not (home / "work" / "out").exists()
+
+
+def test_a_machine_that_cannot_confine_kernels_is_known_before_a_directory_is_made(home: Path) -> None:
+    bwrap = machine().bwrap
+    assert bwrap is not None
+    without = [bwrap.path, "--dev-bind", "/", "/", "--ro-bind", "/dev/null", bwrap.path]
+    command = [*without, *EVAL, "notebook", "--harness", "oracle", "--out", "out"]
+    done = subprocess.run(command, check=False, cwd=home / "work", capture_output=True, text=True)
+    assert (done.returncode, "is confined with bubblewrap" in done.stderr) == (2, True), done.stderr
+    assert not (home / "work" / "out").exists()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.files import expand_user, write_atomically
 from indus_nb.front.console.stdio import complain, on_signals
 
@@ -95,6 +95,7 @@ async def _evaluate(options: argparse.Namespace) -> int:
     from indus_nb.evaluate import Conditions, run_series
     from indus_nb.evaluate.card import card
     from indus_nb.evaluate.harnesses import HARNESSES
+    from indus_nb.evaluate.sandboxed_kernel import check_confinement
     from indus_nb.evaluate.suites import open_suite
     from indus_nb.version import __version__
 
@@ -102,12 +103,14 @@ async def _evaluate(options: argparse.Namespace) -> int:
         raise UsageError(f"There is no harness {options.harness!r}. Known are {', '.join(HARNESSES)}.")
     suite = open_suite(options.suite, None if options.data is None else expand_user(options.data).absolute())
     tasks = _chosen(suite.tasks, options.tasks)
+    if not options.unconfined:
+        check_confinement()
     out = expand_user(options.out or f"evaluation-{options.suite}-{options.harness}").absolute()
     chosen = _session_options(options, out)
     about: JsonObject = {
         "suite": options.suite,
         "harness": options.harness,
-        "model": _model(chosen, options.harness),
+        "model": _model(chosen, options.harness, options.max_cost),
         "seed": options.seed,
         "version": __version__,
         "confined": not options.unconfined,
@@ -187,19 +190,29 @@ def _session_options(options: argparse.Namespace, out: Path) -> SessionOptions:
     )
 
 
-def _model(options: SessionOptions, harness: str) -> str:
-    """Return the name of the model that a harness will use; raises where there is none."""
+def _model(options: SessionOptions, harness: str, max_cost: float | None) -> str:
+    """Return the name of the model that a harness will use; raises where it could not be asked."""
     from dataclasses import replace
 
+    from indus_nb.core.limits import Budget
+    from indus_nb.core.limits.paying import check_price
     from indus_nb.evaluate.harnesses import ASKS_NO_MODEL, OTHER_PROGRAMS
+    from indus_nb.evaluate.other_programs import installed
     from indus_nb.start import open_session
 
+    budget = Budget(max_cost)
     if harness in ASKS_NO_MODEL:
         return ""
     if harness in OTHER_PROGRAMS:  # which look for it themselves
+        installed(harness)
         return ":".join(filter(None, ["/".join(filter(None, [options.provider, options.model])), options.thinking]))
     with open_session(replace(options, no_session=True), definable=False) as session:
-        model = session.models.required
+        try:
+            model = session.models.required
+            session.models.stream_options(model)  # which looks for the key
+        except CredentialsError as error:
+            raise UsageError(str(error)) from error
+        check_price(model, budget)
         return f"{model.provider}/{model.id}:{session.thinking_level}"
 
 
