@@ -11,12 +11,12 @@ import asyncio
 import gc
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.files import expand_user, write_atomically
+from indus_nb.base.textcut import counted
 from indus_nb.front.console.stdio import complain, on_signals
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 async def _evaluate(options: argparse.Namespace) -> int:
-    from indus_nb.evaluate import Conditions, run_series
+    from indus_nb.evaluate import Conditions, read_series, run_series
     from indus_nb.evaluate.card import card
     from indus_nb.evaluate.harnesses import HARNESSES
     from indus_nb.evaluate.sandboxed_kernel import check_confinement
+    from indus_nb.evaluate.series import RESULTS
     from indus_nb.evaluate.suites import open_suite
     from indus_nb.version import __version__
 
@@ -114,6 +115,8 @@ async def _evaluate(options: argparse.Namespace) -> int:
         "seed": options.seed,
         "version": __version__,
         "confined": not options.unconfined,
+        "max_turns": options.max_turns,
+        "timeout": options.timeout,
     }
     conditions = Conditions(
         harness=HARNESSES[options.harness],
@@ -123,12 +126,12 @@ async def _evaluate(options: argparse.Namespace) -> int:
         confined=not options.unconfined,
     )
     whole = len(tasks) * options.trials
-    counted = [0]
+    reported = [0]
 
     def report(result: Attempt) -> None:
-        counted[0] += 1
+        reported[0] += 1
         why = f" ({result.why})" if result.why else ""
-        complain(f"{counted[0]}/{whole} {result.task}, trial {result.trial}: {result.ending}{why}")
+        complain(f"{reported[0]}/{whole} {result.task}, trial {result.trial}: {result.ending}{why}")
 
     running = asyncio.ensure_future(
         run_series(
@@ -149,13 +152,18 @@ async def _evaluate(options: argparse.Namespace) -> int:
         running.cancel()
 
     on_signals(end)
-    with suppress(asyncio.CancelledError):
+    try:
         series = await running
-        for problem in series.problems:
-            complain(f"{problem} The same command again goes on from here.")
-        _write(card(series, whole), out / "card")
-        return int(len(series.attempts) < whole)
-    return max(ended, default=130)
+    except asyncio.CancelledError:
+        if not (out / RESULTS).exists():
+            return max(ended, default=130)
+        series = read_series(out / RESULTS)
+    shown = _of_this_command(series, tasks, options.trials)
+    if running.cancelled():
+        shown.problems.append(f"Stopped after {len(shown.attempts)} of {counted(whole, 'trial')}.")
+    _tell(shown, out / RESULTS)
+    _write(card(shown, whole, options.tasks), out / "card")
+    return max(ended, default=130) if running.cancelled() else int(len(shown.attempts) < whole)
 
 
 def _chosen(tasks: Sequence[BenchmarkTask], wanted: str | None) -> list[BenchmarkTask]:
@@ -166,6 +174,25 @@ def _chosen(tasks: Sequence[BenchmarkTask], wanted: str | None) -> list[Benchmar
     return [
         each for each in tasks if not names or any(each.id.startswith(n) or each.category.startswith(n) for n in names)
     ]
+
+
+def _of_this_command(series: Series, tasks: Sequence[BenchmarkTask], trials: int) -> Series:
+    """Return a series without the results of tasks and trials that are not asked for."""
+    from dataclasses import replace
+
+    names = {task.id for task in tasks}
+    chosen = [each for each in series.attempts if each.task in names and each.trial <= trials]
+    return replace(series, attempts=chosen)
+
+
+def _tell(series: Series, path: Path) -> None:
+    """Say what kept results from being there, and how they can be had."""
+    for problem in series.problems:
+        complain(problem)
+    if series.problems:
+        complain(f"The same command {'with a higher --max-cost' if series.is_spent else 'again'} goes on from here.")
+    if series.unread:
+        complain(f"{path}: what is no result of a trial is left out ({counted(series.unread, 'line')}).")
 
 
 def _session_options(options: argparse.Namespace, out: Path) -> SessionOptions:
@@ -238,6 +265,12 @@ def _compare(arguments: Sequence[str]) -> int:
     both: list[Series] = []
     for given in (options.first, options.second):
         path = expand_user(given)
-        both.append(read_series(path / RESULTS if path.is_dir() else path))
-    _write(comparison(both[0], both[1]), expand_user(options.out).absolute())
+        path = path / RESULTS if path.is_dir() else path
+        both.append(read_series(path))
+        _tell(both[-1], path)
+    out = expand_user(options.out).absolute()
+    try:
+        _write(comparison(both[0], both[1]), out)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror}.") from error
     return 0
