@@ -1,6 +1,6 @@
 """Evaluation of agents on tasks about data: suites, harnesses, graded trials, and the card of their results.
 
-The extra ``eval`` brings what its tasks are made of: ``pip install "indus_nb[eval]"``. See docs/evaluation.md.
+The extra ``eval`` brings what its tasks are made of: ``pip install ".[eval]"`` in a clone. See docs/evaluation.md.
 """
 
 from indus_nb.evaluate.attempts import Attempt, Conditions, attempt

@@ -8,19 +8,21 @@ it is not taken for an answer.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import one_line
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, dump
 from indus_nb.evaluate.benchmark_task import BenchmarkTask, cells_of, made_file
 from indus_nb.evaluate.harness import Harness, Solved, Surrounding
 from indus_nb.evaluate.sandboxed_kernel import KernelFailedError, SandboxedKernel, sandboxed_kernel
@@ -55,7 +57,7 @@ class Attempt:
     requests: int = 0
     calls: int = 0
     questions: int = 0
-    tokens: JsonObject = field(default_factory=dict[str, Any])
+    tokens: dict[str, int] = field(default_factory=dict[str, int])
     cost: float = 0.0
     cost_unknown: bool = False
     session: str | None = None
@@ -74,10 +76,19 @@ class Attempt:
         """Read what ``to_json`` has written; keys that are not known are left out.
 
         Raises:
-            TypeError: A field is missing.
+            ValueError: A field is missing, or of another type.
         """
-        known = {each.name for each in fields(cls)}
-        return cls(**{key: value for key, value in given.items() if key in known})
+        found = _reader()(dump(given), strict=True)
+        if not math.isfinite(found.cost):
+            raise ValueError("cost")
+        return found
+
+
+@cache
+def _reader() -> Callable[..., Attempt]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Attempt).validate_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,24 +29,39 @@ _HEAD = (
     "seconds",
     "asked",
 )
+_TEXTS = frozenset(["", "task", "ending", "why", "solved by"])
+"""Heads of columns that do not hold numbers."""
+_STYLE = (
+    "<style>body{font-family:sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
+    "table{display:block;overflow-x:auto;margin:1.5em 0}td,th{padding:.2em .6em}</style>\n"
+)
 _MAX_LISTED = 200
 _MAX_CELL_CHARACTERS = 300
 
 
-def card(series: Series, expected: int) -> str:
+def card(series: Series, expected: int, tasks: str | None = None) -> str:
     """Return the card of an evaluation, as Markdown.
 
     Args:
         expected: How many trials a whole evaluation has.
+        tasks: What tasks were chosen by; ``None`` for all.
     """
     attempts = series.attempts
     solved = sum(each.success for each in attempts)
     low, high = wilson(solved, len(attempts))
-    what = f"**{_cell(series.label)}** on the suite {series.about['suite']}, seed {series.about['seed']}"
+    what = f"**{_cell(series.label)}** on the suite {_cell(str(series.about['suite']))}, seed {series.about['seed']}"
+    found = f"{solved} of {counted(len(attempts), 'trial')} solved ({_interval(low, high)})."
+    if not attempts:
+        found = "no trial has a result yet."
     parts = [
         f"# Evaluation of {_cell(series.label)}",
-        f"{what}: {solved} of {counted(len(attempts), 'trial')} solved ({_interval(low, high)}).",
+        _conditions(series, tasks),
+        f"{what}: {found}",
         *_missing(series, expected),
+    ]
+    if not attempts:
+        return "\n\n".join(parts) + "\n"
+    parts += [
         "Requests, tokens, dollars and seconds are means of a trial; `asked` is how often a question ended a prompt.",
         _table(_HEAD, _by_category(attempts)),
         _table(("ending", "trials"), _endings(attempts)),
@@ -101,12 +116,11 @@ def card_html(card: str) -> str:
     """Return a card as a page of HTML that needs nothing else."""
     title = card.partition("\n")[0].lstrip("# ")
     head = f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>\n'
-    style = "<style>body{font-family:sans-serif;max-width:70em;margin:2em auto}td,th{padding:.2em .6em}</style>\n"
-    return f"{head}{style}{page(markdown_html(card))}</html>\n"
+    return f"{head}{_STYLE}{page(markdown_html(card))}</html>\n"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+    lines = [head, ["---" if name in _TEXTS else "---:" for name in head], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -115,9 +129,20 @@ def _cell(text: str) -> str:
     return literal(one_line(text, _MAX_CELL_CHARACTERS))
 
 
+def _conditions(series: Series, tasks: str | None) -> str:
+    about = {"begun": "an unknown day"} | {key: _cell(str(value)) for key, value in series.about.items()}
+    chosen = "all tasks" if tasks is None else f"tasks {_cell(tasks)}"
+    return (
+        f"Version {about['version']}, begun on {about['begun']}; {chosen}; for a prompt at most "
+        f"{about['max_turns']} answers and {series.about['timeout']:g} seconds."
+    )
+
+
 def _missing(series: Series, expected: int) -> list[str]:
     missing = expected - len(series.attempts)
-    problems = [f"{counted(missing, 'trial')} of {expected} are missing, and count nowhere."] if missing > 0 else []
+    verbs = ("is", "counts") if missing == 1 else ("are", "count")
+    sentence = f"{counted(missing, 'trial')} of {expected} {verbs[0]} missing, and {verbs[1]} nowhere."
+    problems = [sentence] if missing > 0 else []
     if series.about.get("confined") is False:
         problems.append("Kernels were not confined: nothing kept code from a network or from this program's files.")
     if series.lost:
@@ -140,7 +165,7 @@ def _row(name: str, attempts: Sequence[Attempt]) -> tuple[str, ...]:
         return sum(values) / max(len(attempts), 1)
 
     return (
-        name,
+        _cell(name),
         f"{solved}/{len(attempts)}",
         f"{solved / max(len(attempts), 1):.0%}",
         _interval(*wilson(solved, len(attempts))),

@@ -38,6 +38,18 @@ _MAX_LINE_BYTES = 64 << 20
 _MAX_ERROR_CHARACTERS = 500
 
 
+def installed(name: str) -> str:
+    """Return the path of an installed program.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    path = shutil.which(name)
+    if path is None:
+        raise UsageError(f"The program {name} is not installed: nothing of that name is on the path.")
+    return path
+
+
 def program(name: str) -> Harness:
     """Return a harness that is an installed program.
 
@@ -46,11 +58,8 @@ def program(name: str) -> Harness:
     """
 
     async def solve(surrounding: Surrounding) -> Solved:
-        path = shutil.which(name)
-        if path is None:
-            raise UsageError(f"The program {name} is not installed: nothing of that name is on the path.")
         events = _Events()
-        await _run([path, *_arguments(surrounding)], surrounding, events)
+        await _run([installed(name), *_arguments(surrounding)], surrounding, events)
         solved = Solved(stats=events.stats, questions=events.questions)
         if (outer := spending()) is not None:
             outer.charge(events.stats.cost)

@@ -196,13 +196,22 @@ async def sandboxed_kernel(
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
 
-def _sandbox(directory: Path, place: Path, hidden: Sequence[Path]) -> Sandbox:
+def check_confinement() -> None:
+    """Check that kernels of trials can be confined on this machine.
+
+    Raises:
+        UsageError: They cannot.
+    """
     here = machine()
     if here.backend != "bwrap":
         raise UsageError(
             "A trial's kernel is confined with bubblewrap, which is not to be had here "
             f"({here.bwrap_problem}). Install it, or choose --unconfined in a container that may be thrown away."
         )
+
+
+def _sandbox(directory: Path, place: Path, hidden: Sequence[Path]) -> Sandbox:
+    check_confinement()
     try:
         return Sandbox(
             make_policy(

@@ -7,10 +7,12 @@ missing, and one with others refuses instead of mixing; money that was spent bef
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from indus_nb.base.errors import IndusError, UsageError
@@ -25,6 +27,7 @@ RESULTS = "results.jsonl"
 SESSIONS = "sessions"
 TRAJECTORIES = "trajectories"
 _LOST = "lost"
+_BEGUN = "begun"
 _SMALLEST = 1e-6
 
 
@@ -33,15 +36,19 @@ class Series:
     """The trials of one evaluation, as a file of results holds them.
 
     Attributes:
-        about: Conditions, the same for all trials: suite, harness, model, seed and version.
+        about: Conditions, the same for all trials: suite, harness, model, seed, limits and version; and when it began.
         lost: What trials without a result have cost, in US dollars.
+        unread: Lines that are no results, and were left out.
         problems: Why trials have no result, each once.
+        is_spent: Whether money ran out.
     """
 
     about: JsonObject
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     lost: float = 0.0
+    unread: int = 0
     problems: list[str] = field(default_factory=list[str])
+    is_spent: bool = False
 
     @property
     def label(self) -> str:
@@ -50,30 +57,36 @@ class Series:
 
 
 def read_series(path: Path) -> Series:
-    """Read a file of results; a last line that was cut off is left out.
+    """Read a file of results; what is no result is left out, and counted unless it is a last line that was cut off.
 
     Raises:
         UsageError: It is no file of results.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        data = path.read_bytes()
+        lines = data.splitlines(keepends=True)
         about = load_object(lines[0])
         if "suite" not in about:
             raise KeyError("suite")
-        found = list(_objects(lines[1:]))
-        attempts = [Attempt.from_json(each) for each in found if _LOST not in each]
-        return Series(about, attempts, sum(each.get(_LOST, 0.0) for each in found))
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise UsageError(f"{path} is no file of results of an evaluation ({error}).") from error
-
-
-def _objects(lines: Sequence[bytes]) -> Iterator[JsonObject]:
-    for number, line in enumerate(lines, 1):
+    series = Series(about)
+    for line in lines[1:]:
         try:
-            yield load_object(line)
-        except ValueError:
-            if number < len(lines):
-                raise
+            _take(series, load_object(line))
+        except (ValueError, OverflowError):
+            series.unread += line.endswith(b"\n")
+    return series
+
+
+def _take(series: Series, given: JsonObject) -> None:
+    if _LOST not in given:
+        series.attempts.append(Attempt.from_json(given))
+        return
+    lost = given[_LOST]
+    if type(lost) not in (int, float) or not math.isfinite(lost):
+        raise ValueError(_LOST)
+    series.lost += lost
 
 
 async def run_series(  # noqa: PLR0913 - what a caller may choose
@@ -101,7 +114,7 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
         All results, also those of before. Trials whose model could not be asked have none.
 
     Raises:
-        UsageError: The directory holds results of other conditions.
+        UsageError: The directory holds results of other conditions, or cannot be made.
     """
     series = _opened(out, about)
     done = {(each.task, each.trial) for each in series.attempts}
@@ -138,6 +151,7 @@ async def run_series(  # noqa: PLR0913 - what a caller may choose
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*running, return_exceptions=True)
         _write_lost(series, budget, out / RESULTS)
+    series.is_spent = budget.has_refused
     return series
 
 
@@ -150,22 +164,31 @@ def _write_lost(series: Series, budget: Budget, path: Path) -> None:
 
 
 def _opened(out: Path, about: JsonObject) -> Series:
-    make_private_directory(out)
-    for name in (SESSIONS, TRAJECTORIES):
-        make_private_directory(out / name)
     path = out / RESULTS
-    if not path.exists() or not path.stat().st_size:
-        _append(path, dump(about))
-        return Series(about)
-    found = read_series(path)
-    if found.about != about:
-        other = sorted(key for key in {*about, *found.about} if about.get(key) != found.about.get(key))
-        raise UsageError(
-            f"{path} holds results of another evaluation: {', '.join(other)} differ. Choose another --out, or go on "
-            "with the same."
-        )
-    _cut_off(path)
+    try:
+        for place in (out, out / SESSIONS, out / TRAJECTORIES):
+            make_private_directory(place)
+        found = read_series(path) if path.exists() and path.stat().st_size else None
+        if found is not None and (other := _differing(about, found.about)):
+            if found.attempts or found.lost or found.unread:
+                raise UsageError(
+                    f"{path} holds results of another evaluation: its {' and '.join(other)} "
+                    f"{'differs' if len(other) == 1 else 'differ'}. Choose another --out, or go on with the same."
+                )
+            found = None
+        if found is None:
+            about = {**about, _BEGUN: datetime.now(UTC).date().isoformat()}
+            write_atomically(path, dump(about) + b"\n")
+            return Series(about)
+        _cut_off(path)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be a directory of results: {error.strerror}.") from error
     return found
+
+
+def _differing(about: JsonObject, other: JsonObject) -> list[str]:
+    keys = {*about, *other} - {_BEGUN}
+    return sorted(key.replace("_", "-") for key in keys if about.get(key) != other.get(key))
 
 
 def _write_trajectory(out: Path, result: Attempt, harness: str) -> None:

@@ -14,6 +14,10 @@ import jsonschema
 import pytest
 from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
 
+from indus_nb.base.errors import UsageError
+from indus_nb.base.textcut import counted
+from indus_nb.evaluate import Attempt, Series
+from indus_nb.evaluate.card import card, card_html
 from indus_nb.evaluate.sandboxed_kernel import KernelFailedError, sandboxed_kernel
 from indus_nb.evaluate.suites import notebook_tasks
 from indus_nb.safety.sandbox import machine
@@ -116,7 +120,11 @@ def test_an_evaluation_that_was_stopped_goes_on_where_it_was(home: Path, message
     assert run(home, *chosen).returncode == 0
     assert len(messages_api.requests) == count + 4
     other = run(home, *chosen, "--seed", "2")
-    assert (other.returncode, "seed differ" in other.stderr) == (2, True)
+    assert (other.returncode, "its seed differs." in other.stderr) == (2, True)
+    others = run(home, *chosen, "--max-turns", "7", "--timeout", "60")
+    assert (others.returncode, "its max-turns and timeout differ." in others.stderr) == (2, True)
+    written = (home / "work" / "out" / "card.md").read_text()
+    assert f"; tasks {FEW}; for a prompt at most 50 answers and 900 seconds." in written
 
 
 def test_no_more_is_spent_than_allowed_and_what_was_spent_before_counts(home: Path, messages_api: MessagesApi) -> None:
@@ -129,6 +137,7 @@ def test_no_more_is_spent_than_allowed_and_what_was_spent_before_counts(home: Pa
     first = run(home, *chosen, "--parallel", "1", "--max-cost", "0.55")
     assert first.returncode == 1
     assert "budget" in first.stderr
+    assert "The same command with a higher --max-cost goes on from here." in first.stderr
     spent = sum(line.get("cost", 0) + line.get("lost", 0) for line in lines(home / "work" / "out")[1:])
     assert 0.19 < spent <= 0.55
     count = len(messages_api.requests)
@@ -200,10 +209,34 @@ def test_a_program_that_prints_its_events_is_a_harness_and_its_script_is_run_aga
     assert all(each["cost"] > 0 and each["tokens"]["input"] > 0 for each in found.values())
 
 
-def test_a_program_that_is_not_there_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--harness", "omp"), "The program omp is not installed"),
+        (("--harness", "ours", "--model", "claude-haiku-4-5"), "No API key for anthropic"),
+        (("--model", "google/gemini-3.6-flash", "--api-key", "k", "--max-cost", "1"), "The price of google/gemini"),
+        (("--harness", "oracle", "--max-cost", "0"), "A budget is an amount of US dollars above zero"),
+    ],
+)
+def test_what_no_trial_could_go_without_is_said_once_before_a_directory_is_made(
+    home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], sentence: str
+) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    done = run(home, "notebook", "--tasks", "alcohol", "--harness", "omp", "--out", "out")
-    assert (done.returncode, "The program omp is not installed" in done.stderr) == (1, True)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    done = run(home, "notebook", "--out", "out", *arguments)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert sentence in done.stderr
+    assert not (home / "work" / "out").exists()
+
+
+def test_a_machine_that_cannot_confine_kernels_is_known_before_a_directory_is_made(home: Path) -> None:
+    bwrap = machine().bwrap
+    assert bwrap is not None
+    without = [bwrap.path, "--dev-bind", "/", "/", "--ro-bind", "/dev/null", bwrap.path]
+    command = [*without, *EVAL, "notebook", "--harness", "oracle", "--out", "out"]
+    done = subprocess.run(command, check=False, cwd=home / "work", capture_output=True, text=True)
+    assert (done.returncode, "is confined with bubblewrap" in done.stderr) == (2, True), done.stderr
+    assert not (home / "work" / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -214,6 +247,8 @@ def test_a_program_that_is_not_there_is_named(home: Path, monkeypatch: pytest.Mo
         (("notebook", "--harness", "idle", "--tasks", "nothing"), "No task and no category of the suite begins with"),
         (("notebook", "--trials", "0"), "--trials is a number above zero"),
         (("compare", "a", "b"), "is no file of results"),
+        (("notebook", "--harness", "idle", "--out", "/proc/x"), "--out /proc/x cannot be"),
+        (("notebook", "--harness", "idle", "--out", "/dev/null"), "--out /dev/null cannot be"),
     ],
 )
 def test_wrong_usage_is_said_before_anything_is_asked(home: Path, arguments: tuple[str, ...], sentence: str) -> None:
@@ -224,7 +259,7 @@ def test_wrong_usage_is_said_before_anything_is_asked(home: Path, arguments: tup
 def test_a_signal_ends_an_evaluation_and_leaves_whole_lines(home: Path, messages_api: MessagesApi) -> None:
     messages_api.default = evaluated_model.oracle(notebook_tasks())  # type: ignore[assignment]
 
-    async def stopped() -> int:
+    async def stopped() -> tuple[int, str]:
         chosen = ["notebook", "--tasks", "facts", "--harness", "oracle", "--out", "out"]
         process = await asyncio.create_subprocess_exec(
             *EVAL, *chosen, cwd=home / "work", stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
@@ -232,8 +267,60 @@ def test_a_signal_ends_an_evaluation_and_leaves_whole_lines(home: Path, messages
         assert process.stderr is not None
         await process.stderr.readline()
         process.terminate()
-        await process.stderr.read()
-        return await process.wait()
+        said = (await process.stderr.read()).decode()
+        return await process.wait(), said
 
-    assert asyncio.run(stopped()) == 128 + 15
-    assert 1 <= len(lines(home / "work" / "out")[1:]) < 8
+    status, said = asyncio.run(stopped())
+    assert status == 128 + 15
+    count = len([line for line in lines(home / "work" / "out")[1:] if "ending" in line])
+    assert 1 <= count < 8
+    assert f"Stopped after {count} of 8 trials." in said
+    assert "The same command again goes on from here." in said
+    assert f"of {counted(count, 'trial')} solved" in (home / "work" / "out" / "card.md").read_text()
+
+
+HEADER = {"suite": "notebook", "harness": "idle", "model": "", "seed": 1}
+RESULT = {"task": "paid", "category": "facts", "trial": 1, "ending": "solved"}
+
+
+def test_lines_that_are_no_results_are_left_out_with_a_word(home: Path) -> None:
+    bad = [{"ending": 5}, {"cost": "x"}, {"tokens": {"input": "x"}}, {"trial": None}, {"cost": -(10**400)}]
+    given = [HEADER, RESULT, *(RESULT | each for each in bad), {"lost": "x"}]
+    for name in ("a.jsonl", "b.jsonl"):
+        (home / "work" / name).write_text("".join(f"{json.dumps(each)}\n" for each in given) + "no JSON\n")
+    done = run(home, "compare", "a.jsonl", "b.jsonl", "--out", "c.html")
+    assert done.returncode == 0, done.stderr
+    assert "a.jsonl: what is no result of a trial is left out (7 lines)." in done.stderr
+    assert "1 trial of the same data." in (home / "work" / "c.md").read_text()
+    blocked = run(home, "compare", "a.jsonl", "b.jsonl", "--out", "/proc/c.html")
+    assert (blocked.returncode, "--out /proc/c.html cannot be written" in blocked.stderr) == (2, True)
+
+
+def test_a_file_of_results_without_any_blocks_no_other_evaluation(home: Path) -> None:
+    place = home / "work" / "out" / "results.jsonl"
+    place.parent.mkdir()
+    place.write_text(f"{json.dumps(HEADER | {'model': 'another'})}\n")
+    chosen = ("notebook", "--tasks", "paid", "--harness", "idle", "--out", "out")
+    assert run(home, *chosen).returncode == 0
+    assert [line.get("ending") for line in lines(place.parent)] == [None, "nothing"]
+    assert "begun" in lines(place.parent)[0]
+
+
+def test_a_card_says_what_is_missing_and_its_page_is_read_on_a_narrow_screen() -> None:
+    about = HEADER | {"version": "1", "begun": "2026-01-02", "max_turns": 5, "timeout": 60.0}
+    empty = card(Series(about), 1)
+    assert "no trial has a result yet." in empty
+    assert "1 trial of 1 is missing, and counts nowhere." in empty
+    assert "%" not in empty
+    assert "Version 1, begun on 2026-01-02; all tasks; for a prompt at most 5 answers and 60 seconds." in empty
+    full = card_html(card(Series(about, [Attempt.from_json(RESULT)]), 1, "facts"))
+    assert "; tasks facts; " in full
+    assert 'text-align:right">1/1</td>' in full
+    assert "padding:0 1em" in full
+    assert "overflow-x:auto" in full
+
+
+def test_a_plain_install_says_how_the_packages_of_the_suite_are_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    with pytest.raises(UsageError, match=r'needs statsmodels: pip install "\.\[eval\]" in the clone'):
+        notebook_tasks()

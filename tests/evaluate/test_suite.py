@@ -22,6 +22,8 @@ CATEGORIES = {
     category: [task for task in TASKS if task.category == category]
     for category in dict.fromkeys(task.category for task in TASKS)
 }
+WHOLE_AGENT = {"facts", "figures"}
+"""Categories that the whole agent solves here; the bare loop takes about two thirds of its time."""
 confined = pytest.mark.skipif(machine().backend != "bwrap", reason="kernels of trials are confined by bubblewrap")
 
 
@@ -41,22 +43,22 @@ def test_the_suite_has_forty_tasks_of_six_kinds() -> None:
 @confined
 @pytest.mark.parametrize("category", CATEGORIES)
 @pytest.mark.parametrize(
-    ("model", "harness", "endings"),
+    ("model", "endings"),
     [
-        (evaluated_model.oracle, "ours", {"solved"}),
-        (evaluated_model.idle, "bare", {"nothing", "wrong"}),  # wrong: a notebook that runs, and is to be repaired
-        (evaluated_model.cheater, "bare", {"not computed"}),
+        (evaluated_model.oracle, {"solved"}),
+        (evaluated_model.idle, {"nothing", "wrong"}),  # wrong: a notebook that runs, and is to be repaired
+        (evaluated_model.cheater, {"not computed"}),
     ],
 )
 def test_who_computes_solves_all_tasks_and_who_does_not_none(
     home: Path,
     messages_api: MessagesApi,
     model: Callable[[list[BenchmarkTask]], Callable[[Recorded], Reply]],
-    harness: str,
     endings: set[str],
     category: str,
 ) -> None:
     tasks = CATEGORIES[category]
+    harness = "ours" if model is evaluated_model.oracle and category in WHOLE_AGENT else "bare"
     messages_api.default = model(tasks)  # type: ignore[assignment]
     chosen = ["--tasks", category, "--model", "claude-haiku-4-5", "--harness", harness, "--out", "out"]
     done = subprocess.run([*EVAL, *chosen], check=False, cwd=home / "work", capture_output=True, text=True)

@@ -80,6 +80,7 @@ class _Account:
     unconfirmed: int = 0
     reserved: int = 0
     unpriced: bool = False
+    has_refused: bool = False
     nested: Usage = field(default_factory=Usage)
     waiting: int = 0
     queue: list[tuple[int, _Request]] = field(default_factory=list["tuple[int, _Request]"])
@@ -94,7 +95,8 @@ class _Account:
         return (self.limit or 0) - self.spent - self.unconfirmed - self.reserved
 
     def refusal(self, amount: int) -> str:
-        """Return the reason that there is no room."""
+        """Return the reason that there is no room, and note that it was asked for."""
+        self.has_refused = True
         limit, spent = (self.limit or 0) / _UNIT, f"${self.spent / _UNIT:.4f}"
         if not amount:
             return f"The budget of ${limit:g} is spent: {spent}. {_RAISE}"
@@ -237,6 +239,11 @@ class Budget:
     def unpriced(self) -> bool:
         """Return whether requests were made whose price is unknown."""
         return self._own.unpriced
+
+    @property
+    def has_refused(self) -> bool:
+        """Return whether something could not begin because of its own limit."""
+        return self._own.has_refused
 
     @property
     def left(self) -> float:

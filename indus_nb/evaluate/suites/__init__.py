@@ -51,6 +51,6 @@ def notebook_tasks() -> list[BenchmarkTask]:
         UsageError: A package that they need is missing.
     """
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        raise UsageError(f'The suite needs {", ".join(missing)}: pip install "indus_nb[eval]".')
+        raise UsageError(f'The suite needs {", ".join(missing)}: pip install ".[eval]" in the clone of indus_nb.')
     modules = (import_module(f"{__name__}.{name}") for name in _NOTEBOOK)
     return [task for module in modules for task in module.TASKS]

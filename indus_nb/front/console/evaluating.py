@@ -11,12 +11,12 @@ import asyncio
 import gc
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.files import expand_user, write_atomically
+from indus_nb.base.textcut import counted
 from indus_nb.front.console.stdio import complain, on_signals
 
 if TYPE_CHECKING:
@@ -92,9 +92,11 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 async def _evaluate(options: argparse.Namespace) -> int:
-    from indus_nb.evaluate import Conditions, run_series
+    from indus_nb.evaluate import Conditions, read_series, run_series
     from indus_nb.evaluate.card import card
     from indus_nb.evaluate.harnesses import HARNESSES
+    from indus_nb.evaluate.sandboxed_kernel import check_confinement
+    from indus_nb.evaluate.series import RESULTS
     from indus_nb.evaluate.suites import open_suite
     from indus_nb.version import __version__
 
@@ -102,15 +104,19 @@ async def _evaluate(options: argparse.Namespace) -> int:
         raise UsageError(f"There is no harness {options.harness!r}. Known are {', '.join(HARNESSES)}.")
     suite = open_suite(options.suite, None if options.data is None else expand_user(options.data).absolute())
     tasks = _chosen(suite.tasks, options.tasks)
+    if not options.unconfined:
+        check_confinement()
     out = expand_user(options.out or f"evaluation-{options.suite}-{options.harness}").absolute()
     chosen = _session_options(options, out)
     about: JsonObject = {
         "suite": options.suite,
         "harness": options.harness,
-        "model": _model(chosen, options.harness),
+        "model": _model(chosen, options.harness, options.max_cost),
         "seed": options.seed,
         "version": __version__,
         "confined": not options.unconfined,
+        "max_turns": options.max_turns,
+        "timeout": options.timeout,
     }
     conditions = Conditions(
         harness=HARNESSES[options.harness],
@@ -120,12 +126,12 @@ async def _evaluate(options: argparse.Namespace) -> int:
         confined=not options.unconfined,
     )
     whole = len(tasks) * options.trials
-    counted = [0]
+    reported = [0]
 
     def report(result: Attempt) -> None:
-        counted[0] += 1
+        reported[0] += 1
         why = f" ({result.why})" if result.why else ""
-        complain(f"{counted[0]}/{whole} {result.task}, trial {result.trial}: {result.ending}{why}")
+        complain(f"{reported[0]}/{whole} {result.task}, trial {result.trial}: {result.ending}{why}")
 
     running = asyncio.ensure_future(
         run_series(
@@ -146,13 +152,18 @@ async def _evaluate(options: argparse.Namespace) -> int:
         running.cancel()
 
     on_signals(end)
-    with suppress(asyncio.CancelledError):
+    try:
         series = await running
-        for problem in series.problems:
-            complain(f"{problem} The same command again goes on from here.")
-        _write(card(series, whole), out / "card")
-        return int(len(series.attempts) < whole)
-    return max(ended, default=130)
+    except asyncio.CancelledError:
+        if not (out / RESULTS).exists():
+            return max(ended, default=130)
+        series = read_series(out / RESULTS)
+    shown = _of_this_command(series, tasks, options.trials)
+    if running.cancelled():
+        shown.problems.append(f"Stopped after {len(shown.attempts)} of {counted(whole, 'trial')}.")
+    _tell(shown, out / RESULTS)
+    _write(card(shown, whole, options.tasks), out / "card")
+    return max(ended, default=130) if running.cancelled() else int(len(shown.attempts) < whole)
 
 
 def _chosen(tasks: Sequence[BenchmarkTask], wanted: str | None) -> list[BenchmarkTask]:
@@ -163,6 +174,25 @@ def _chosen(tasks: Sequence[BenchmarkTask], wanted: str | None) -> list[Benchmar
     return [
         each for each in tasks if not names or any(each.id.startswith(n) or each.category.startswith(n) for n in names)
     ]
+
+
+def _of_this_command(series: Series, tasks: Sequence[BenchmarkTask], trials: int) -> Series:
+    """Return a series without the results of tasks and trials that are not asked for."""
+    from dataclasses import replace
+
+    names = {task.id for task in tasks}
+    chosen = [each for each in series.attempts if each.task in names and each.trial <= trials]
+    return replace(series, attempts=chosen)
+
+
+def _tell(series: Series, path: Path) -> None:
+    """Say what kept results from being there, and how they can be had."""
+    for problem in series.problems:
+        complain(problem)
+    if series.problems:
+        complain(f"The same command {'with a higher --max-cost' if series.is_spent else 'again'} goes on from here.")
+    if series.unread:
+        complain(f"{path}: what is no result of a trial is left out ({counted(series.unread, 'line')}).")
 
 
 def _session_options(options: argparse.Namespace, out: Path) -> SessionOptions:
@@ -187,19 +217,29 @@ def _session_options(options: argparse.Namespace, out: Path) -> SessionOptions:
     )
 
 
-def _model(options: SessionOptions, harness: str) -> str:
-    """Return the name of the model that a harness will use; raises where there is none."""
+def _model(options: SessionOptions, harness: str, max_cost: float | None) -> str:
+    """Return the name of the model that a harness will use; raises where it could not be asked."""
     from dataclasses import replace
 
+    from indus_nb.core.limits import Budget
+    from indus_nb.core.limits.paying import check_price
     from indus_nb.evaluate.harnesses import ASKS_NO_MODEL, OTHER_PROGRAMS
+    from indus_nb.evaluate.other_programs import installed
     from indus_nb.start import open_session
 
+    budget = Budget(max_cost)
     if harness in ASKS_NO_MODEL:
         return ""
     if harness in OTHER_PROGRAMS:  # which look for it themselves
+        installed(harness)
         return ":".join(filter(None, ["/".join(filter(None, [options.provider, options.model])), options.thinking]))
     with open_session(replace(options, no_session=True), definable=False) as session:
-        model = session.models.required
+        try:
+            model = session.models.required
+            session.models.stream_options(model)  # which looks for the key
+        except CredentialsError as error:
+            raise UsageError(str(error)) from error
+        check_price(model, budget)
         return f"{model.provider}/{model.id}:{session.thinking_level}"
 
 
@@ -225,6 +265,12 @@ def _compare(arguments: Sequence[str]) -> int:
     both: list[Series] = []
     for given in (options.first, options.second):
         path = expand_user(given)
-        both.append(read_series(path / RESULTS if path.is_dir() else path))
-    _write(comparison(both[0], both[1]), expand_user(options.out).absolute())
+        path = path / RESULTS if path.is_dir() else path
+        both.append(read_series(path))
+        _tell(both[-1], path)
+    out = expand_user(options.out).absolute()
+    try:
+        _write(comparison(both[0], both[1]), out)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror}.") from error
     return 0
