@@ -130,10 +130,10 @@ def _unseen(name: str, looked: Looked) -> str:
 
 
 def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:
-    """Write profiles within the limit: each gets the same part of the room that those before it have left."""
+    """Write profiles within the limit: the first, which the user has named, get more than those after them."""
     room = _MOST_CHARACTERS - sum(len(line) + 1 for line in lines)
     texts: list[str] = []
     for number, (name, each) in enumerate(told):
-        texts.append(each.text(name, room // (len(told) - number)))
+        texts.append(each.text(name, room if number == len(told) - 1 else room * 3 // 5))
         room -= len(texts[-1]) + 1
     return "\n".join([*texts, *lines])
