@@ -134,6 +134,6 @@ def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:
     room = _MOST_CHARACTERS - sum(len(line) + 1 for line in lines)
     texts: list[str] = []
     for number, (name, each) in enumerate(told):
-        texts.append(each.text(name, room if number == len(told) - 1 else room * 3 // 5))
+        texts.append(each.text(name, max(room // (len(told) - number), room * 2 // 5)))
         room -= len(texts[-1]) + 1
     return "\n".join([*texts, *lines])
