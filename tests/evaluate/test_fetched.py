@@ -55,7 +55,7 @@ def dataagentbench(tmp_path: Path) -> Path:
     (query / "query.json").write_text('"Which book is of 1815?"')
     (query / "validate.py").write_text(
         "def validate(llm_output):\n    if 'emma' in llm_output.lower():\n        return True, 'found'\n"
-        "    open('written', 'w')\n"
+        f"    open({str(query / 'written')!r}, 'w')\n"
     )
     (query / "ground_truth.csv").write_text("Emma\n")
     (root / "query_other" / "query1").mkdir(parents=True)
