@@ -34,6 +34,12 @@ async def attached(kernel: Kernel) -> Any:
     await attached.kernel.close()
 
 
+async def taken(attached: Attached) -> None:
+    """Wait until the kernel has taken a call."""
+    requests = attached.kernel._kernel._connection._requests
+    await until(lambda: any(request.taken.is_set() for request in requests.values()))
+
+
 async def test_code_prints_displays_and_returns_as_a_cell_and_takes_no_number(
     kernel: Kernel, attached: Attached
 ) -> None:
@@ -143,7 +149,7 @@ async def test_a_call_that_is_cancelled_ends_the_code_and_tells_what_it_printed(
     for leased in (True, False):
         await attached.call("variables")
         if not leased:
-            attached.kernel._kernel._lease.path = "/of/another/machine"
+            attached.kernel._kernel._connection.process = None  # as if it were on another machine
             attached.kernel._kernel._client = "of another machine"
         running = asyncio.ensure_future(
             attached.failure("python", code=f"import time\nprint({leased})\ntime.sleep(1000)")
@@ -157,13 +163,14 @@ async def test_a_call_that_is_cancelled_ends_the_code_and_tells_what_it_printed(
 async def test_a_program_that_is_gone_ends_its_code_and_begins_none_that_waits(kernel: Kernel, tmp_path: Path) -> None:
     one, other = await attached_to(kernel), await attached_to(kernel)
     await other.call("variables")
+    go_on = tmp_path / "go on"
     for each, code in ((one, "import time\nprint('begun')\ntime.sleep(1000)"), (other, "ran = True")):
         waiting = asyncio.ensure_future(each.call("python", code=code))
         if each is one:
             await until(lambda: "begun\n" in one.reports)
         else:
-            cell = kernel.begin("import time\ntime.sleep(3)")
-            await asyncio.sleep(1)
+            cell = kernel.begin(f"import os, time\nwhile not os.path.exists({str(go_on)!r}): time.sleep(0.05)")
+            await taken(other)
         lease, each.kernel._kernel._lease = each.kernel._kernel._lease, None
         lease.close()  # as the system does when the program is killed
         if each is one:
@@ -171,10 +178,28 @@ async def test_a_program_that_is_gone_ends_its_code_and_begins_none_that_waits(k
                 await waiting
     with pytest.raises(ToolError):
         await waiting
+    go_on.touch()
     assert cell.finish().error is None
     assert kernel.run("print('ran' in globals())").streams == "False\n"
     await one.kernel.close()
     await other.kernel.close()
+
+
+async def test_a_call_that_comes_when_its_program_is_gone_is_not_begun(kernel: Kernel) -> None:
+    gone = await attached_to(kernel)
+    await gone.call("variables")
+    lease = gone.kernel._kernel._lease
+    lease.close()
+    lease.client = "one that the kernel does not know yet"
+    calling = asyncio.ensure_future(gone.call("python", code="began = True"))
+    await taken(gone)
+    for _ in range(2):
+        assert kernel.run("print('began' in globals())").streams == "False\n"
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    gone.kernel._kernel._lease = None
+    await gone.kernel.close()
 
 
 async def test_a_stream_that_the_code_replaces_is_the_users_again(kernel: Kernel, attached: Attached) -> None:

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from indus_nb.base.errors import IndusError, UsageError
@@ -64,13 +65,14 @@ class Lender:
     def _received(self, content: JsonObject, reply: Reply) -> None:
         own_id = str(content.get("client"))
         client = self._clients.get(own_id)
-        if client is None and content.get("do") in ("answer", "cancel"):
-            return  # about a call that is over
+        lease = str(content.get("lease", ""))
+        if client is None and (content.get("do") in ("answer", "cancel") or (lease and not Path(lease).exists())):
+            return  # about a call that is over, or of a program that is gone
         if client is None:
             for other in sorted(self._clients.values(), key=lambda other: other.is_busy)[: 1 - _MAX_CLIENTS]:
                 other.leave()
             client = self._clients[own_id] = _Client(self, lambda: self._clients.pop(own_id, None))
-            client.follow(str(content.get("lease", "")))
+            client.follow(lease)
         client.received(content, lambda answer: reply(cast("JsonObject", encodable(answer))))
 
     async def close(self) -> None:

@@ -256,10 +256,11 @@ class RunningKernel:
 
     def _addressed(self, content: JsonObject) -> JsonObject:
         lease, about = self._lease, self.about
+        is_here = self._connection is not None and self._connection.process is not None
         return {
             **cast("JsonObject", encodable(content)),
             "client": lease.client if lease is not None else "",
-            "lease": lease.path if lease is not None else "",
+            "lease": lease.path if lease is not None and is_here else "",
             "kernel": about.id if about is not None else "",
         }
 
