@@ -76,13 +76,13 @@ def live(
             libraries.follow(pages)
             cut_off(pipe, *(() if pages is None else (pages.number,)))
             limit(limits)
+            _one_thread()  # before it is confined: what it imports may lie where the copy can read nothing
             confine(
                 [*_of_processes(readable), *((f"/dev/{name}", True) for name in _DEVICES), (scratch, True)],
                 lone_filter(),
                 network=False,
                 parent=before.process,
             )
-            _one_thread()
             here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             end.files = Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here))
             end.files.install()
