@@ -74,9 +74,9 @@ class State(TypedDict):
     kind: Literal["state"]
     phase: Literal["idle", "working", "asking"]
     question: str | None
-    """The first line of the question that waits for an answer."""
+    """The question that waits for an answer, on one line."""
     cost_today: float | None
-    """US dollars that the user's conversations have cost today; ``null`` before there is one."""
+    """US dollars that the conversation has cost today; ``null`` before there is one."""
     model: str | None
     needs_key: bool
     """Whether the model that is set cannot be asked for want of a key."""
