@@ -16,6 +16,7 @@ from declarations import alias, defined_in, fields_of, interface, markdown, memb
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.page.protocol import RejectedError
@@ -84,7 +85,8 @@ def test_every_message_is_one_that_is_sent() -> None:
 
 @pytest.mark.parametrize("model", INBOUND)
 def test_every_message_of_the_extension_is_understood(model: type[WireModel]) -> None:
-    message = {name: kind(model) if name == "kind" else "x" for name in fields_of(model)}
+    message: dict[str, Any] = {name: {} if hint == JsonObject else "x" for name, hint in fields_of(model).items()}
+    message["kind"] = kind(model)
     assert type(messages.parse(message)) is model
     assert type(messages.parse({**message, "unheard": "of"})) is model
 

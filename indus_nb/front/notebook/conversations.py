@@ -213,7 +213,7 @@ class Conversations:
         Returns:
             The first answer; ``None`` when no page gives one.
         """
-        return await ask_notebook(self._shown, self._cells.origin, what, payload)
+        return await ask_notebook([*self._doors.values(), *self._shown], self._cells.origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
         """Insert a new cell with ``code`` below the one that waits.
@@ -258,6 +258,10 @@ class Conversations:
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
         return self._panels.get(session)
+
+    async def cell_shown(self, cell_id: str) -> str:
+        """Write a cell as the page that asks shows it."""
+        return await self._notebook.cell_shown(cell_id)
 
     # A prompt
 

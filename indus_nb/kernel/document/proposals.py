@@ -525,7 +525,9 @@ async def _ask(
 
     def with_choices(*accepting: str) -> Question:
         digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}
-        choices = [*(Choice(answer, "yes", digit=digits[answer]) for answer in accepting), Choice(_NO, "no")]
+        labels = {_ACCEPT: "Accept all"} if len(plans) > 1 else {}
+        yes = [Choice(answer, "yes", labels.get(answer, ""), digit=digits[answer]) for answer in accepting]
+        choices = [*yes, Choice(_NO, "no")]
         return replace_fields(question, choices=choices, takes_reason=True)
 
     async def find_out() -> Question | None:

@@ -33,7 +33,8 @@ const drawn = StateField.define<Drawn>({
   create: () => NOTHING,
   update(before, transaction) {
     const effect = transaction.effects.find((each) => each.is(setDraft));
-    if (effect) return effect.value ? { draft: effect.value, marks: marksOf(transaction.state, effect.value) } : NOTHING;
+    if (effect)
+      return effect.value ? { draft: effect.value, marks: marksOf(transaction.state, effect.value) } : NOTHING;
     return transaction.docChanged ? NOTHING : before;
   },
   provide: (field) => EditorView.decorations.from(field, ({ marks }) => marks),

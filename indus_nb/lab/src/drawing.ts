@@ -4,13 +4,13 @@
  * Contract: the notebook's model is never touched. What is drawn goes away as a whole.
  */
 
-import { type Cell, MarkdownCell } from "@jupyterlab/cells";
+import type { EditorView } from "@codemirror/view";
+import type { Cell, MarkdownCell } from "@jupyterlab/cells";
 import type { CodeMirrorEditor } from "@jupyterlab/codemirror";
 import type { Notebook } from "@jupyterlab/notebook";
-import type { EditorView } from "@codemirror/view";
 import { type PanelLayout, Widget } from "@lumino/widgets";
-import { codeBlock, drawDraft } from "./cell_diff";
-import type { ShownCell } from "./door";
+import { codeBlock, drawDraft } from "./cell_diff.ts";
+import type { ShownCell } from "./door.ts";
 
 export class Drawing {
   private readonly views = new Set<EditorView>();
@@ -60,9 +60,10 @@ export class Drawing {
 
   private change({ cell: id, source }: ShownCell, done: boolean): void {
     const cell = cellOf(this.notebook, id);
-    if (cell instanceof MarkdownCell && cell.rendered) {
-      cell.rendered = false;
-      this.opened.add(cell);
+    const text = cell?.model.type === "markdown" ? (cell as MarkdownCell) : null;
+    if (text?.rendered) {
+      text.rendered = false;
+      this.opened.add(text);
     }
     const view = viewOf(cell);
     if (!view) return;

@@ -7,7 +7,7 @@
 
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
-import type { ReviewChoice } from "./door";
+import type { ReviewChoice } from "./door.ts";
 
 export interface BoxActions {
   /** The user asks, or asks again. */

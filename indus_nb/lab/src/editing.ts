@@ -2,12 +2,15 @@
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import type { ICommandPalette } from "@jupyterlab/apputils";
-import type { INotebookTracker } from "@jupyterlab/notebook";
-import { InPlace } from "./in_place";
-import type { Link } from "./link";
-import type { Links } from "./links";
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+import { LabIcon } from "@jupyterlab/ui-components";
+import askIcon from "./ask.svg";
+import { InPlace } from "./in_place.ts";
+import type { Link } from "./link.ts";
+import type { Links } from "./links.ts";
 
 const CATEGORY = "Agent";
+const ICON = new LabIcon({ name: "indus_nb:ask", svgstr: askIcon });
 /** What the digit of each answer means is the same in every question of the kernel's. */
 const ANSWERS = [
   { id: "indus_nb:accept", label: "Accept What Is Proposed in the Notebook", key: "1" },
@@ -28,8 +31,11 @@ export function editing(
     known.set(link, made);
     return made;
   };
-  tracker.forEach((notebook) => of(links.of(notebook)));
-  tracker.widgetAdded.connect((_, notebook) => of(links.of(notebook)));
+  const follow = (notebook: NotebookPanel) => {
+    of(links.of(notebook));
+  };
+  tracker.forEach(follow);
+  tracker.widgetAdded.connect((_, notebook) => follow(notebook));
   const current = (): InPlace | null => (links.current ? of(links.current) : null);
   const add = (id: string, label: string, isEnabled: () => boolean, execute: () => void, more: object = {}) => {
     app.commands.addCommand(id, { label, isEnabled, execute, ...more });
@@ -41,9 +47,17 @@ export function editing(
     const { activeCell } = tracker;
     if (activeCell) current()?.ask(activeCell, where);
   };
-  add("indus_nb:ask-at-cell", "Ask the Agent at This Cell", hasCell, ask("above"));
+  add("indus_nb:ask-at-cell", "Ask the Agent at This Cell", hasCell, ask("above"), {
+    icon: ICON,
+    caption: "Ask the agent at this cell",
+  });
   add("indus_nb:ask-below-cell", "Ask the Agent for New Cells Below", hasCell, ask("below"));
   for (const { id, label, key } of ANSWERS) {
-    add(id, label, () => current()?.reviews ?? false, () => current()?.answer(key));
+    add(
+      id,
+      label,
+      () => current()?.reviews ?? false,
+      () => current()?.answer(key),
+    );
   }
 }

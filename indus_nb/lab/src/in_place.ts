@@ -7,10 +7,11 @@
 
 import type { Cell } from "@jupyterlab/cells";
 import type { PanelLayout } from "@lumino/widgets";
-import type { Draft, EditOver, Review, ShownCell } from "./door";
-import { cellOf, Drawing } from "./drawing";
-import { EditBox } from "./edit_box";
-import type { Link } from "./link";
+import type { Draft, EditOver, Review, ShownCell } from "./door.ts";
+import { cellOf, Drawing } from "./drawing.ts";
+import { EditBox } from "./edit_box.ts";
+import type { Link } from "./link.ts";
+import { answerPageRequests } from "./pages.ts";
 
 type Where = "above" | "below";
 
@@ -23,12 +24,16 @@ export class InPlace {
   private readonly edits = new Set<Edit>();
 
   constructor(readonly link: Link) {
+    answerPageRequests(link);
     link.on("draft", (message) => this.byRequest(message.id)?.draft(message));
     link.on("review", (message) => this.review(message));
     link.on("review_over", ({ id }) => this.byReview(id)?.close());
     link.on("edit_over", (message) => this.byRequest(message.id)?.over(message));
+    let wasReady = false;
     link.changed.connect(() => {
-      if (link.state.phase !== "ready") for (const edit of this.edits) edit.lose();
+      const isReady = link.state.phase === "ready";
+      if (wasReady && !isReady) for (const edit of this.edits) edit.lose();
+      wasReady = isReady;
     });
   }
 

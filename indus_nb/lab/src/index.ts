@@ -1,7 +1,9 @@
 /** The plugins of the extension: what JupyterLab and Notebook start. */
 
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ICommandPalette } from "@jupyterlab/apputils";
 import { INotebookTracker } from "@jupyterlab/notebook";
+import { editing } from "./editing.ts";
 import { Links } from "./links.ts";
 import { sidePanel } from "./side_panel.ts";
 import css from "./style.css";
@@ -11,13 +13,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: "A coding agent in the notebook's own kernel.",
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [],
-  activate(app: JupyterFrontEnd, tracker: INotebookTracker): void {
+  optional: [ICommandPalette],
+  activate(app: JupyterFrontEnd, tracker: INotebookTracker, palette: ICommandPalette | null): void {
     const style = document.createElement("style");
     style.textContent = css;
     document.head.append(style);
     const links = new Links(app, tracker);
     sidePanel(app, links);
+    editing(app, links, tracker, palette);
   },
 };
 

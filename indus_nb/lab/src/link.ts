@@ -9,7 +9,7 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import type { Kernel } from "@jupyterlab/services";
 import { DisposableDelegate, type IDisposable } from "@lumino/disposable";
 import { type ISignal, Signal } from "@lumino/signaling";
-import type { FromDoor, State, ToDoor } from "./door.ts";
+import type { FromDoor, Shows, State, ToDoor } from "./door.ts";
 
 const TARGET = "indus_nb.door";
 /** Evaluated in the kernel: it loads the package, and leaves no name behind. */
@@ -72,7 +72,7 @@ export class Link implements IDisposable {
 
   /** Send a message, if the link is ready. */
   send(message: FromDoor): void {
-    if (this.comm && !this.comm.isDisposed) this.comm.send({ ...message });
+    if (this.comm && !this.comm.isDisposed) this.comm.send(message as unknown as Parameters<Kernel.IComm["send"]>[0]);
   }
 
   /** Have each message of a kind handled, until what this returns is disposed of. */
@@ -143,7 +143,7 @@ export class Link implements IDisposable {
     for (const handler of this.handlers.get(message.kind) ?? []) handler(message);
   }
 
-  private shows(kernel: Kernel.IKernelConnection): FromDoor {
+  private shows(kernel: Kernel.IKernelConnection): Shows {
     return { kind: "shows", path: this.notebook.context.path, client: kernel.clientId };
   }
 

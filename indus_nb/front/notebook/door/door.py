@@ -14,8 +14,11 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent
 from indus_nb.base.messages import AssistantMessage
+from indus_nb.base.wire import JsonObject
 from indus_nb.front.notebook.door import messages
+from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.front.notebook.page import protocol
+from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 
 if TYPE_CHECKING:
@@ -54,6 +57,10 @@ class Host(Protocol):
         """Return the chat panel of a conversation, if there is one."""
         ...
 
+    async def cell_shown(self, cell_id: str) -> str:
+        """Write a cell as the page that asks shows it; raises ``ToolError`` if it does not."""
+        ...
+
 
 class Door:
     """One open comm of the extension, used on the agent's thread."""
@@ -69,6 +76,18 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: messages.State | None = None
         self._has_panel = False
+        self._requests = PageRequests(lambda request: comm.send({"kind": "ask_page", "request": request}))
+        self._editing = Editing(comm.send, host.cell_shown)
+
+    async def request(
+        self,
+        what: str,
+        *,
+        timeout: float = 3,  # noqa: ASYNC109 - the page may be gone
+        **payload: Any,
+    ) -> JsonObject | None:
+        """Send the page a request, and await its reply; see `AgentWidget.request`."""
+        return await self._requests.ask(what, payload, timeout)
 
     def receive(self, content: object) -> None:
         """Carry out a message of the extension; may be called on any thread."""
@@ -93,6 +112,14 @@ class Door:
             case messages.Stop():
                 if self._session is not None:
                     self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
+            case messages.Edit() | messages.NewCells():
+                self._start(partial(self._edit, message))
+            case messages.Settle():
+                self._editing.settle(message)
+            case messages.Drop():
+                self._start(partial(self._editing.drop, message))
+            case messages.PageReply(id=number, value=value):
+                self._requests.take(number, value)
 
     def refresh(self) -> None:
         """Follow the conversation that the notebook has now."""
@@ -100,6 +127,7 @@ class Door:
         if session is not self._session:
             self._leave()
             self._session = session
+            self._editing.attach(session)
             if session is not None:
                 self._endings += [
                     session.subscribe(self._on_event, self._on_closed),
@@ -112,6 +140,7 @@ class Door:
     def close(self) -> None:
         """Leave the conversation, which goes on."""
         self._leave()
+        self._editing.attach(None)
         for task in self._tasks:
             task.cancel()
 
@@ -144,6 +173,12 @@ class Door:
         if panel is not None:
             ORIGIN.set(Origin(widget=panel.page.comm_id))
             panel.receive(request)
+
+    async def _edit(self, request: messages.Edit | messages.NewCells) -> None:
+        await self._open_panel()
+        if self._session is not None and self._shown is not None:
+            ORIGIN.set(Origin(client=self._shown.client, widget=self.comm_id))
+            await self._editing.ask(self._session, request)
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):

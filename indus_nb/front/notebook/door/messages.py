@@ -15,8 +15,10 @@ from functools import cache, partial
 from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from indus_nb.base.readers import InvalidFieldsError, Limits, reader
+from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
-from indus_nb.front.notebook.page.protocol import RejectedError, Text, problem_of
+from indus_nb.core.session.questions import ChoiceKind
+from indus_nb.front.notebook.page.protocol import Name, RejectedError, Text, problem_of
 
 MAX_PATH_CHARACTERS = 4_096
 MAX_CLIENT_CHARACTERS = 100
@@ -61,7 +63,56 @@ class Stop(DoorMessage):
     kind: Literal["stop"]
 
 
-FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop
+class Edit(DoorMessage):
+    """Ask for another source of a cell. `Draft` messages may follow, a `Review`, and at the end an `EditOver`."""
+
+    kind: Literal["edit"]
+    id: Name
+    """An id that the extension gives it."""
+    cell: Name
+    """The cell's id."""
+    instruction: Text
+
+
+class NewCells(DoorMessage):
+    """Ask for new cells below one; what follows is as for `Edit`."""
+
+    kind: Literal["new_cells"]
+    id: Name
+    cell: Name
+    """The id of the cell above."""
+    instruction: Text
+
+
+class Settle(DoorMessage):
+    """Answer a `Review`."""
+
+    kind: Literal["settle"]
+    id: Name
+    """That of the review."""
+    answer: Text | None = None
+    """The ``value`` of a choice; ``null`` dismisses it."""
+    reason: Text | None = None
+    """Why not, or what is wanted instead: the model proposes again."""
+
+
+class Drop(DoorMessage):
+    """End an `Edit` or `NewCells` before it is over."""
+
+    kind: Literal["drop"]
+    id: Name
+
+
+class PageReply(DoorMessage):
+    """The reply to an `AskPage`."""
+
+    kind: Literal["reply"]
+    id: Name
+    value: JsonObject
+    """A result of `docs/page_protocol.md`."""
+
+
+FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop | Edit | NewCells | Settle | Drop | PageReply
 """What the extension may send."""
 
 
@@ -88,7 +139,82 @@ class State(TypedDict):
     """Why the last message could not be carried out."""
 
 
-ToDoor: TypeAlias = State
+class ShownCell(TypedDict):
+    """A proposed source, and where it is to stand."""
+
+    source: str
+    type: Literal["code", "markdown"]
+    cell: str | None
+    """The id of the cell that gets it; ``null`` for a new cell."""
+    old: str | None
+    """The source that this cell must have for that; ``null`` where it is not known yet."""
+    after: str | None
+    """The id of the cell above a new one; ``null`` where that is the new one before it in the list."""
+
+
+class Draft(TypedDict):
+    """What the model has written so far for a request; it replaces the draft before."""
+
+    kind: Literal["draft"]
+    id: str
+    """That of the request."""
+    cells: list[ShownCell]
+    done: bool
+    """Whether it is whole; a `Review` follows once it was found to be possible."""
+
+
+class ReviewChoice(TypedDict):
+    """An answer of a `Review`."""
+
+    value: str
+    label: str
+    kind: ChoiceKind
+    key: str
+    """The digit that gives it, the same in every question."""
+
+
+class Review(TypedDict):
+    """Show proposed cells in their places, or another question, until it is answered; one with the same id replaces it."""
+
+    kind: Literal["review"]
+    id: str
+    request: str | None
+    """The id of the `Edit` or `NewCells` that it belongs to."""
+    heading: str
+    text: str
+    """What is asked about, where that is no cell."""
+    cells: list[ShownCell]
+    choices: list[ReviewChoice]
+    reason: bool
+    """Whether a no may say what is wanted instead."""
+
+
+class ReviewOver(TypedDict):
+    """A review was answered elsewhere, or is over without an answer."""
+
+    kind: Literal["review_over"]
+    id: str
+
+
+class EditOver(TypedDict):
+    """A request is over."""
+
+    kind: Literal["edit_over"]
+    id: str
+    text: str
+    """What the model said besides what it proposed, or why it failed."""
+    failed: bool
+
+
+class AskPage(TypedDict):
+    """Ask the page about its notebook, or to change it: a `PageReply`."""
+
+    kind: Literal["ask_page"]
+    request: JsonObject
+    """A request of `docs/page_protocol.md`."""
+
+
+ToDoor: TypeAlias = State | Draft | Review | ReviewOver | EditOver | AskPage
 """What the extension is sent."""
 
 

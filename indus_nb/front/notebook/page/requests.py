@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 
 from indus_nb.base.wire import JsonObject, dump
-from indus_nb.front.notebook.page import protocol
 
 
 class PageRequests:
@@ -51,8 +50,8 @@ class PageRequests:
         finally:
             del self._waiting[number]
 
-    def take(self, reply: protocol.Reply) -> None:
+    def take(self, number: str, value: JsonObject) -> None:
         """Hand a reply to what waits for it; one that comes late or twice is dropped."""
-        future = self._waiting.get(reply.id)
+        future = self._waiting.get(number)
         if future is not None and not future.done():
-            future.set_result(reply.value)
+            future.set_result(value)

@@ -320,7 +320,7 @@ class AgentWidget:
             case protocol.Resync():
                 self._send_all()
             case protocol.Reply():
-                self._requests.take(message)
+                self._requests.take(message.id, message.value)
             case protocol.AnswerDialog():
                 self._signals.append(protocol.CloseDialog("unask", message.id))  # on other pages
                 self.send()
