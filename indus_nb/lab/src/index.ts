@@ -1,6 +1,6 @@
 /** The plugins of the extension: what JupyterLab and Notebook start. */
 
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { Links } from "./links.ts";
 import { sidePanel } from "./side_panel.ts";
@@ -11,13 +11,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: "A coding agent in the notebook's own kernel.",
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [],
-  activate(app: JupyterFrontEnd, tracker: INotebookTracker): void {
+  optional: [ILayoutRestorer],
+  activate(app: JupyterFrontEnd, tracker: INotebookTracker, restorer: ILayoutRestorer | null): void {
     const style = document.createElement("style");
     style.textContent = css;
     document.head.append(style);
     const links = new Links(app, tracker);
-    sidePanel(app, links);
+    sidePanel(app, links, restorer);
   },
 };
 
