@@ -45,7 +45,7 @@ def asked(notebook: Notebook, number: int, instruction: str, keys: str = "Contro
 
 
 def box(notebook: Notebook) -> Locator:
-    return notebook.page.locator(".indus-box")
+    return notebook.page.locator(".indus_nb-box")
 
 
 def button(where: Locator, name: str) -> Locator:
@@ -91,19 +91,19 @@ def test_a_change_streams_into_the_cell_and_is_there_once_it_is_accepted(
     asking = asked(notebook, 0, "square it, and show three")
     half.reached.wait(60)
     cell = notebook.cell(0)
-    expect(cell.locator(".cm-content .indus-inserted")).to_have_text("    return side**2")
-    expect(cell.locator(".cm-line.indus-removed")).to_have_count(0)
+    expect(cell.locator(".cm-content .indus_nb-inserted")).to_have_text("    return side**2")
+    expect(cell.locator(".cm-line.indus_nb-removed")).to_have_count(0)
     assert sources(notebook) == [OLD], "a draft is no part of the notebook"
     half.open()
     accept = button(asking, "Accept")
     expect(accept).to_be_focused()
-    expect(cell.locator(".cm-line.indus-removed")).to_have_text(["    return side * side", "area(2)"])
-    expect(cell.locator(".indus-inserted")).to_have_text(["    return side**2", "area(3)"])
+    expect(cell.locator(".cm-line.indus_nb-removed")).to_have_text(["    return side * side", "area(2)"])
+    expect(cell.locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
     assert sources(notebook) == [OLD], "what is proposed is no part of the notebook"
     page.keyboard.press("Enter")
     expect(asking).to_have_count(0)
     assert sources(notebook) == [NEW]
-    expect(cell.locator(".indus-inserted, .indus-removed")).to_have_count(0)
+    expect(cell.locator(".indus_nb-inserted, .indus_nb-removed")).to_have_count(0)
     told = api.requests[-1].texts
     assert any("square it, and show three" in text for text in told)
     assert any("return side * side" in text for text in told), "the model is told what the cell is"

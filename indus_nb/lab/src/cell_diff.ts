@@ -25,8 +25,8 @@ interface Drawn {
 }
 
 const NOTHING: Drawn = { draft: null, marks: Decoration.none };
-const REMOVED = Decoration.line({ class: "indus-removed" });
-const REMOVED_TEXT = Decoration.mark({ class: "indus-removed-text" });
+const REMOVED = Decoration.line({ class: "indus_nb-removed" });
+const REMOVED_TEXT = Decoration.mark({ class: "indus_nb-removed-text" });
 const setDraft = StateEffect.define<Draft | null>();
 
 const drawn = StateField.define<Drawn>({
@@ -123,6 +123,6 @@ class Inserted extends WidgetType {
   }
 
   override toDOM(): HTMLElement {
-    return codeBlock(this.source, "indus-inserted", this.state);
+    return codeBlock(this.source, "indus_nb-inserted", this.state);
   }
 }

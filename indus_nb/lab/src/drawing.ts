@@ -77,14 +77,14 @@ export class Drawing {
     const known = this.ghosts.get(id);
     const ghost = known && !known.isDisposed ? known : new Widget();
     if (ghost !== known) {
-      ghost.addClass("indus-ghosts");
+      ghost.addClass("indus_nb-ghosts");
       this.ghosts.set(id, ghost);
       (cell.layout as PanelLayout).addWidget(ghost);
     }
     const state = cells.some(({ type }) => type === "code") ? (this.codeView()?.state ?? null) : null;
     ghost.node.replaceChildren(
       ...cells.map(({ source, type }) => {
-        const block = codeBlock(source, "indus-ghost indus-inserted", type === "code" ? state : null);
+        const block = codeBlock(source, "indus_nb-ghost indus_nb-inserted", type === "code" ? state : null);
         block.setAttribute("aria-label", type === "code" ? "New code cell" : "New Markdown cell");
         block.setAttribute("role", "group");
         return block;

@@ -31,9 +31,9 @@ const MAX_ROWS = 8;
 
 export class EditBox extends Widget {
   private readonly field = document.createElement("textarea");
-  private readonly line = element("div", "indus-box-line");
-  private readonly text = element("pre", "indus-box-text");
-  private readonly buttons = element("div", "indus-box-buttons");
+  private readonly line = element("div", "indus_nb-box-line");
+  private readonly text = element("pre", "indus_nb-box-text");
+  private readonly buttons = element("div", "indus_nb-box-buttons");
   private question: Question | null = null;
 
   constructor(
@@ -41,12 +41,12 @@ export class EditBox extends Widget {
     private readonly actions: BoxActions,
   ) {
     super();
-    this.addClass("indus-box");
+    this.addClass("indus_nb-box");
     this.node.setAttribute("role", "group");
     this.node.setAttribute("aria-label", purpose);
     // The notebook's shortcuts would take letters that are meant for the box.
     this.node.setAttribute("data-lm-suppress-shortcuts", "true");
-    this.field.className = "indus-box-field";
+    this.field.className = "indus_nb-box-field";
     this.field.rows = 1;
     this.field.addEventListener("input", () => this.grow());
     this.line.setAttribute("role", "status");
@@ -152,8 +152,8 @@ export class EditBox extends Widget {
     this.line.hidden = !line;
     this.text.textContent = text;
     this.text.hidden = !text;
-    this.toggleClass("indus-mod-busy", busy);
-    this.toggleClass("indus-mod-problem", isProblem);
+    this.toggleClass("indus_nb-mod-busy", busy);
+    this.toggleClass("indus_nb-mod-problem", isProblem);
     this.buttons.replaceChildren();
     this.grow();
   }
@@ -163,7 +163,7 @@ export class EditBox extends Widget {
   }
 
   private addButton(label: string, key: string, act: () => void): HTMLButtonElement {
-    const button = element("button", "indus-box-button jp-mod-styled");
+    const button = element("button", "indus_nb-box-button jp-mod-styled");
     button.type = "button";
     button.textContent = label;
     if (key) button.title = `${label} (${key})`;

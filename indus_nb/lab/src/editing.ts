@@ -3,14 +3,12 @@
 import type { JupyterFrontEnd } from "@jupyterlab/application";
 import type { ICommandPalette } from "@jupyterlab/apputils";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
-import { LabIcon } from "@jupyterlab/ui-components";
-import askIcon from "./ask.svg";
+import { agentIcon } from "./icon.ts";
 import { InPlace } from "./in_place.ts";
 import type { Link } from "./link.ts";
 import type { Links } from "./links.ts";
 
 const CATEGORY = "Agent";
-const ICON = new LabIcon({ name: "indus_nb:ask", svgstr: askIcon });
 /** What the digit of each answer means is the same in every question of the kernel's. */
 const ANSWERS = [
   { id: "indus_nb:accept", label: "Accept What Is Proposed in the Notebook", key: "1" },
@@ -32,7 +30,9 @@ export function editing(
     return made;
   };
   const follow = (notebook: NotebookPanel) => {
-    of(links.of(notebook));
+    const link = links.of(notebook);
+    of(link);
+    link.rejoin();
   };
   tracker.forEach(follow);
   tracker.widgetAdded.connect((_, notebook) => follow(notebook));
@@ -48,7 +48,7 @@ export function editing(
     if (activeCell) current()?.ask(activeCell, where);
   };
   add("indus_nb:ask-at-cell", "Ask the Agent at This Cell", hasCell, ask("above"), {
-    icon: ICON,
+    icon: agentIcon,
     caption: "Ask the agent at this cell",
   });
   add("indus_nb:ask-below-cell", "Ask the Agent for New Cells Below", hasCell, ask("below"));

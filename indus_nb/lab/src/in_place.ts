@@ -17,7 +17,7 @@ type Where = "above" | "below";
 
 const CHANGED = "The cell was changed meanwhile, so what was proposed for it was put away. Ask again.";
 const LOST = "The kernel is gone. Nothing was changed.";
-const REVIEWING = "indus-mod-reviewing";
+const REVIEWING = "indus_nb-mod-reviewing";
 
 /** All that is asked and proposed in a notebook. */
 export class InPlace {

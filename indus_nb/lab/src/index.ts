@@ -1,6 +1,6 @@
 /** The plugins of the extension: what JupyterLab and Notebook start. */
 
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette } from "@jupyterlab/apputils";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { editing } from "./editing.ts";
@@ -13,13 +13,18 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: "A coding agent in the notebook's own kernel.",
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ICommandPalette],
-  activate(app: JupyterFrontEnd, tracker: INotebookTracker, palette: ICommandPalette | null): void {
+  optional: [ICommandPalette, ILayoutRestorer],
+  activate(
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    palette: ICommandPalette | null,
+    restorer: ILayoutRestorer | null,
+  ): void {
     const style = document.createElement("style");
     style.textContent = css;
     document.head.append(style);
     const links = new Links(app, tracker);
-    sidePanel(app, links);
+    sidePanel(app, links, restorer);
     editing(app, links, tracker, palette);
   },
 };
