@@ -97,11 +97,12 @@ class Redacted:
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool call; a string as ``input`` is sent as it is, JSON or not."""
+    """A tool call; a string as ``input`` is sent as it is, JSON or not. ``hold`` is a gate before a text in it."""
 
     name: str
     input: Mapping[str, Any] | str
     id: str | None = None
+    hold: tuple[str, Gate] | None = None
 
 
 Block = str | Text | Thinking | Redacted | ToolUse
@@ -435,5 +436,11 @@ def _block(item: Block, call_id: str, chunk: int) -> tuple[dict[str, Any], list[
             return {"type": "redacted_thinking", "data": item.data}, []
         case ToolUse():
             text = item.input if isinstance(item.input, str) else json.dumps(item.input)
-            parts = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *pieces(text, chunk)]]
-            return {"type": "tool_use", "id": item.id or call_id, "name": item.name, "input": {}}, [*parts]
+            at = text.index(item.hold[0]) if item.hold else len(text)
+            before, after = (
+                [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(part, chunk)]
+                for part in (text[:at], text[at:])
+            )
+            gates = [item.hold[1]] if item.hold else []
+            opening = {"type": "tool_use", "id": item.id or call_id, "name": item.name, "input": {}}
+            return opening, [{"type": "input_json_delta", "partial_json": ""}, *before, *gates, *after]

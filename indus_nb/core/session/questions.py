@@ -49,6 +49,7 @@ class Question:
         language: The language of ``body``, as it stands behind a fence; empty for plain text.
         diff: A difference with numbered lines, which a front end may show in the place of ``body``.
         takes_reason: Whether a no may come with a reason.
+        subject: What it is about, for a front end that shows that where it stands.
     """
 
     heading: str
@@ -60,6 +61,7 @@ class Question:
     language: str = ""
     diff: str = ""
     takes_reason: bool = False
+    subject: object = None
 
     @property
     def options(self) -> list[str]:

@@ -81,3 +81,10 @@ class NotebookTools:
         Raises ``ToolError`` if it is not known.
         """
         return await self._reader.cell_that_ran(number)
+
+    async def cell_shown(self, cell_id: str) -> str:
+        """Write a cell with the outputs that the page shows.
+
+        Raises ``ToolError`` if the notebook has no such cell, or is not known.
+        """
+        return await self._reader.cell_shown(cell_id)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -21,6 +21,7 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
 from indus_nb.extend.api import Context
+from indus_nb.kernel.document.in_place import ASKED_AT, CellType, PlacedCell
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import AskPage, NotebookReader, chosen_cells
 from indus_nb.kernel.undo import CellStep
@@ -31,7 +32,6 @@ from indus_nb.tools.tool import ToolContext, text_output
 
 NoteCell = Callable[[str, str, CellStep], None]
 """Callback that records what a call did to a cell: the ids of call and session, and the cell."""
-CellType = Literal["code", "markdown"]
 CellName = Annotated[int | str, WithJsonSchema({"type": "string"})]
 """A cell's number or id; models are told of one type, and some give numbers all the same."""
 
@@ -79,6 +79,11 @@ class _New:
     named: bool
     follows: bool = False
 
+    def placed(self, below: str | None) -> PlacedCell:
+        """Return it with its place; ``below`` is the cell above those that are given none."""
+        after = self.after if self.named else below
+        return PlacedCell(self.source, self.type, after=None if self.follows else after)
+
     def heading(self) -> str:
         return f"new {self.type} cell {self.where}"
 
@@ -109,6 +114,9 @@ class _Change:
     @property
     def type(self) -> CellType:
         return "markdown" if self.cell.type == "markdown" else "code"
+
+    def placed(self) -> PlacedCell:
+        return PlacedCell(self.source, self.type, self.cell.id, self.cell.source)
 
     def heading(self) -> str:
         return f"change of cell {self.place}"
@@ -212,12 +220,25 @@ class CellProposals:
             raise ToolError(
                 "Nobody can be asked here, so nothing was put into the notebook. Show the cell in your answer instead."
             )
+        at = ASKED_AT.get()
+        if at is not None and at.changes and [(each.after, each.replace) for each in wanted] == [(None, None)]:
+            wanted[0].replace = at.cell
         async with self._one_at_a_time:
             plans = await self._planned(wanted)
             runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
-            run = await _ask(ctx, _question(plans), plans, self._can_run if runnable else None)
+            question = replace_fields(_question(plans), subject=self._placed(plans))
+            run = await _ask(ctx, question, plans, self._can_run if runnable else None)
             note = partial(self._note_cell, call.call_id, ctx.session.session_id)
-            return await self._carry_out(plans, ctx, note, run=run)
+            done = await self._carry_out(plans, ctx, note, run=run)
+            return done if at is None else done.replace(terminate=True)
+
+    def _placed(self, plans: Sequence[_New | _Change]) -> Sequence[PlacedCell]:
+        """Return the cells with their places; none if the place of one is not known."""
+        below = self._below_this_run().last_id
+        placed = [plan.placed() if isinstance(plan, _Change) else plan.placed(below) for plan in plans]
+        behind_another = (isinstance(plan, _New) and plan.follows for plan in plans)
+        known = (cell.cell or cell.after or follows for cell, follows in zip(placed, behind_another, strict=True))
+        return placed if all(known) else ()
 
     async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
         named = any(each.after is not None or each.replace is not None for each in wanted)
@@ -235,7 +256,8 @@ class CellProposals:
                 where = "below that" if before.named else before.where
                 plans.append(_New(each.source, each.cell_type, None, where, before.named, follows=True))
             else:
-                plans.append(_New(each.source, each.cell_type, None, "below the one that runs", named=False))
+                where = "below the one that runs" if ASKED_AT.get() is None else "below the cell that is asked at"
+                plans.append(_New(each.source, each.cell_type, None, where, named=False))
         replaced = [plan.place for plan in plans if isinstance(plan, _Change)]
         if len(set(replaced)) < len(replaced):
             raise ToolError("One cell is named twice. Nothing was proposed.")
@@ -365,9 +387,10 @@ class CellProposals:
         return _Applied(cell_id, number if isinstance(number, int) else 0) if isinstance(cell_id, str) else None
 
     def _below_this_run(self) -> _Below:
-        run = (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
+        at = ASKED_AT.get()
+        run = at or (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
         if run != self._below.run:
-            self._below = _Below(run, last_id=self._reader.cells.running)
+            self._below = _Below(run, last_id=self._reader.cells.running if at is None else at.cell)
         return self._below
 
     def _put_below(self, source: str, cell_type: CellType) -> str:
@@ -502,7 +525,9 @@ async def _ask(
 
     def with_choices(*accepting: str) -> Question:
         digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}
-        choices = [*(Choice(answer, "yes", digit=digits[answer]) for answer in accepting), Choice(_NO, "no")]
+        labels = {_ACCEPT: "Accept all"} if len(plans) > 1 else {}
+        yes = [Choice(answer, "yes", labels.get(answer, ""), digit=digits[answer]) for answer in accepting]
+        choices = [*yes, Choice(_NO, "no")]
         return replace_fields(question, choices=choices, takes_reason=True)
 
     async def find_out() -> Question | None:

@@ -396,6 +396,16 @@ class NotebookReader:
             raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
         return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
 
+    async def cell_shown(self, cell_id: str) -> str:
+        """Write a cell with the outputs that the page shows.
+
+        Raises:
+            ToolError: The notebook has no such cell, or it is not known.
+        """
+        seen = await self.look(outputs=True)
+        places = chosen_cells(seen.cells, cell_id)
+        return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+
     def named(self) -> tuple[Path | None, bool]:
         """Return where the notebook lies according to the front end; see `named_notebook`."""
         if (notebook := self.cells.origin.notebook) is not None:

@@ -32,6 +32,7 @@ from indus_nb.core.session.questions import Question
 from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.dialog_layout import layout
 from indus_nb.front.notebook.page.protocol import WidgetKind
+from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 
@@ -119,7 +120,7 @@ class AgentWidget:
         self._sent_at = 0.0
         self._signals: list[protocol.Operation] = []
         self._counter = count(1)
-        self._requests: dict[str, asyncio.Future[JsonObject]] = {}
+        self._requests = PageRequests(self._post)
         self._inserted = ""
         """The id of the cell that `insert_cell` has inserted last."""
         self._images: dict[str, list[ImageContent | None]] = {}
@@ -239,17 +240,7 @@ class AgentWidget:
         """
         if self._closed or not self.ready.is_set():
             return None
-        request_id = str(next(self._counter))
-        future = self._requests[request_id] = asyncio.get_running_loop().create_future()
-        try:
-            message = {"kind": "request", "id": request_id, "what": what, "page": self._used, **payload}
-            self._post(json.loads(dump(message)))
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            return None
-        finally:
-            del self._requests[request_id]
+        return await self._requests.ask(what, {"page": self._used, **payload}, timeout)
 
     @property
     def closed(self) -> bool:
@@ -329,7 +320,7 @@ class AgentWidget:
             case protocol.Resync():
                 self._send_all()
             case protocol.Reply():
-                self._handle_reply(message)
+                self._requests.take(message.id, message.value)
             case protocol.AnswerDialog():
                 self._signals.append(protocol.CloseDialog("unask", message.id))  # on other pages
                 self.send()
@@ -353,11 +344,6 @@ class AgentWidget:
             self._keep_image(page[: protocol.MAX_PAGE_NAME_CHARACTERS] if isinstance(page, str) else "", None)
         self._add_toast(f"The page sent {what} that was rejected: {problem}", "error")
         self._send_soon()
-
-    def _handle_reply(self, reply: protocol.Reply) -> None:
-        future = self._requests.get(reply.id)
-        if future is not None and not future.done():
-            future.set_result(reply.value)
 
     def _keep_image(self, page: str, image: ImageContent | None) -> None:
         """Store an image until its prompt arrives; ``None`` for one that was rejected."""

@@ -1,0 +1,236 @@
+"""The protocol between the front-end extension and the kernel: every message of a door's comm.
+
+What this module promises:
+
+- Messages from the extension (`FromDoor`) come from any user who can reach the kernel. `parse` is the only way in. What
+  it returns is valid, within the limits below. What it rejects changes nothing.
+- Messages to the extension (`ToDoor`) are JSON values.
+- `docs/door_protocol.md` and `indus_nb/lab/src/door.d.ts` are generated from the names, types and docstrings of this
+  module (``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py``).
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+from indus_nb.base.readers import InvalidFieldsError, Limits, reader
+from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire_model import WireModel
+from indus_nb.core.session.questions import ChoiceKind
+from indus_nb.front.notebook.page.protocol import Name, RejectedError, Text, problem_of
+
+MAX_PATH_CHARACTERS = 4_096
+MAX_CLIENT_CHARACTERS = 100
+
+Path = Annotated[str, Limits(max_length=MAX_PATH_CHARACTERS)]
+Client = Annotated[str, Limits(max_length=MAX_CLIENT_CHARACTERS)]
+
+
+# From the extension
+
+
+class DoorMessage(WireModel, unknown="ignored", strict=True):
+    """What every message of the extension is."""
+
+
+class Shows(DoorMessage):
+    """Say which notebook the door is for: when the comm opens, and whenever that changes. A `State` follows."""
+
+    kind: Literal["shows"]
+    path: Path
+    """Where the notebook lies, below the directory of Jupyter's server."""
+    client: Client
+    """The id that the notebook has for its connection to the kernel."""
+
+
+class OpenPanel(DoorMessage):
+    """Open the conversation of the notebook with its chat panel, whose id comes in the `State`."""
+
+    kind: Literal["open_panel"]
+
+
+class Prompt(DoorMessage):
+    """Send a user message in the conversation of the notebook."""
+
+    kind: Literal["prompt"]
+    text: Text
+
+
+class Stop(DoorMessage):
+    """End what goes on in the conversation of the notebook; what is queued stays queued."""
+
+    kind: Literal["stop"]
+
+
+class Edit(DoorMessage):
+    """Ask for another source of a cell. `Draft` messages may follow, a `Review`, and at the end an `EditOver`."""
+
+    kind: Literal["edit"]
+    id: Name
+    """An id that the extension gives it."""
+    cell: Name
+    """The cell's id."""
+    instruction: Text
+
+
+class NewCells(DoorMessage):
+    """Ask for new cells below one; what follows is as for `Edit`."""
+
+    kind: Literal["new_cells"]
+    id: Name
+    cell: Name
+    """The id of the cell above."""
+    instruction: Text
+
+
+class Settle(DoorMessage):
+    """Answer a `Review`."""
+
+    kind: Literal["settle"]
+    id: Name
+    """That of the review."""
+    answer: Text | None = None
+    """The ``value`` of a choice; ``null`` dismisses it."""
+    reason: Text | None = None
+    """Why not, or what is wanted instead: the model proposes again."""
+
+
+class Drop(DoorMessage):
+    """End an `Edit` or `NewCells` before it is over."""
+
+    kind: Literal["drop"]
+    id: Name
+
+
+class PageReply(DoorMessage):
+    """The reply to an `AskPage`."""
+
+    kind: Literal["reply"]
+    id: Name
+    value: JsonObject
+    """A result of `docs/page_protocol.md`."""
+
+
+FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop | Edit | NewCells | Settle | Drop | PageReply
+"""What the extension may send."""
+
+
+# To the extension
+
+
+class State(TypedDict):
+    """What the notebook's conversation does; all of it, whenever any of it changes."""
+
+    kind: Literal["state"]
+    phase: Literal["idle", "working", "asking"]
+    question: str | None
+    """The question that waits for an answer, on one line."""
+    cost_today: float | None
+    """US dollars that the conversation has cost today; ``null`` before there is one."""
+    model: str | None
+    needs_key: bool
+    """Whether the model that is set cannot be asked for want of a key."""
+    panel: str | None
+    """The id of the chat panel's widget."""
+    session: str | None
+    """The id of the conversation."""
+    error: str | None
+    """Why the last message could not be carried out."""
+
+
+class ShownCell(TypedDict):
+    """A proposed source, and where it is to stand."""
+
+    source: str
+    type: Literal["code", "markdown"]
+    cell: str | None
+    """The id of the cell that gets it; ``null`` for a new cell."""
+    old: str | None
+    """The source that this cell must have for that; ``null`` where it is not known yet."""
+    after: str | None
+    """The id of the cell above a new one; ``null`` where that is the new one before it in the list."""
+
+
+class Draft(TypedDict):
+    """What the model has written so far for a request; it replaces the draft before."""
+
+    kind: Literal["draft"]
+    id: str
+    """That of the request."""
+    cells: list[ShownCell]
+    done: bool
+    """Whether it is whole; a `Review` follows once it was found to be possible."""
+
+
+class ReviewChoice(TypedDict):
+    """An answer of a `Review`."""
+
+    value: str
+    label: str
+    kind: ChoiceKind
+    key: str
+    """The digit that gives it, the same in every question."""
+
+
+class Review(TypedDict):
+    """Show proposed cells in their places, or another question, until it is answered; one with the same id replaces it."""
+
+    kind: Literal["review"]
+    id: str
+    request: str | None
+    """The id of the `Edit` or `NewCells` that it belongs to."""
+    heading: str
+    text: str
+    """What is asked about, where that is no cell."""
+    cells: list[ShownCell]
+    choices: list[ReviewChoice]
+    reason: bool
+    """Whether a no may say what is wanted instead."""
+
+
+class ReviewOver(TypedDict):
+    """A review was answered elsewhere, or is over without an answer."""
+
+    kind: Literal["review_over"]
+    id: str
+
+
+class EditOver(TypedDict):
+    """A request is over."""
+
+    kind: Literal["edit_over"]
+    id: str
+    text: str
+    """What the model said besides what it proposed, or why it failed."""
+    failed: bool
+
+
+class AskPage(TypedDict):
+    """Ask the page about its notebook, or to change it: a `PageReply`."""
+
+    kind: Literal["ask_page"]
+    request: JsonObject
+    """A request of `docs/page_protocol.md`."""
+
+
+ToDoor: TypeAlias = State | Draft | Review | ReviewOver | EditOver | AskPage
+"""What the extension is sent."""
+
+
+_read = cache(partial(reader, FromDoor))
+
+
+def parse(content: object) -> FromDoor:
+    """Validate a message of the extension.
+
+    Args:
+        content: The message's content as it came: any JSON value.
+
+    Raises:
+        RejectedError: It is none.
+    """
+    try:
+        return _read()(content)
+    except InvalidFieldsError as error:
+        raise RejectedError(problem_of(error)) from error

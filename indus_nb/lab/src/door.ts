@@ -1,0 +1,178 @@
+// Generated from front/notebook/door/messages.py by tests/notebook/test_door_protocol.py.
+
+/** Say which notebook the door is for: when the comm opens, and whenever that changes. A `State` follows. */
+export interface Shows {
+  kind: "shows";
+  /** Where the notebook lies, below the directory of Jupyter's server. */
+  path: string;
+  /** The id that the notebook has for its connection to the kernel. */
+  client: string;
+}
+
+/** Open the conversation of the notebook with its chat panel, whose id comes in the `State`. */
+export interface OpenPanel {
+  kind: "open_panel";
+}
+
+/** Send a user message in the conversation of the notebook. */
+export interface Prompt {
+  kind: "prompt";
+  text: string;
+}
+
+/** End what goes on in the conversation of the notebook; what is queued stays queued. */
+export interface Stop {
+  kind: "stop";
+}
+
+/** Ask for another source of a cell. `Draft` messages may follow, a `Review`, and at the end an `EditOver`. */
+export interface Edit {
+  kind: "edit";
+  /** An id that the extension gives it. */
+  id: string;
+  /** The cell's id. */
+  cell: string;
+  instruction: string;
+}
+
+/** Ask for new cells below one; what follows is as for `Edit`. */
+export interface NewCells {
+  kind: "new_cells";
+  id: string;
+  /** The id of the cell above. */
+  cell: string;
+  instruction: string;
+}
+
+/** Answer a `Review`. */
+export interface Settle {
+  kind: "settle";
+  /** That of the review. */
+  id: string;
+  /** The ``value`` of a choice; ``null`` dismisses it. */
+  answer?: string | null;
+  /** Why not, or what is wanted instead: the model proposes again. */
+  reason?: string | null;
+}
+
+/** End an `Edit` or `NewCells` before it is over. */
+export interface Drop {
+  kind: "drop";
+  id: string;
+}
+
+/** The reply to an `AskPage`. */
+export interface PageReply {
+  kind: "reply";
+  id: string;
+  /** A result of `docs/page_protocol.md`. */
+  value: Record<string, unknown>;
+}
+
+/** What the notebook's conversation does; all of it, whenever any of it changes. */
+export interface State {
+  kind: "state";
+  phase: "idle" | "working" | "asking";
+  /** The question that waits for an answer, on one line. */
+  question: string | null;
+  /** US dollars that the conversation has cost today; ``null`` before there is one. */
+  cost_today: number | null;
+  model: string | null;
+  /** Whether the model that is set cannot be asked for want of a key. */
+  needs_key: boolean;
+  /** The id of the chat panel's widget. */
+  panel: string | null;
+  /** The id of the conversation. */
+  session: string | null;
+  /** Why the last message could not be carried out. */
+  error: string | null;
+}
+
+/** What the model has written so far for a request; it replaces the draft before. */
+export interface Draft {
+  kind: "draft";
+  /** That of the request. */
+  id: string;
+  cells: ShownCell[];
+  /** Whether it is whole; a `Review` follows once it was found to be possible. */
+  done: boolean;
+}
+
+/** Show proposed cells in their places, or another question, until it is answered; one with the same id replaces it. */
+export interface Review {
+  kind: "review";
+  id: string;
+  /** The id of the `Edit` or `NewCells` that it belongs to. */
+  request: string | null;
+  heading: string;
+  /** What is asked about, where that is no cell. */
+  text: string;
+  cells: ShownCell[];
+  choices: ReviewChoice[];
+  /** Whether a no may say what is wanted instead. */
+  reason: boolean;
+}
+
+/** A review was answered elsewhere, or is over without an answer. */
+export interface ReviewOver {
+  kind: "review_over";
+  id: string;
+}
+
+/** A request is over. */
+export interface EditOver {
+  kind: "edit_over";
+  id: string;
+  /** What the model said besides what it proposed, or why it failed. */
+  text: string;
+  failed: boolean;
+}
+
+/** Ask the page about its notebook, or to change it: a `PageReply`. */
+export interface AskPage {
+  kind: "ask_page";
+  /** A request of `docs/page_protocol.md`. */
+  request: Record<string, unknown>;
+}
+
+/** A proposed source, and where it is to stand. */
+export interface ShownCell {
+  source: string;
+  type: "code" | "markdown";
+  /** The id of the cell that gets it; ``null`` for a new cell. */
+  cell: string | null;
+  /** The source that this cell must have for that; ``null`` where it is not known yet. */
+  old: string | null;
+  /** The id of the cell above a new one; ``null`` where that is the new one before it in the list. */
+  after: string | null;
+}
+
+/** An answer of a `Review`. */
+export interface ReviewChoice {
+  value: string;
+  label: string;
+  kind: "yes" | "again" | "no";
+  /** The digit that gives it, the same in every question. */
+  key: string;
+}
+
+/** What the extension sends. */
+export type FromDoor =
+  | Shows
+  | OpenPanel
+  | Prompt
+  | Stop
+  | Edit
+  | NewCells
+  | Settle
+  | Drop
+  | PageReply;
+
+/** What the extension is sent. */
+export type ToDoor =
+  | State
+  | Draft
+  | Review
+  | ReviewOver
+  | EditOver
+  | AskPage;

@@ -1,0 +1,180 @@
+/**
+ * The box at a cell in which the user asks, watches, and answers what is proposed.
+ *
+ * Contract: it takes the focus only when it is opened to be written in, and passes it on within itself; a user who
+ * types elsewhere is never interrupted. All text of the agent's is shown as text.
+ */
+
+import type { Message } from "@lumino/messaging";
+import { Widget } from "@lumino/widgets";
+import type { ReviewChoice } from "./door.ts";
+
+export interface BoxActions {
+  /** The user asks, or asks again. */
+  send(instruction: string): void;
+  /** The user answers with the value of a choice. */
+  answer(value: string): void;
+  /** The user ends what goes on, or closes the box. */
+  leave(): void;
+}
+
+export interface Question {
+  readonly heading: string;
+  readonly text: string;
+  readonly choices: readonly ReviewChoice[];
+  readonly reason: boolean;
+}
+
+/** Digits of the answers that stand first, in this order. */
+const FIRST = ["1", "7"];
+const MAX_ROWS = 8;
+
+export class EditBox extends Widget {
+  private readonly field = document.createElement("textarea");
+  private readonly line = element("div", "indus_nb-box-line");
+  private readonly text = element("pre", "indus_nb-box-text");
+  private readonly buttons = element("div", "indus_nb-box-buttons");
+  private question: Question | null = null;
+
+  constructor(
+    private readonly purpose: string,
+    private readonly actions: BoxActions,
+  ) {
+    super();
+    this.addClass("indus_nb-box");
+    this.node.setAttribute("role", "group");
+    this.node.setAttribute("aria-label", purpose);
+    // The notebook's shortcuts would take letters that are meant for the box.
+    this.node.setAttribute("data-lm-suppress-shortcuts", "true");
+    this.field.className = "indus_nb-box-field";
+    this.field.rows = 1;
+    this.field.addEventListener("input", () => this.grow());
+    this.line.setAttribute("role", "status");
+    this.node.append(this.field, this.line, this.text, this.buttons);
+  }
+
+  /** Let the user write. */
+  write(placeholder = this.purpose): void {
+    this.field.placeholder = placeholder;
+    this.field.setAttribute("aria-label", placeholder);
+    this.lay({ writes: true });
+    this.addButton("Ask", "Enter", () => this.send());
+    this.addButton("Close", "Escape", () => this.back());
+    this.field.focus();
+  }
+
+  /** Say what goes on, with a button that ends it. */
+  wait(line: string): void {
+    const had = this.hasFocus;
+    this.lay({ line, busy: true });
+    const stop = this.addButton("Stop", "Escape", () => this.actions.leave());
+    if (had) stop.focus();
+  }
+
+  /** Ask a question. */
+  ask(question: Question): void {
+    const had = this.hasFocus;
+    this.lay({ line: question.heading, text: question.text });
+    this.question = question;
+    const rank = ({ key, kind }: ReviewChoice) => (kind === "no" ? 99 : (FIRST.indexOf(key) + 99) % 99);
+    const made = [...question.choices]
+      .sort((one, other) => rank(one) - rank(other))
+      .map(({ label, value }) => this.addButton(label, "", () => this.actions.answer(value)));
+    if (question.reason) this.addButton("Ask again", "", () => this.askAgain());
+    if (had) made[0]?.focus();
+  }
+
+  /** Write what is wanted in the place of what is proposed. */
+  askAgain(): void {
+    if (this.question?.reason) this.write("What should be different?");
+  }
+
+  /** Say something that ends it. */
+  say(line: string, isProblem: boolean): void {
+    const had = this.hasFocus;
+    this.lay({ line, isProblem });
+    this.question = null;
+    const close = this.addButton("Close", "Escape", () => this.actions.leave());
+    if (had) close.focus();
+  }
+
+  get hasFocus(): boolean {
+    return this.node.contains(document.activeElement);
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this.node.addEventListener("keydown", this);
+    this.node.addEventListener("mousedown", this);
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this.node.removeEventListener("keydown", this);
+    this.node.removeEventListener("mousedown", this);
+    super.onBeforeDetach(message);
+  }
+
+  handleEvent(event: Event): void {
+    event.stopPropagation(); // else the notebook selects the cell, and takes the focus
+    if (!(event instanceof KeyboardEvent) || event.isComposing) return;
+    if (event.key === "Escape") {
+      event.preventDefault();
+      this.escape();
+    } else if (event.key === "Enter" && !event.shiftKey && event.target === this.field) {
+      event.preventDefault();
+      this.send();
+    }
+  }
+
+  private escape(): void {
+    const no = this.field.hidden ? this.question?.choices.find(({ kind }) => kind === "no") : undefined;
+    if (no) this.actions.answer(no.value);
+    else this.back();
+  }
+
+  /** Go back to the question that the user was about to answer with words, else leave. */
+  private back(): void {
+    if (this.question && !this.field.hidden) this.ask(this.question);
+    else this.actions.leave();
+  }
+
+  private send(): void {
+    const instruction = this.field.value.trim();
+    if (!instruction) return;
+    this.field.value = "";
+    this.question = null;
+    this.actions.send(instruction);
+  }
+
+  private lay({ line = "", text = "", writes = false, busy = false, isProblem = false }): void {
+    this.field.hidden = !writes;
+    this.line.textContent = line;
+    this.line.hidden = !line;
+    this.text.textContent = text;
+    this.text.hidden = !text;
+    this.toggleClass("indus_nb-mod-busy", busy);
+    this.toggleClass("indus_nb-mod-problem", isProblem);
+    this.buttons.replaceChildren();
+    this.grow();
+  }
+
+  private grow(): void {
+    this.field.rows = Math.min(MAX_ROWS, this.field.value.split("\n").length);
+  }
+
+  private addButton(label: string, key: string, act: () => void): HTMLButtonElement {
+    const button = element("button", "indus_nb-box-button jp-mod-styled");
+    button.type = "button";
+    button.textContent = label;
+    if (key) button.title = `${label} (${key})`;
+    button.addEventListener("click", act);
+    this.buttons.append(button);
+    return button;
+  }
+}
+
+function element<K extends keyof HTMLElementTagNameMap>(tag: K, className: string): HTMLElementTagNameMap[K] {
+  const made = document.createElement(tag);
+  made.className = className;
+  return made;
+}

@@ -1,0 +1,257 @@
+/**
+ * Asking at the cells of one notebook, and the reviews of what is proposed for it.
+ *
+ * Contract: a cell has its old source until the kernel changes it, which it does only after the user accepted. What
+ * the user writes into a cell meanwhile is kept, and ends what was proposed for it.
+ */
+
+import type { Cell } from "@jupyterlab/cells";
+import type { PanelLayout } from "@lumino/widgets";
+import type { Draft, EditOver, Review, ShownCell } from "./door.ts";
+import { cellOf, Drawing } from "./drawing.ts";
+import { EditBox } from "./edit_box.ts";
+import type { Link } from "./link.ts";
+import { answerPageRequests } from "./pages.ts";
+
+type Where = "above" | "below";
+
+const CHANGED = "The cell was changed meanwhile, so what was proposed for it was put away. Ask again.";
+const LOST = "The kernel is gone. Nothing was changed.";
+const REVIEWING = "indus_nb-mod-reviewing";
+
+/** All that is asked and proposed in a notebook. */
+export class InPlace {
+  private readonly edits = new Set<Edit>();
+
+  constructor(readonly link: Link) {
+    answerPageRequests(link);
+    link.on("draft", (message) => this.byRequest(message.id)?.draft(message));
+    link.on("review", (message) => this.review(message));
+    link.on("review_over", ({ id }) => this.byReview(id)?.close());
+    link.on("edit_over", (message) => this.byRequest(message.id)?.over(message));
+    let wasReady = false;
+    link.changed.connect(() => {
+      const isReady = link.state.phase === "ready";
+      if (wasReady && !isReady) for (const edit of this.edits) edit.lose();
+      wasReady = isReady;
+    });
+  }
+
+  /** Open the box at a cell; where one is open it is written in. */
+  ask(cell: Cell, where: Where): void {
+    const open = [...this.edits].find((edit) => edit.isAt(cell, where));
+    if (open) open.focus();
+    else this.make(cell, where).focus();
+  }
+
+  /** Answer the review in front with the answer of that digit; returns whether there is one. */
+  answer(key: string): boolean {
+    const found = [...this.edits].reverse().find((edit) => edit.choice(key) !== undefined);
+    const value = found?.choice(key);
+    if (found && value !== undefined) found.answer(value);
+    return found !== undefined;
+  }
+
+  get reviews(): boolean {
+    return [...this.edits].some((edit) => edit.review);
+  }
+
+  drop(edit: Edit): void {
+    this.edits.delete(edit);
+    this.mark();
+  }
+
+  mark(): void {
+    this.link.notebook.content.toggleClass(REVIEWING, this.reviews);
+  }
+
+  private review(message: Review): void {
+    const { content } = this.link.notebook;
+    const known = this.byReview(message.id) ?? (message.request ? this.byRequest(message.request) : undefined);
+    if (known) known.show(message);
+    else if (message.cells.length > 0 && Drawing.fits(content, message.cells)) {
+      const [first] = message.cells as [ShownCell];
+      const cell = cellOf(content, first.cell ?? first.after);
+      if (cell) this.make(cell, first.cell === null ? "below" : "above").show(message);
+    }
+    this.mark();
+  }
+
+  private make(cell: Cell, where: Where): Edit {
+    const edit = new Edit(this, cell, where);
+    this.edits.add(edit);
+    return edit;
+  }
+
+  private byRequest(id: string): Edit | undefined {
+    return [...this.edits].find((edit) => edit.request === id);
+  }
+
+  private byReview(id: string): Edit | undefined {
+    return [...this.edits].find((edit) => edit.review?.id === id);
+  }
+}
+
+/** A box at a cell, with what is drawn for it. */
+class Edit {
+  request: string | null = null;
+  review: Review | null = null;
+  private settled = false;
+  private readonly box: EditBox;
+  private readonly drawing: Drawing;
+
+  constructor(
+    private readonly owner: InPlace,
+    private readonly cell: Cell,
+    private readonly where: Where,
+  ) {
+    this.drawing = new Drawing(this.notebook, () => this.touched());
+    const title = where === "above" ? "Ask for a change of this cell" : "Ask for new cells below this one";
+    this.box = new EditBox(title, {
+      send: (instruction) => this.send(instruction),
+      answer: (value) => this.answer(value),
+      leave: () => this.leave(),
+    });
+    const layout = cell.layout as PanelLayout;
+    layout.insertWidget(where === "above" ? 0 : layout.widgets.length, this.box);
+    cell.disposed.connect(() => this.leave());
+  }
+
+  private get notebook() {
+    return this.owner.link.notebook.content;
+  }
+
+  isAt(cell: Cell, where: Where): boolean {
+    return this.cell === cell && (this.where === where || this.review !== null);
+  }
+
+  focus(): void {
+    if (this.review) this.box.askAgain();
+    else if (this.request === null) this.box.write();
+    this.box.node.scrollIntoView({ block: "nearest" });
+  }
+
+  choice(key: string): string | undefined {
+    return this.review?.choices.find((choice) => choice.key === key)?.value;
+  }
+
+  draft({ cells, done }: Draft): void {
+    if (this.settled || this.review) return;
+    this.drawing.draw(cells, done);
+    this.box.wait("The agent writes …");
+  }
+
+  show(review: Review): void {
+    const { content } = this.owner.link.notebook;
+    if (Drawing.isOutdated(content, review.cells)) {
+      this.review = review;
+      this.touched();
+      return;
+    }
+    this.review = review;
+    this.settled = false;
+    this.drawing.draw(review.cells, true);
+    this.box.ask(review);
+    this.owner.mark();
+  }
+
+  /** Answer the review; what is drawn goes away before the kernel changes anything. */
+  answer(value: string): void {
+    const { review } = this;
+    if (!review) return;
+    this.settle(value);
+    if (this.request === null) this.dispose();
+    else this.box.wait("One moment …");
+  }
+
+  over({ text, failed }: EditOver): void {
+    const proposed = this.settled;
+    this.end();
+    if (failed || (text && !proposed)) this.box.say(text, failed);
+    else this.dispose();
+  }
+
+  /** The review was answered elsewhere. */
+  close(): void {
+    this.review = null;
+    this.settled = true;
+    this.drawing.clear();
+    this.owner.mark();
+    if (this.request === null) this.dispose();
+    else this.box.wait("One moment …");
+  }
+
+  /** The kernel does not answer any more. */
+  lose(): void {
+    if (this.request === null && !this.review) return;
+    this.end();
+    this.box.say(LOST, true);
+  }
+
+  private async send(instruction: string): Promise<void> {
+    const { link } = this.owner;
+    const no = this.review?.choices.find(({ kind }) => kind === "no");
+    if (this.review && no) {
+      this.settle(no.value, instruction);
+      this.settled = false;
+      if (this.request === null) this.dispose();
+      else this.box.wait("The agent thinks …");
+      return;
+    }
+    this.request = crypto.randomUUID();
+    this.settled = false;
+    this.box.wait("The agent thinks …");
+    const isReady = await link.ensure();
+    if (this.request === null) return;
+    if (!isReady) {
+      this.end();
+      this.box.say(link.state.problem || "There is no agent in this kernel.", true);
+      return;
+    }
+    const kind = this.where === "above" ? "edit" : "new_cells";
+    link.send({ kind, id: this.request, cell: this.cell.model.id, instruction });
+  }
+
+  private settle(answer: string | null, reason: string | null = null): void {
+    if (!this.review) return;
+    const { id } = this.review;
+    this.review = null;
+    this.settled = true;
+    this.drawing.clear();
+    this.owner.mark();
+    this.owner.link.send({ kind: "settle", id, answer, reason });
+  }
+
+  private touched(): void {
+    this.withdraw();
+    this.box.say(CHANGED, true);
+  }
+
+  private leave(): void {
+    this.withdraw();
+    this.dispose();
+  }
+
+  /** End what goes on in the kernel for this box. */
+  private withdraw(): void {
+    if (this.request !== null) this.owner.link.send({ kind: "drop", id: this.request });
+    else this.settle(null);
+    this.end();
+  }
+
+  private end(): void {
+    this.request = null;
+    this.review = null;
+    this.drawing.clear();
+    this.owner.mark();
+  }
+
+  private dispose(): void {
+    this.drawing.clear();
+    this.owner.drop(this);
+    if (this.box.isDisposed) return;
+    const had = this.box.hasFocus;
+    this.box.dispose();
+    if (had && !this.cell.isDisposed) this.notebook.activate();
+  }
+}
