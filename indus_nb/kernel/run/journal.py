@@ -138,6 +138,11 @@ class Journal:
             note.append("(What cells printed that ran before the agent was loaded is not known.)")
         return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
 
+    @property
+    def by_number(self) -> dict[int, str]:
+        """Return the code of the cells that ran last, by their numbers."""
+        return {cell.number: cell.code for cell in self._cells.copy() if cell.number is not None}
+
     def cell(self, number: int) -> str | None:
         """Write the cell with that execution number; ``None`` if it is not among the last 20."""
         return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
