@@ -212,6 +212,12 @@ class Journal:
         )
 
 
+def shown_cell(cell_id: str, source: str, traceback: str) -> Cell:
+    """Make the cell that a page shows, of which nothing is known here."""
+    error = _end_of(_without_codes(traceback))
+    return Cell(index=0, number=None, code=_beginning(source), error=error, cell_id=cell_id)
+
+
 def is_users(info: Any) -> bool:
     """Return whether a cell that ran is one of the user's, and not a line for the agent.
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.base.errors import UsageError
-from indus_nb.kernel.run.journal import Journal, as_text, is_users
+from indus_nb.kernel.run.journal import Cell, Journal, as_text, is_users, shown_cell
 
-_TASKS = {
+Task = Literal["fix", "explain"]
+_TASKS: dict[Task, str] = {
     "fix": (
         "This cell of my notebook failed. Find the cause: look at the variables it uses, and try it out if need be. "
         "Then propose the mended cell in its place with propose_cell if you have that tool, else show it; or say what "
@@ -22,18 +23,34 @@ _TASKS = {
 }
 
 
-def prompt_about_error(task: Literal["fix", "explain"], journal: Journal) -> str:
+def prompt_about_error(task: Task, journal: Journal) -> str:
     """Write the prompt about the cell that failed last.
 
     Raises:
         UsageError: No cell failed, or it ran well since.
     """
-    cell = journal.failed
-    if cell is None:
+    if journal.failed is None:
         raise UsageError(
             "No cell of yours failed in this kernel, or it ran well since. Nothing was sent. "
             f"To {task} something else, say what: `%agent {task} …`."
         )
+    return _prompt(task, journal.failed)
+
+
+def prompt_about_shown_error(task: Task, journal: Journal, cell_id: str, source: str, traceback: str) -> str:
+    """Write the prompt about a cell whose error a page shows.
+
+    What this kernel knows of that failure is told rather than what the page says: the code as it ran.
+
+    Args:
+        traceback: The error's text, with what a terminal would obey.
+    """
+    failed = journal.failed
+    known = failed is not None and failed.cell_id == cell_id
+    return _prompt(task, failed if failed is not None and known else shown_cell(cell_id, source, traceback))
+
+
+def _prompt(task: Task, cell: Cell) -> str:
     named = f" Its id is {cell.cell_id}." if cell.cell_id else ""
     return f"{_TASKS[task]}{named}\n\n{as_text(cell)}"
 
