@@ -18,6 +18,7 @@ import nbformat
 from playwright.sync_api import Browser, Error, Page, Playwright, expect, sync_playwright
 
 TOKEN = "tests-only"
+EXTENSION = Path(__file__).parent.parent / "indus_nb" / "lab" / "labextension"
 SCREENSHOTS = Path(__file__).parent / "browser" / "screenshots"
 KERNEL_IS_READY = """() => {
     const context = window.jupyterapp?.shell.currentWidget?.sessionContext;
@@ -73,11 +74,25 @@ START_SECONDS = 150
 """Patience with a server of Jupyter: before it answers it runs Node several times, which a busy machine makes slow."""
 
 
+def _extensions(folder: Path) -> Path:
+    """A directory with our extension as it stands in the sources: an environment may have one of earlier."""
+    made = folder / "labextensions"
+    made.mkdir(exist_ok=True)
+    if not (made / "indus_nb").exists():
+        (made / "indus_nb").symlink_to(EXTENSION, target_is_directory=True)
+    return made
+
+
 class Lab:
-    """A server of JupyterLab, or of Notebook 7, whose root is ``folder``."""
+    """A server of JupyterLab, or of Notebook 7, whose root is ``folder``, with or without our extension of it."""
 
     def __init__(
-        self, folder: Path, environment: Mapping[str, str], *, program: Literal["jupyterlab", "notebook"] = "jupyterlab"
+        self,
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        program: Literal["jupyterlab", "notebook"] = "jupyterlab",
+        extension: bool = False,
     ) -> None:
         self.folder = folder
         self._place = {"jupyterlab": "lab/tree", "notebook": "notebooks"}[program]
@@ -88,6 +103,7 @@ class Lab:
         disabled = {
             "@jupyterlab/apputils-extension:announcements": True,
             "@voila-dashboards/jupyterlab-preview": True,
+            "indus_nb": not extension,
         }
         page_config.write_text(json.dumps({"disabledExtensions": disabled}))
         self._process = subprocess.Popen(
@@ -96,6 +112,10 @@ class Lab:
                 *("-m", program, "--no-browser", "--allow-root", "--port=0", "--expose-app-in-browser"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
                 *("--ServerApp.ip=127.0.0.1", "--LabApp.collaborative=False"),
+                *(
+                    f"--{app}.extra_labextensions_path={_extensions(folder.parent)}"
+                    for app in ("LabApp", "JupyterNotebookApp")
+                ),
             ],
             env=dict(environment),
             stdout=self._log,

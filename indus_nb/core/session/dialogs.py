@@ -189,6 +189,7 @@ class Ui(TerminalUi):
     def __init__(self) -> None:
         self._hosts: list[Host] = []
         self._watchers: list[Host] = []
+        self._on_dialogs: list[Callable[[], object]] = []
         self._open: dict[str, _Open] = {}
         self._standing: dict[tuple[str, str], UiFrame] = {}
 
@@ -249,6 +250,11 @@ class Ui(TerminalUi):
                 other(frame)
 
         return detach
+
+    def watch_dialogs(self, watcher: Callable[[], object]) -> Callable[[], None]:
+        """Call ``watcher`` whenever a dialog has opened or is over, until what this returns is called."""
+        self._on_dialogs.append(watcher)
+        return partial(self._on_dialogs.remove, watcher)
 
     # Dialogs
 
@@ -418,6 +424,7 @@ class Ui(TerminalUi):
         running, nothing = clock.get(), contextlib.nullcontext()
         for host in self._hosts_of(dialog):
             host(frame)
+        self._report_dialogs()
         try:
             with running.paused() if running else nothing, signal.interruptible() if signal else nothing:
                 async with asyncio.timeout(timeout):
@@ -431,6 +438,11 @@ class Ui(TerminalUi):
                 over = Cancel(id=_new_id(), target_id=frame.id)
                 for host in shown_by:
                     host(over)
+            self._report_dialogs()
+
+    def _report_dialogs(self) -> None:
+        for watcher in tuple(self._on_dialogs):
+            watcher()
 
     # Signs
 

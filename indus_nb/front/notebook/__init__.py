@@ -24,6 +24,7 @@ from indus_nb.base.errors import (
     SessionLockedError,
     UsageError,
 )
+from indus_nb.front.notebook import door
 from indus_nb.front.notebook.cells.failed_cells import ErrorHint
 from indus_nb.front.notebook.magic import QuietStatements, help_text, install_completion, literal_lines
 from indus_nb.front.notebook.panel import defaults
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.notebook.conversations import Conversations
+    from indus_nb.front.notebook.door.door import Door
     from indus_nb.front.notebook.lent import Lender
 
 
@@ -93,6 +95,28 @@ class _InShell:
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
         return self._requests.id
 
+    def open_doors(self) -> None:
+        """Take connections of the front-end extension; what answers them is made in a thread."""
+        kernel: Any = getattr(self._shell, "kernel", None)
+        kernel.comm_manager.register_target(door.TARGET, self._on_door)
+
+    def _on_door(self, comm: Any, opened: dict[str, Any]) -> None:
+        made: Future[Door] = Future()
+
+        def receive(message: dict[str, Any]) -> None:
+            made.add_done_callback(partial(_enter, message["content"]["data"]))
+
+        def make() -> None:
+            try:
+                made.set_result(self.conversations.open_door(comm))
+            except BaseException as error:  # noqa: BLE001 - the page is told
+                made.set_exception(error)
+                comm.close(data={"error": f"{type(error).__name__}: {error}"})
+
+        comm.on_msg(receive)
+        receive(opened)
+        threading.Thread(target=copy_context().run, args=(make,), name="indus_nb door", daemon=True).start()
+
     def close(self) -> None:
         """Stop watching the user's cells, and close the sessions."""
         atexit.unregister(self.close)
@@ -111,6 +135,11 @@ def _deliver(content: dict[str, Any], reply: Reply, made: Future[Lender]) -> Non
         reply({"do": "end", "error": f"The tools of this kernel cannot be used: {type(error).__name__}: {error}"})
     else:
         made.result().receive(content, reply)
+
+
+def _enter(content: object, made: Future[Door]) -> None:
+    if made.exception() is None:
+        made.result().receive(content)
 
 
 class _Magics:
@@ -177,6 +206,26 @@ def lend(shell: InteractiveShell) -> str:
     return _states[shell].lend()
 
 
+def open_doors() -> None:
+    """Have the kernel take the connections of the front-end extension, which calls this between cells.
+
+    The magics are registered if they are not yet.
+
+    Raises:
+        UsageError: This is no kernel.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None or not hasattr(shell, "kernel"):
+        raise UsageError("There is no kernel here that a page could connect to.")
+    own_imports.keep_out_working_directory()
+    if shell not in _states:
+        _states[shell] = _InShell(shell, in_cell=False)
+    load(shell)
+    _states[shell].open_doors()
+
+
 def serve(wanted: str = "") -> None:
     """Offer the tools of this kernel to other agents over MCP, as ``%agent serve`` does.
 
@@ -204,6 +253,8 @@ def load(shell: InteractiveShell) -> None:
     if shell not in _states:
         _states[shell] = _InShell(shell, in_cell=True)
     state = _states[shell]
+    if state.magics is not None:
+        return
     magics = state.magics = _Magics(shell, state)
     answers = _answers_not_displayed(shell)
 

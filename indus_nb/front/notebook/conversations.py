@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
+    from indus_nb.front.notebook.door.door import Door
+    from indus_nb.front.notebook.door.messages import Shows
     from indus_nb.front.notebook.lent import Lender
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
@@ -88,6 +90,7 @@ class Conversations:
         self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
+        self._doors: dict[str, Door] = {}
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
@@ -222,6 +225,39 @@ class Conversations:
             return False
         inbox.put(partial(self._shell.set_next_input, code, replace=False))
         return True
+
+    # Doors
+
+    def open_door(self, comm: Any) -> Door:
+        """Return the door of a comm that the front-end extension has opened.
+
+        Called in a thread of its own.
+        """
+        from indus_nb.front.notebook.door.door import Door
+
+        door = self._doors[comm.comm_id] = Door(comm, self)
+        gate = self.comm_gate()
+        if gate is not None:
+            gate.watch(comm.comm_id)
+        comm.on_close(lambda _: self.thread.call(partial(self._close_door, comm.comm_id)))
+        return door
+
+    def _close_door(self, comm_id: str) -> None:
+        self._doors.pop(comm_id).close()
+        if self._gate is not None:
+            self._gate.forget(comm_id)
+
+    def session_of(self, shown: Shows) -> AgentSession | None:
+        """Return the open conversation of a notebook, or ``None``."""
+        return self.session
+
+    def panel_of(self, shown: Shows) -> ChatPanel:
+        """Return the chat panel of a notebook's conversation, which is opened if it is not open."""
+        return self._panel(self._chosen_session(parse("", None)))
+
+    def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
+        """Return the chat panel of a conversation, if there is one."""
+        return self._panels.get(session)
 
     # A prompt
 

@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, cast
 
+from indus_nb.front.notebook import door
+
 _NEEDED = attrgetter(
     "session.feed_identities",
     "session.unpack",
@@ -54,7 +56,8 @@ _STATUS_SECONDS = 1.0
 """Seconds until the kernel's status is published again: what else it was asked meanwhile ended with an idle."""
 
 _QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
-_CONTROL = "jupyter.widget.control"
+_TARGETS = frozenset({"jupyter.widget.control", door.TARGET})
+"""Targets of comms that pages open, whose messages are delivered while a cell waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,7 @@ class CommGate:
 
     def _is_ours(self, kind: str, content: dict[str, Any]) -> bool:
         if kind == "comm_open":
-            return bool(self._waiting) and content["target_name"] == _CONTROL
+            return bool(self._waiting) and content["target_name"] in _TARGETS
         comm_id = content["comm_id"]
         return comm_id in self._controls or (kind == "comm_msg" and comm_id in self._watched)
 

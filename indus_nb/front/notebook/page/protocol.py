@@ -242,10 +242,11 @@ def parse(content: object, kind: WidgetKind) -> FromPage | Asked:
             return (_read_from_cell if kind == "cell" else _read_from_panel)()(content)
         return Asked(PageMessage.from_wire(content).page, verb.from_wire(content))
     except InvalidFieldsError as error:
-        raise RejectedError(_problem(error, "" if verb is None else f"{named}.")) from error
+        raise RejectedError(problem_of(error, "" if verb is None else f"{named}.")) from error
 
 
-def _problem(error: InvalidFieldsError, place: str) -> str:
+def problem_of(error: InvalidFieldsError, place: str = "") -> str:
+    """Say on one line what is wrong with a message, without its values."""
     first = error.problems[0]
     if first.kind == "tag":
         return "there is no such message."

@@ -107,7 +107,7 @@ class ChatPanel:
         self._thread = thread
         self._gate = gate
         self._session: AgentSession | None = session
-        self.page = AgentWidget("panel", self._on_request, thread.call, shown_in)
+        self.page = AgentWidget("panel", self.receive, thread.call, shown_in)
         """The widget that its pages show, through which requests to a page are sent."""
         self.page.set_fallback(blocks.notice(_WITHOUT_WIDGETS))
         self.page.open_dialogs = self._open_dialogs
@@ -404,7 +404,8 @@ class ChatPanel:
         )
         self._changed.set()
 
-    def _on_request(self, request: protocol.PanelRequest) -> None:
+    def receive(self, request: protocol.PanelRequest) -> None:
+        """Carry out what a page asks for. Called on the agent's thread."""
         if self._session is not None:
             self._show_dialogs(self._session)
         self._requests.receive(self._session, request)

@@ -1,0 +1,191 @@
+"""The door of one notebook: what the front-end extension sees of its conversation, and what it asks of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextvars import copy_context
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import IndusError
+from indus_nb.base.events import MessageUpdate, SessionEvent
+from indus_nb.base.messages import AssistantMessage
+from indus_nb.front.notebook.door import messages
+from indus_nb.front.notebook.page import protocol
+from indus_nb.kernel.cell_ids import ORIGIN, Origin
+
+if TYPE_CHECKING:
+    from indus_nb.core.session.session import AgentSession
+    from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+    from indus_nb.kernel.run.agent_thread import AgentThread
+
+_MAX_QUESTION = 200
+
+_log = logging.getLogger("indus_nb")
+
+
+class Host(Protocol):
+    """The conversations of a kernel, as doors use them."""
+
+    @property
+    def thread(self) -> AgentThread:
+        """Return the thread of the agent."""
+        ...
+
+    def session_of(self, shown: messages.Shows) -> AgentSession | None:
+        """Return the open conversation of a notebook, or ``None``."""
+        ...
+
+    def panel_of(self, shown: messages.Shows) -> ChatPanel:
+        """Return the chat panel of a notebook's conversation, which is opened if it is not open.
+
+        Called in a thread of its own.
+
+        Raises:
+            IndusError: It cannot be opened.
+        """
+        ...
+
+    def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
+        """Return the chat panel of a conversation, if there is one."""
+        ...
+
+
+class Door:
+    """One open comm of the extension, used on the agent's thread."""
+
+    def __init__(self, comm: Any, host: Host) -> None:
+        """Create the door of a comm, which is for no notebook before the page says for which."""
+        self.comm_id: str = comm.comm_id
+        self._comm = comm
+        self._host = host
+        self._shown: messages.Shows | None = None
+        self._session: AgentSession | None = None
+        self._endings: list[Callable[[], object]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sent: messages.State | None = None
+        self._has_panel = False
+
+    def receive(self, content: object) -> None:
+        """Carry out a message of the extension; may be called on any thread."""
+        self._host.thread.call(partial(self._handle, content))
+
+    def _handle(self, content: object) -> None:
+        try:
+            message = messages.parse(content)
+        except protocol.RejectedError as error:
+            _log.warning("A message of the notebook extension was rejected: %s", error)
+            self._send(f"The kernel did not understand this page: {error}")
+            return
+        match message:
+            case messages.Shows():
+                self._shown = message
+                self.refresh()
+                self._send(None, again=True)
+            case messages.OpenPanel():
+                self._start(self._open_panel)
+            case messages.Prompt(text=text):
+                self._start(partial(self._ask_panel, protocol.Prompt(kind="prompt", text=text)))
+            case messages.Stop():
+                if self._session is not None:
+                    self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
+
+    def refresh(self) -> None:
+        """Follow the conversation that the notebook has now."""
+        session = None if self._shown is None else self._host.session_of(self._shown)
+        if session is not self._session:
+            self._leave()
+            self._session = session
+            if session is not None:
+                self._endings += [
+                    session.subscribe(self._on_event, self._on_closed),
+                    session.ui.watch_dialogs(self._update),
+                ]
+                if self._has_panel:
+                    self._start(self._open_panel)
+        self._update()
+
+    def close(self) -> None:
+        """Leave the conversation, which goes on."""
+        self._leave()
+        for task in self._tasks:
+            task.cancel()
+
+    def _leave(self) -> None:
+        while self._endings:
+            self._endings.pop()()
+        self._session = None
+
+    def _start(self, work: Callable[[], Any]) -> None:
+        async def carry_out() -> None:
+            try:
+                await work()
+            except IndusError as error:
+                self._send(textcut.one_line(str(error), 2_000))
+
+        task = asyncio.get_running_loop().create_task(carry_out(), context=copy_context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _open_panel(self) -> ChatPanel | None:
+        if self._shown is None:
+            return None
+        panel = await asyncio.to_thread(self._host.panel_of, self._shown)
+        self._has_panel = True
+        self.refresh()
+        return panel
+
+    async def _ask_panel(self, request: protocol.PanelRequest) -> None:
+        panel = await self._open_panel()
+        if panel is not None:
+            ORIGIN.set(Origin(widget=panel.page.comm_id))
+            panel.receive(request)
+
+    def _on_event(self, event: SessionEvent) -> None:
+        if not isinstance(event, MessageUpdate):
+            self._update()
+
+    def _on_closed(self) -> None:
+        self._endings.clear()
+
+    def _update(self) -> None:
+        self._send(None)
+
+    def _send(self, error: str | None, *, again: bool = False) -> None:
+        state = self._state(error)
+        if again or state != self._sent:
+            self._sent = state
+            self._comm.send(state)
+
+    def _state(self, error: str | None) -> messages.State:
+        session = self._session
+        panel = None if session is None else self._host.open_panel_of(session)
+        model = None if session is None else session.model
+        asked = () if session is None else session.ui.open_dialogs
+        running = session is not None and (session.is_running or session.is_compacting)
+        return {
+            "kind": "state",
+            "phase": "asking" if asked else "working" if running else "idle",
+            "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
+            "cost_today": None if session is None else cost_since(session, _midnight()),
+            "model": None if model is None else model.name,
+            "needs_key": session is not None and (model is None or not session.registry.has_key(model)),
+            "panel": None if panel is None else panel.page.comm_id,
+            "session": None if session is None else session.store.session_id,
+            "error": error,
+        }
+
+
+def _midnight() -> float:
+    now = datetime.now().astimezone()
+    return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000
+
+
+def cost_since(session: AgentSession, since: float) -> float:
+    """Sum up in US dollars what the answers of a conversation since a time have cost."""
+    answers = (message for message in session.conversation.newest_first() if isinstance(message, AssistantMessage))
+    return sum(answer.usage.cost.total for answer in answers if answer.timestamp >= since)

@@ -1,0 +1,110 @@
+"""The protocol between the front-end extension and the kernel: every message of a door's comm.
+
+What this module promises:
+
+- Messages from the extension (`FromDoor`) come from any user who can reach the kernel. `parse` is the only way in. What
+  it returns is valid, within the limits below. What it rejects changes nothing.
+- Messages to the extension (`ToDoor`) are JSON values.
+- `docs/door_protocol.md` and `indus_nb/lab/src/door.d.ts` are generated from the names, types and docstrings of this
+  module (``INDUS_NB_WRITE_DOCS=1 python -m pytest tests/notebook/test_page_protocol.py``).
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Annotated, Literal, TypeAlias, TypedDict
+
+from indus_nb.base.readers import InvalidFieldsError, Limits, reader
+from indus_nb.base.wire_model import WireModel
+from indus_nb.front.notebook.page.protocol import RejectedError, Text, problem_of
+
+MAX_PATH_CHARACTERS = 4_096
+MAX_CLIENT_CHARACTERS = 100
+
+Path = Annotated[str, Limits(max_length=MAX_PATH_CHARACTERS)]
+Client = Annotated[str, Limits(max_length=MAX_CLIENT_CHARACTERS)]
+
+
+# From the extension
+
+
+class DoorMessage(WireModel, unknown="ignored", strict=True):
+    """What every message of the extension is."""
+
+
+class Shows(DoorMessage):
+    """Say which notebook the door is for: when the comm opens, and whenever that changes. A `State` follows."""
+
+    kind: Literal["shows"]
+    path: Path
+    """Where the notebook lies, below the directory of Jupyter's server."""
+    client: Client
+    """The id that the notebook has for its connection to the kernel."""
+
+
+class OpenPanel(DoorMessage):
+    """Open the conversation of the notebook with its chat panel, whose id comes in the `State`."""
+
+    kind: Literal["open_panel"]
+
+
+class Prompt(DoorMessage):
+    """Send a user message in the conversation of the notebook."""
+
+    kind: Literal["prompt"]
+    text: Text
+
+
+class Stop(DoorMessage):
+    """End what goes on in the conversation of the notebook; what is queued stays queued."""
+
+    kind: Literal["stop"]
+
+
+FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop
+"""What the extension may send."""
+
+
+# To the extension
+
+
+class State(TypedDict):
+    """What the notebook's conversation does; all of it, whenever any of it changes."""
+
+    kind: Literal["state"]
+    phase: Literal["idle", "working", "asking"]
+    question: str | None
+    """The first line of the question that waits for an answer."""
+    cost_today: float | None
+    """US dollars that the user's conversations have cost today; ``null`` before there is one."""
+    model: str | None
+    needs_key: bool
+    """Whether the model that is set cannot be asked for want of a key."""
+    panel: str | None
+    """The id of the chat panel's widget."""
+    session: str | None
+    """The id of the conversation."""
+    error: str | None
+    """Why the last message could not be carried out."""
+
+
+ToDoor: TypeAlias = State
+"""What the extension is sent."""
+
+
+_read = cache(partial(reader, FromDoor))
+
+
+def parse(content: object) -> FromDoor:
+    """Validate a message of the extension.
+
+    Args:
+        content: The message's content as it came: any JSON value.
+
+    Raises:
+        RejectedError: It is none.
+    """
+    try:
+        return _read()(content)
+    except InvalidFieldsError as error:
+        raise RejectedError(problem_of(error)) from error

@@ -1,0 +1,185 @@
+/**
+ * The connection of one notebook to the agent in its kernel.
+ *
+ * Contract: before `ensure` nothing in the kernel is touched. From then on the link comes back by itself: after a
+ * restart, another kernel, a lost connection. Messages are those that `door.d.ts` declares, and no others.
+ */
+
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { Kernel } from "@jupyterlab/services";
+import { DisposableDelegate, type IDisposable } from "@lumino/disposable";
+import { type ISignal, Signal } from "@lumino/signaling";
+import type { FromDoor, State, ToDoor } from "./door.ts";
+
+const TARGET = "indus_nb.door";
+/** Evaluated in the kernel: it loads the package, and leaves no name behind. */
+const OPEN_DOORS = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()';
+const IS_HERE = '__import__("importlib.util").util.find_spec("indus_nb") is not None';
+
+export type Phase = "none" | "no-kernel" | "not-python" | "not-installed" | "loading" | "ready" | "failed";
+
+/** What is known of the agent of a notebook. */
+export interface DoorState {
+  readonly phase: Phase;
+  /** Why it failed. */
+  readonly problem: string;
+  /** What the kernel said last; `null` unless the phase is "ready". */
+  readonly kernel: State | null;
+}
+
+const NOTHING: DoorState = { phase: "none", problem: "", kernel: null };
+
+type Handler = (message: ToDoor) => void;
+
+export class Link implements IDisposable {
+  private held: DoorState = NOTHING;
+  private comm: Kernel.IComm | null = null;
+  private opening: Promise<boolean> | null = null;
+  private wanted = false;
+  private readonly handlers = new Map<ToDoor["kind"], Set<Handler>>();
+  private readonly signal = new Signal<this, void>(this);
+  isDisposed = false;
+
+  /** @param withComms finds the connection to the same kernel over which comms pass */
+  constructor(
+    readonly notebook: NotebookPanel,
+    private readonly withComms: (kernel: Kernel.IKernelConnection) => Kernel.IKernelConnection,
+  ) {
+    const { sessionContext, context } = notebook;
+    sessionContext.kernelChanged.connect(this.leave, this);
+    sessionContext.statusChanged.connect(this.watch, this);
+    context.pathChanged.connect(this.showNotebook, this);
+  }
+
+  get state(): DoorState {
+    return this.held;
+  }
+
+  /** Emitted after each change of the state. */
+  get changed(): ISignal<this, void> {
+    return this.signal;
+  }
+
+  /** Load the package in the kernel if that is needed, and connect; `false` if it cannot, then the state says why. */
+  ensure(): Promise<boolean> {
+    this.wanted = true;
+    if (this.held.phase === "ready") return Promise.resolve(true);
+    this.opening ??= this.open().finally(() => {
+      this.opening = null;
+    });
+    return this.opening;
+  }
+
+  /** Send a message, if the link is ready. */
+  send(message: FromDoor): void {
+    if (this.comm && !this.comm.isDisposed) this.comm.send({ ...message });
+  }
+
+  /** Have each message of a kind handled, until what this returns is disposed of. */
+  on<K extends ToDoor["kind"]>(kind: K, handler: (message: Extract<ToDoor, { kind: K }>) => void): IDisposable {
+    const handlers = this.handlers.get(kind) ?? new Set();
+    this.handlers.set(kind, handlers.add(handler as Handler));
+    return new DisposableDelegate(() => handlers.delete(handler as Handler));
+  }
+
+  dispose(): void {
+    if (this.isDisposed) return;
+    this.isDisposed = true;
+    this.wanted = false;
+    this.drop();
+    Signal.clearData(this);
+  }
+
+  private async open(): Promise<boolean> {
+    const { sessionContext } = this.notebook;
+    await sessionContext.ready;
+    const kernel = sessionContext.session?.kernel;
+    if (!kernel) return this.set("no-kernel");
+    this.set("loading");
+    try {
+      if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
+      const problem = await this.load(kernel);
+      if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
+      return await this.connect(kernel);
+    } catch (error) {
+      if (kernel.isDisposed || this.isDisposed) return false;
+      return this.set("failed", error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** Load the package; returns why it cannot be, empty where it is not installed, and `null` if it was. */
+  private async load(kernel: Kernel.IKernelConnection): Promise<string | null> {
+    const reply = await kernel.requestExecute({
+      code: "",
+      silent: true,
+      store_history: false,
+      allow_stdin: false,
+      user_expressions: { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` },
+    }).done;
+    if (reply.content.status !== "ok") return "The kernel did not load the package.";
+    const { here, loaded } = reply.content.user_expressions as unknown as Record<string, Evaluated>;
+    if (loaded?.status === "error") return `${loaded.ename}: ${loaded.evalue}`;
+    return here?.data?.["text/plain"] === "True" ? null : "";
+  }
+
+  private connect(kernel: Kernel.IKernelConnection): Promise<boolean> {
+    const comm = this.withComms(kernel).createComm(TARGET);
+    this.comm = comm;
+    return new Promise((resolve) => {
+      comm.onMsg = ({ content }) => {
+        this.receive(content.data as unknown as ToDoor);
+        resolve(true);
+      };
+      comm.onClose = () => {
+        if (this.comm === comm) this.leave();
+        resolve(false);
+      };
+      comm.open({ ...this.shows(kernel) });
+    });
+  }
+
+  private receive(message: ToDoor): void {
+    if (message.kind === "state") this.set("ready", "", message);
+    for (const handler of this.handlers.get(message.kind) ?? []) handler(message);
+  }
+
+  private shows(kernel: Kernel.IKernelConnection): FromDoor {
+    return { kind: "shows", path: this.notebook.context.path, client: kernel.clientId };
+  }
+
+  private showNotebook(): void {
+    const kernel = this.notebook.sessionContext.session?.kernel;
+    if (kernel) this.send(this.shows(kernel));
+  }
+
+  private watch(_: unknown, status: string): void {
+    if (status === "restarting" || status === "autorestarting" || status === "dead") this.drop();
+    else if (status === "idle" && this.wanted && this.held.phase === "none") this.ensure();
+  }
+
+  private leave(): void {
+    this.drop();
+    if (this.wanted) this.ensure();
+  }
+
+  private drop(): void {
+    this.comm?.dispose();
+    this.comm = null;
+    this.opening = null;
+    this.set("none");
+  }
+
+  private set(phase: Phase, problem = "", kernel: State | null = null): boolean {
+    this.held = { phase, problem, kernel };
+    if (!this.isDisposed) this.signal.emit();
+    return phase === "ready";
+  }
+}
+
+/** What a kernel answers for an expression. */
+interface Evaluated {
+  status: "ok" | "error";
+  data?: Record<string, unknown>;
+  ename?: string;
+  evalue?: string;
+}
