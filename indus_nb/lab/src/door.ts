@@ -24,5 +24,35 @@ export interface State {
   session: string | null;
   error: string | null;
 }
-export type FromDoor = Shows | OpenPanel | Prompt | Stop;
-export type ToDoor = State;
+export interface Fix {
+  kind: "fix";
+  cell: string;
+  source: string;
+  error: string;
+}
+export interface Explain {
+  kind: "explain";
+  cell: string;
+  source: string;
+  error: string;
+}
+export interface Insert {
+  kind: "insert";
+  text: string;
+}
+export interface ListVariables {
+  kind: "list_variables";
+}
+export interface NewConversation {
+  kind: "new_conversation";
+}
+export interface Variable {
+  name: string;
+  type: string;
+}
+export interface Variables {
+  kind: "variables";
+  variables: Variable[];
+}
+export type FromDoor = Shows | OpenPanel | Prompt | Stop | Fix | Explain | Insert | ListVariables | NewConversation;
+export type ToDoor = State | Variables;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -56,10 +57,16 @@ def _prompt(task: Task, cell: Cell) -> str:
 
 
 class ErrorHint:
-    """Line below the first traceback of a kernel, unless `notebook.errorHint` is off."""
+    """Line below the first traceback of a kernel, unless `notebook.errorHint` is off or the page has buttons there."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, has_buttons: Callable[[], bool]) -> None:
+        """Watch cells.
+
+        Args:
+            has_buttons: Whether the page that runs the cell has buttons below errors.
+        """
         self._shell = shell
+        self._has_buttons = has_buttons
         shell.events.register("post_run_cell", self._look)
 
     def close(self) -> None:
@@ -71,6 +78,8 @@ class ErrorHint:
         info = getattr(result, "info", None)
         error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
         if not isinstance(error, Exception) or info is None or not is_users(info) or "%agent" in info.raw_cell:
+            return
+        if self._has_buttons():
             return
         self.close()
         with suppress(Exception):  # settings that cannot be read are reported elsewhere

@@ -6,24 +6,26 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextvars import copy_context
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.messages import AssistantMessage
+from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.page import protocol
+from indus_nb.front.verbs.session_verbs import NewSession
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+    from indus_nb.front.notebook.panel.surroundings import Surroundings
     from indus_nb.kernel.run.agent_thread import AgentThread
 
 _MAX_QUESTION = 200
+_MAX_VARIABLES = 500
 
 _log = logging.getLogger("indus_nb")
 
@@ -50,6 +52,15 @@ class Host(Protocol):
         """
         ...
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """Return the kernel, with its variables."""
+        ...
+
+    def prompt_about_error(self, asked: messages.AskAboutError) -> str:
+        """Return the prompt about an error that a page shows."""
+        ...
+
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
         ...
@@ -69,6 +80,11 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: messages.State | None = None
         self._has_panel = False
+
+    @property
+    def client(self) -> str | None:
+        """Return the id that the notebook has for its connection to the kernel."""
+        return None if self._shown is None else self._shown.client
 
     def receive(self, content: object) -> None:
         """Carry out a message of the extension; may be called on any thread."""
@@ -93,6 +109,15 @@ class Door:
             case messages.Stop():
                 if self._session is not None:
                     self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
+            case messages.NewConversation():
+                self._start(partial(self._ask_panel, NewSession()))
+            case messages.AskAboutError():
+                text = self._host.prompt_about_error(message)
+                self._start(partial(self._ask_panel, protocol.Prompt(kind="prompt", text=text, literal=True)))
+            case messages.Insert(text=text):
+                self._start(partial(self._insert, text))
+            case messages.ListVariables():
+                self._comm.send({"kind": "variables", "variables": self._variables()})
 
     def refresh(self) -> None:
         """Follow the conversation that the notebook has now."""
@@ -145,6 +170,15 @@ class Door:
             ORIGIN.set(Origin(widget=panel.page.comm_id))
             panel.receive(request)
 
+    async def _insert(self, text: str) -> None:
+        panel = await self._open_panel()
+        if panel is not None:
+            panel.insert(text)
+
+    def _variables(self) -> list[messages.Variable]:
+        newest_first = [*self._host.surroundings.variables().items()][::-1]
+        return [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
+
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):
             self._update()
@@ -171,21 +205,10 @@ class Door:
             "kind": "state",
             "phase": "asking" if asked else "working" if running else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
-            "cost_today": None if session is None else cost_since(session, _midnight()),
+            "cost_today": None if session is None else spent_today(),
             "model": None if model is None else model.name,
             "needs_key": session is not None and (model is None or not session.registry.has_key(model)),
             "panel": None if panel is None else panel.page.comm_id,
             "session": None if session is None else session.store.session_id,
             "error": error,
         }
-
-
-def _midnight() -> float:
-    now = datetime.now().astimezone()
-    return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000
-
-
-def cost_since(session: AgentSession, since: float) -> float:
-    """Sum up in US dollars what the answers of a conversation since a time have cost."""
-    answers = (message for message in session.conversation.newest_first() if isinstance(message, AssistantMessage))
-    return sum(answer.usage.cost.total for answer in answers if answer.timestamp >= since)

@@ -16,11 +16,14 @@ from typing import Annotated, Literal, TypeAlias, TypedDict
 
 from indus_nb.base.readers import InvalidFieldsError, Limits, reader
 from indus_nb.base.wire_model import WireModel
-from indus_nb.front.notebook.page.protocol import RejectedError, Text, problem_of
+from indus_nb.front.notebook.page.protocol import Name, RejectedError, Text, problem_of
 
 MAX_PATH_CHARACTERS = 4_096
 MAX_CLIENT_CHARACTERS = 100
 
+MAX_SHOWN_CHARACTERS = 20_000
+
+Shown = Annotated[str, Limits(max_length=MAX_SHOWN_CHARACTERS)]
 Path = Annotated[str, Limits(max_length=MAX_PATH_CHARACTERS)]
 Client = Annotated[str, Limits(max_length=MAX_CLIENT_CHARACTERS)]
 
@@ -61,7 +64,38 @@ class Stop(DoorMessage):
     kind: Literal["stop"]
 
 
-FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop
+class NewConversation(DoorMessage):
+    """Begin a new conversation in the notebook's panel; the one before is kept."""
+
+    kind: Literal["new_conversation"]
+
+
+class AskAboutError(DoorMessage):
+    """Ask about a cell that failed, in the words of `%agent fix` or `%agent explain`."""
+
+    kind: Literal["fix", "explain"]
+    cell: Name
+    """The cell's id."""
+    source: Shown
+    """The cell's code, as the page has it now."""
+    error: Shown
+    """The traceback, with what a terminal would obey; the end of a long one."""
+
+
+class Insert(DoorMessage):
+    """Put a text behind what is written in the panel's composer."""
+
+    kind: Literal["insert"]
+    text: Text
+
+
+class ListVariables(DoorMessage):
+    """Ask for the user's variables: `Variables`."""
+
+    kind: Literal["list_variables"]
+
+
+FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop | NewConversation | AskAboutError | Insert | ListVariables
 """What the extension may send."""
 
 
@@ -76,7 +110,7 @@ class State(TypedDict):
     question: str | None
     """The first line of the question that waits for an answer."""
     cost_today: float | None
-    """US dollars that the user's conversations have cost today; ``null`` before there is one."""
+    """US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one."""
     model: str | None
     needs_key: bool
     """Whether the model that is set cannot be asked for want of a key."""
@@ -88,7 +122,22 @@ class State(TypedDict):
     """Why the last message could not be carried out."""
 
 
-ToDoor: TypeAlias = State
+class Variable(TypedDict):
+    """A variable of the user's."""
+
+    name: str
+    type: str
+    """The name of its class."""
+
+
+class Variables(TypedDict):
+    """The user's variables, the newest first."""
+
+    kind: Literal["variables"]
+    variables: list[Variable]
+
+
+ToDoor: TypeAlias = State | Variables
 """What the extension is sent."""
 
 
