@@ -1,12 +1,13 @@
 """Check the JavaScript of the page and the TypeScript of the extension: format, style, types, tests, and the bundles.
 
     python tests/javascript.py            install the tools if that is needed, then run every check
-    python tests/javascript.py --fix      format, correct what can be corrected, and write the bundles, before the checks
+    python tests/javascript.py --fix      format, correct what can be corrected, write the bundles, then run the checks
     python tests/javascript.py --build    only build the extension of JupyterLab, into indus_nb/lab/labextension
     python tests/javascript.py --test     only the tests; further arguments go to node --test
 
 Run it with the Python of the environment in which the package is installed with its ``test`` extra: Node comes from
-there. The tools (biome, esbuild, TypeScript, types) are those of ``package.json``, from npm, and are put into that environment.
+there. The tools (biome, esbuild, TypeScript and types) are those of ``package.json``, from npm, and are put into that
+environment.
 """
 
 from __future__ import annotations

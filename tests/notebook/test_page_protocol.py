@@ -6,21 +6,18 @@ static/protocol.d.ts anew.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import os
 import re
-import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from declarations import alias, fields_of, interface, markdown, members, summary, table, typescript, used_by
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indus_nb.base.wire_model import WireModel
-from indus_nb.core.session import dialogs
 from indus_nb.front.notebook.page import protocol, states
 
 DOCS = Path(__file__).parents[2] / "docs" / "page_protocol.md"
@@ -54,10 +51,6 @@ on behind an entry that is no message of the user, and `switch_session` takes a 
 FIRST_LINE = "// Generated from page/protocol.py and page/states.py by tests/notebook/test_page_protocol.py.\n"
 
 
-def members(union: Any) -> list[Any]:
-    return [member for choice in get_args(union) for member in (members(choice) if get_args(choice) else [choice])]
-
-
 VERBS = list(protocol.PAGE_VERBS.values())
 INBOUND = [*members(protocol.FromPage), *VERBS]
 IN_CELLS = members(protocol.FromCellPage)
@@ -73,101 +66,9 @@ RESULTS = [
     protocol.RunShown,
     protocol.CannotDo,
 ]
-MODULES = {protocol.__name__, states.__name__}
+MODULES = (protocol, states)
 NOT_SENT = {"Asked", "RejectedError"}
 """What is no message of a page, nor a part of one."""
-CLASSES = {
-    node.name: node
-    for module in (dialogs, states, protocol)
-    for node in ast.parse(inspect.getsource(module)).body
-    if isinstance(node, ast.ClassDef)
-}
-
-
-# What the declarations say
-
-
-def fields_of(declared: type) -> dict[str, Any]:
-    """Annotations as they stand, by the names on the wire."""
-    hints = get_type_hints(declared, include_extras=True)
-    if issubclass(declared, WireModel):
-        return {field.key: hints[name] for name, field in declared.wire_fields.items()}
-    return hints
-
-
-def is_required(declared: Any, name: str) -> bool:
-    if is_typeddict(declared):
-        return name in declared.__required_keys__ and get_origin(fields_of(declared)[name]) is not NotRequired
-    if issubclass(declared, WireModel):
-        field = next(field for field in declared.wire_fields.values() if field.key == name)
-        hint = fields_of(declared)[name]
-        return field.is_required or (get_origin(hint) is Literal and len(get_args(hint)) == 1)
-    return True
-
-
-def said_of(declared: type) -> dict[str, str]:
-    """The docstrings below the fields of a class and its bases, by the names on the wire."""
-    if declared in VERBS:
-        return {}
-    found: dict[str, str] = {}
-    node = CLASSES[declared.__name__]
-    for base in node.bases:
-        if isinstance(base, ast.Name) and base.id in CLASSES:
-            found |= said_of(
-                next(getattr(module, base.id) for module in (states, protocol, dialogs) if hasattr(module, base.id))
-            )
-    for field, text in zip(node.body, node.body[1:], strict=False):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                found[to_wire(declared, name)] = " ".join(said.split())
-            case _:
-                pass
-    return found
-
-
-def to_wire(declared: type, name: str) -> str:
-    fields = declared.wire_fields if issubclass(declared, WireModel) else {}
-    return fields[name].key if name in fields else name
-
-
-def typescript(hint: Any) -> str:  # noqa: PLR0911 - one for each kind of type
-    """A type as TypeScript writes it."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated and isinstance(arguments[1], str):
-        return arguments[1]
-    if origin in (Annotated, NotRequired):
-        return typescript(arguments[0])
-    if hint == protocol.Operation:
-        return "Operation"
-    if origin is Literal:
-        return " | ".join(f'"{value}"' for value in arguments)
-    if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(map(typescript, arguments)))
-    if origin is list:
-        item = typescript(arguments[0])
-        return f"({item})[]" if " | " in item else f"{item}[]"
-    if origin is dict:
-        return f"Record<string, {typescript(arguments[1])}>"
-    names = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
-    return names.get(hint) or hint.__name__
-
-
-def used_by(declared: list[Any]) -> list[Any]:
-    """The classes in the fields of ``declared``, and in theirs, each once and behind those that use it."""
-    found: dict[Any, None] = {}
-
-    def visit(hint: Any) -> None:
-        for inner in get_args(hint):
-            visit(inner)
-        if inspect.isclass(hint) and hint.__module__ in MODULES and hint not in found:
-            found[hint] = None
-            for field in fields_of(hint).values():
-                visit(field)
-
-    for each in declared:
-        for field in fields_of(each).values():
-            visit(field)
-    return list(found)
 
 
 # docs/page_protocol.md
@@ -184,40 +85,29 @@ def reference() -> str:
         "\n## To a page\n",
         *(section(each, f"`{name_of(each)}`") for each in OUTBOUND),
         "\n## Results\n\nWhat the `value` of a `reply` holds.\n",
-        *(section(each, each.__name__) for each in (*RESULTS, *used_by(RESULTS))),
+        *(section(each, each.__name__) for each in (*RESULTS, *used_by(RESULTS, *MODULES))),
         "\n## Operations\n\nArrays, in `ops`. A page carries them out in their order.\n",
         *(section(each, f"`{signature(each)}`") for each in OPERATIONS),
         "\n## Dialogs\n\n" + dialogs_first,
         *(section(each, f"`{kind(each, 'method')}`") for each in DIALOGS),
         "\n## State\n\nValues by name. A page that knows a name's value keeps it until another comes.\n",
         *(section(each, "Of both kinds" if each is states.CellState else "Of a panel only") for each in STATES),
-        *(section(each, each.__name__) for each in used_by([*STATES, protocol.ShowToast]) if each not in STATES),
+        *(
+            section(each, each.__name__)
+            for each in used_by([*STATES, protocol.ShowToast], *MODULES)
+            if each not in STATES
+        ),
     ]
     return "".join(parts)
 
 
 def section(declared: Any, title: str, *, note: str = "") -> str:
-    said = said_of(declared)
     inherited = fields_of(states.CellState) if declared is states.PanelState else {}
     skipped = {"kind", "method", "type"} if declared in (*INBOUND, *OUTBOUND, *DIALOGS) else {"op"}
     skipped = (skipped - {"type"} if declared in OUTBOUND else skipped) | inherited.keys()
     skipped |= {"page"} if declared in INBOUND else set()
-    rows = [
-        row(name + ("" if is_required(declared, name) or declared in STATES else "?"), hint, said.get(name, ""))
-        for name, hint in fields_of(declared).items()
-        if name not in skipped
-    ]
-    table = "\n".join(["\n| field | type | |", "|---|---|---|", *rows, ""]) if rows else ""
-    return f"\n### {title}\n\n{markdown(inspect.getdoc(declared) or '')}{note}\n{table}"
-
-
-def row(name: str, hint: Any, said: str) -> str:
-    kind = typescript(hint).replace("|", "\\|")
-    return f"| `{name}` | `{kind}` | {markdown(said)} |"
-
-
-def markdown(docstring: str) -> str:
-    return docstring.replace("``", "`")
+    fields = table(declared, skipped, optional=declared not in STATES)
+    return f"\n### {title}\n\n{markdown(inspect.getdoc(declared) or '')}{note}\n{fields}"
 
 
 def kind(declared: Any, field: str = "kind") -> str:
@@ -244,7 +134,7 @@ def signature(operation: Any) -> str:
 
 def declarations() -> str:
     everything = [protocol.PageMessage, *INBOUND, *OUTBOUND, *RESULTS, *OPERATIONS, *DIALOGS, *STATES]
-    everything += [each for each in used_by(everything) if each not in everything]
+    everything += [each for each in used_by(everything, *MODULES) if each not in everything]
     parts = [
         FIRST_LINE,
         *map(declaration, everything),
@@ -259,27 +149,12 @@ def declarations() -> str:
 
 
 def declaration(declared: Any) -> str:
-    text = (inspect.getdoc(declared) or "").split("\n")[0]
-    said = said_of(declared)
     if declared in OPERATIONS:
         fields = ", ".join(f"{name}: {typescript(hint)}" for name, hint in fields_of(declared).items())
-        return f"/** {text} */\nexport type {declared.__name__} = [{fields}];\n"
+        return f"/** {summary(declared)} */\nexport type {declared.__name__} = [{fields}];\n"
     base = states.CellState if declared is states.PanelState else protocol.PageMessage if declared in INBOUND else None
-    extends = f" extends {base.__name__}" if base else ""
-    lines = [f"/** {text} */", f"export interface {declared.__name__}{extends} {{"]
-    lines += [f'  kind: "{kind(declared)}";'] if declared in VERBS else []
-    inherited = fields_of(base) if base else {}
-    for name, hint in fields_of(declared).items():
-        if name in inherited:
-            continue
-        lines += [f"  /** {said[name]} */"] if name in said else []
-        lines.append(f"  {name}{'' if is_required(declared, name) else '?'}: {typescript(hint)};")
-    return "\n".join([*lines, "}", ""])
-
-
-def alias(name: str, text: str, choices: list[Any]) -> str:
-    names = [each if isinstance(each, str) else each.__name__ for each in choices]
-    return "\n".join([f"/** {text} */", f"export type {name} =", *(f"  | {each}" for each in names)]) + ";\n"
+    first = [f'  kind: "{kind(declared)}";'] if declared in VERBS else []
+    return interface(declared, base, *first)
 
 
 @pytest.mark.parametrize(("path", "generate"), [(DOCS, reference), (DECLARATIONS, declarations)])
@@ -294,7 +169,11 @@ def test_every_class_of_the_protocol_is_declared_for_pages() -> None:
         re.findall(r"^export (?:interface|type) (\w+)", DECLARATIONS.read_text(encoding="utf-8"), re.MULTILINE)
     )
     shared = {"KernelRequest", "RunState"}  # bases of others
-    classes = {name for name, value in vars(protocol).items() if getattr(value, "__module__", "") in MODULES}
+    classes = {
+        name
+        for name, value in vars(protocol).items()
+        if getattr(value, "__module__", "") in {module.__name__ for module in MODULES}
+    }
     assert {name for name in classes if inspect.isclass(getattr(protocol, name))} - shared - NOT_SENT <= declared
 
 

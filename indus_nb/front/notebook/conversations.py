@@ -259,6 +259,10 @@ class Conversations:
         """Return the prompt about an error that a page shows."""
         return prompt_about_shown_error(asked.kind, self._journal, asked.cell, asked.source, asked.error)
 
+    def variables(self) -> Mapping[str, str]:
+        """Return the names of the user's variables, the newest last, each with the name of its class."""
+        return self.surroundings.variables()
+
     def has_door(self, client: str | None) -> bool:
         """Return whether a page that runs cells over a connection shows them with the front-end extension."""
         return client is not None and any(door.client == client for door in [*self._doors.values()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +21,6 @@ from indus_nb.kernel.cell_ids import ORIGIN, Origin
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
-    from indus_nb.front.notebook.panel.surroundings import Surroundings
     from indus_nb.kernel.run.agent_thread import AgentThread
 
 _MAX_QUESTION = 200
@@ -52,9 +51,8 @@ class Host(Protocol):
         """
         ...
 
-    @property
-    def surroundings(self) -> Surroundings:
-        """Return the kernel, with its variables."""
+    def variables(self) -> Mapping[str, str]:
+        """Return the names of the user's variables, the newest last, each with the name of its class."""
         ...
 
     def prompt_about_error(self, asked: messages.AskAboutError) -> str:
@@ -80,6 +78,16 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: messages.State | None = None
         self._has_panel = False
+        self._own: Mapping[type, Callable[[Any], None]] = {
+            messages.Shows: self._show,
+            messages.OpenPanel: lambda _: self._start(self._open_panel),
+            messages.Prompt: lambda asked: self._ask(protocol.Prompt(kind="prompt", text=asked.text)),
+            messages.Stop: self._stop,
+            messages.NewConversation: lambda _: self._ask(NewSession()),
+            messages.AskAboutError: self._ask_about_error,
+            messages.Insert: lambda given: self._start(partial(self._insert, given.text)),
+            messages.ListVariables: self._list_variables,
+        }
 
     @property
     def client(self) -> str | None:
@@ -97,27 +105,7 @@ class Door:
             _log.warning("A message of the notebook extension was rejected: %s", error)
             self._send(f"The kernel did not understand this page: {error}")
             return
-        match message:
-            case messages.Shows():
-                self._shown = message
-                self.refresh()
-                self._send(None, again=True)
-            case messages.OpenPanel():
-                self._start(self._open_panel)
-            case messages.Prompt(text=text):
-                self._start(partial(self._ask_panel, protocol.Prompt(kind="prompt", text=text)))
-            case messages.Stop():
-                if self._session is not None:
-                    self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
-            case messages.NewConversation():
-                self._start(partial(self._ask_panel, NewSession()))
-            case messages.AskAboutError():
-                text = self._host.prompt_about_error(message)
-                self._start(partial(self._ask_panel, protocol.Prompt(kind="prompt", text=text, literal=True)))
-            case messages.Insert(text=text):
-                self._start(partial(self._insert, text))
-            case messages.ListVariables():
-                self._comm.send({"kind": "variables", "variables": self._variables()})
+        self._own[type(message)](message)
 
     def refresh(self) -> None:
         """Follow the conversation that the notebook has now."""
@@ -164,6 +152,22 @@ class Door:
         self.refresh()
         return panel
 
+    def _show(self, shown: messages.Shows) -> None:
+        self._shown = shown
+        self.refresh()
+        self._send(None, again=True)
+
+    def _ask(self, request: protocol.PanelRequest) -> None:
+        self._start(partial(self._ask_panel, request))
+
+    def _stop(self, _: object) -> None:
+        if self._session is not None:
+            self._ask(protocol.Stop(kind="stop"))
+
+    def _ask_about_error(self, asked: messages.AskAboutError) -> None:
+        # What a page shows may be of others: nothing in it stands for a value.
+        self._ask(protocol.Prompt(kind="prompt", text=self._host.prompt_about_error(asked), literal=True))
+
     async def _ask_panel(self, request: protocol.PanelRequest) -> None:
         panel = await self._open_panel()
         if panel is not None:
@@ -175,9 +179,10 @@ class Door:
         if panel is not None:
             panel.insert(text)
 
-    def _variables(self) -> list[messages.Variable]:
-        newest_first = [*self._host.surroundings.variables().items()][::-1]
-        return [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
+    def _list_variables(self, _: object) -> None:
+        newest_first = [*self._host.variables().items()][::-1]
+        listed = [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
+        self._comm.send({"kind": "variables", "variables": listed})
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):

@@ -108,7 +108,7 @@ class State(TypedDict):
     kind: Literal["state"]
     phase: Literal["idle", "working", "asking"]
     question: str | None
-    """The first line of the question that waits for an answer."""
+    """The question that waits for an answer, on one line."""
     cost_today: float | None
     """US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one."""
     model: str | None
