@@ -21,8 +21,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
         yield lab
 
 
-def test_the_extension_is_there_when_a_notebook_opens(lab: Lab, page: Page) -> None:
+def test_the_panel(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("first.ipynb", "x = 1")
+    page.on("console", lambda m: print("CONSOLE", m.type, m.text[:300]))
     lab.open(page, "first.ipynb")
-    assert page.evaluate("window.jupyterapp.commands.hasCommand('indus_nb:open-panel')")
     page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
+    try:
+        page.locator(".indus_nb-SidePanel textarea").wait_for(timeout=20000)
+        api.add("Hello there.")
+        page.keyboard.type("hello", delay=20)
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(4000)
+    finally:
+        page.screenshot(path="/tmp/shots27/l-panel.png")
+        print(page.locator(".indus_nb-SidePanel").inner_text())
+    raise SystemExit

@@ -1,6 +1,6 @@
 /** The plugins of the extension: what JupyterLab and Notebook start. */
 
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { ICommandPalette } from "@jupyterlab/apputils";
 import { IFileBrowserFactory } from "@jupyterlab/filebrowser";
 import { INotebookTracker } from "@jupyterlab/notebook";
@@ -25,10 +25,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
   description: "A coding agent in the notebook's own kernel.",
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ICommandPalette, ISettingRegistry, IStatusBar, IFileBrowserFactory],
+  optional: [ILayoutRestorer, ICommandPalette, ISettingRegistry, IStatusBar, IFileBrowserFactory],
   activate(
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
+    restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
     settings: ISettingRegistry | null,
     statusBar: IStatusBar | null,
@@ -38,7 +39,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     style.textContent = css + presence;
     document.head.append(style);
     const links = new Links(app, tracker);
-    sidePanel(app, links);
+    sidePanel(app, links, restorer);
     const front: Front = {
       app,
       tracker,

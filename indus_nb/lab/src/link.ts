@@ -16,7 +16,8 @@ const TARGET = "indus_nb.door";
 const OPEN_DOORS = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()';
 const IS_HERE = '__import__("importlib.util").util.find_spec("indus_nb") is not None';
 
-export type Phase = "none" | "no-kernel" | "not-python" | "not-installed" | "loading" | "ready" | "failed";
+/** "waiting" is for a kernel whose cell has to end first. */
+export type Phase = "none" | "no-kernel" | "not-python" | "not-installed" | "waiting" | "loading" | "ready" | "failed";
 
 /** What is known of the agent of a notebook. */
 export interface DoorState {
@@ -119,13 +120,18 @@ export class Link implements IDisposable {
 
   /** Load the package; returns why it cannot be, empty where it is not installed, and `null` if it was. */
   private async load(kernel: Kernel.IKernelConnection): Promise<string | null> {
-    const reply = await kernel.requestExecute({
+    if (kernel.status === "busy") this.set("waiting");
+    const future = kernel.requestExecute({
       code: "",
       silent: true,
       store_history: false,
       allow_stdin: false,
       user_expressions: { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` },
-    }).done;
+    });
+    future.onIOPub = () => {
+      this.set("loading"); // it begins
+    };
+    const reply = await future.done;
     if (reply.content.status !== "ok") return "The kernel did not load the package.";
     const { here, loaded } = reply.content.user_expressions as unknown as Record<string, Evaluated>;
     if (loaded?.status === "error") return `${loaded.ename}: ${loaded.evalue}`;

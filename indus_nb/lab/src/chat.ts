@@ -1,0 +1,114 @@
+/**
+ * The chat of one notebook: the panel that its kernel has, or why there is none.
+ *
+ * Contract: it begins when it is first shown. From then on it shows the panel of the conversation that the notebook has,
+ * whichever that is after a restart or another kernel.
+ */
+
+import { PanelLayout, Widget } from "@lumino/widgets";
+import { Installer } from "./installer.ts";
+import type { Link, Phase } from "./link.ts";
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const COMPOSER = "textarea.ia-text";
+
+const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {
+  none: "The kernel is on its way.",
+  "no-kernel": "This notebook has no kernel. Start one, and the agent comes with it.",
+  "not-python": "The agent works in Python kernels; this notebook has another one.",
+  waiting: "The kernel is busy: the agent comes when the cell has ended.",
+  loading: "The agent is on its way.",
+  ready: "The agent is on its way.",
+  failed: "The agent could not be opened.",
+};
+const NO_WIDGETS = "This page cannot show widgets: install the package jupyterlab_widgets where Jupyter itself runs.";
+
+export class Chat extends Widget {
+  private readonly said = document.createElement("p");
+  private readonly installer: Installer;
+  private view: Widget | null = null;
+  /** The id of the widget that the view shows. */
+  private shown: string | null = null;
+  private asked = false;
+  private begun = false;
+
+  constructor(private readonly link: Link) {
+    super();
+    this.addClass("indus_nb-Chat");
+    this.layout = new PanelLayout();
+    this.installer = new Installer(link);
+    this.said.className = "indus_nb-said";
+    this.said.setAttribute("role", "status");
+    this.node.append(this.said, this.installer.node);
+    link.changed.connect(this.follow, this);
+  }
+
+  /** Open the conversation; again if that failed before. */
+  begin(): void {
+    this.begun = true;
+    this.asked &&= !this.link.state.kernel?.error;
+    this.follow();
+    this.link.ensure();
+  }
+
+  /** Focus the composer, when it is there. */
+  focusWhenThere(): void {
+    const composer = this.node.querySelector<HTMLElement>(COMPOSER);
+    if (composer) {
+      composer.focus();
+      return;
+    }
+    const watch = new MutationObserver(() => {
+      const found = this.node.querySelector<HTMLElement>(COMPOSER);
+      if (!found) return;
+      watch.disconnect();
+      found.focus();
+    });
+    watch.observe(this.node, { childList: true, subtree: true });
+  }
+
+  override dispose(): void {
+    this.link.changed.disconnect(this.follow, this);
+    super.dispose();
+  }
+
+  private follow(): void {
+    if (!this.begun) return;
+    const { phase, kernel } = this.link.state;
+    if (kernel && !this.asked) this.link.send({ kind: "open_panel" });
+    this.asked = kernel !== null;
+    this.showView(kernel?.panel ?? null);
+    const sentence = this.view ? "" : this.sentence();
+    this.said.hidden = sentence === "";
+    if (this.said.textContent !== sentence) this.said.textContent = sentence;
+    this.installer.node.hidden = phase !== "not-installed";
+  }
+
+  private sentence(): string {
+    const { phase, problem, kernel } = this.link.state;
+    if (phase === "not-installed") return Installer.sentence;
+    if (kernel?.panel) return NO_WIDGETS;
+    const why = kernel?.error ?? problem;
+    return why ? `${SENTENCES.failed} ${why}` : SENTENCES[phase];
+  }
+
+  private showView(id: string | null): void {
+    if (id === this.shown) return;
+    this.shown = id;
+    this.view?.dispose();
+    this.view = id === null ? null : this.render(id);
+    if (this.view) (this.layout as PanelLayout).addWidget(this.view);
+  }
+
+  /** Show a widget of the kernel, as an output of the notebook would. */
+  private render(id: string): Widget | null {
+    const { rendermime } = this.link.notebook.content;
+    const data = { [VIEW]: { version_major: 2, version_minor: 0, model_id: id } };
+    const model = rendermime.createModel({ data, trusted: true });
+    if (!rendermime.mimeTypes.includes(VIEW)) return null;
+    const view = rendermime.createRenderer(VIEW);
+    view.addClass("indus_nb-View");
+    view.renderModel(model);
+    return view;
+  }
+}
