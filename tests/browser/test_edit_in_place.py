@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import nbformat
 import pytest
 from jupyterlab_page import Lab, Notebook
 from kernels import private_environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -155,9 +156,13 @@ def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) ->
     for name in ("clean.py", "data/clean.csv", "ignored.log", ".env", "id_rsa", ".hidden"):
         (folder / name).write_text("x")
     (folder / ".gitignore").write_text("*.log\n")
+    assert kernel.run("total = sales.units.sum()").status == "ok"
     assert offered(page, "look at @cle") == ["clean.py", "data/clean.csv"]
     everything = offered(page, "look at @")
-    assert everything[0] == "@cell"
+    newest, *_ = page.state["completions"]["items"]
+    assert re.fullmatch(r"@cell \d+", newest["text"])
+    assert newest["detail"] == "total = sales.units.sum()"
+    assert offered(page, "look at @cel")[0] == newest["text"]
     assert "clean.py" in everything
     assert not {"ignored.log", ".env", "id_rsa", ".hidden", ".gitignore"} & set(everything)
     for text in ("what is #sa", "what is $sa", "(#sa"):

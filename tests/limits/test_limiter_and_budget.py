@@ -7,6 +7,7 @@ import math
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from indus_nb.base.errors import UsageError
 from indus_nb.core.limits import Budget, BudgetExhaustedError, Limiter
-from indus_nb.core.limits.budget import code_spends_from, spending
+from indus_nb.core.limits.budget import code_spends_from, spending, spent_today
 
 
 class Time:
@@ -150,6 +151,25 @@ async def test_one_waits_for_what_another_may_give_back_and_is_refused_when_it_d
 async def _spend(budget: Budget, dollars: float) -> None:
     async with budget.request(dollars) as reservation:
         reservation.spend(dollars)
+
+
+async def test_a_day_costs_what_the_requests_of_all_budgets_cost_each_once_and_the_next_one_begins_at_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Calendar:
+        today = staticmethod(lambda: date(2999, 5, 1))
+
+    monkeypatch.setattr("indus_nb.core.limits.budget.date", Calendar)
+    assert spent_today() == 0
+    outer = Budget()
+    await _spend(Budget(None, (outer,)), 0.25)
+    await _spend(Budget(), 0.5)
+    Budget().charge(3)  # an earlier process did, which is not known to be today's
+    assert spent_today() == 0.75
+    Calendar.today = staticmethod(lambda: date(2999, 5, 2))
+    assert spent_today() == 0
+    await _spend(outer, 0.125)
+    assert spent_today() == 0.125
 
 
 async def test_what_was_reserved_for_a_request_that_does_not_say_what_it_cost_is_held_back() -> None:

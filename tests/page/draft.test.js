@@ -123,3 +123,14 @@ test("a text that is chosen replaces what is written, which can be recalled", ()
   draft.recall(-1);
   assert.deepEqual([draft.text, draft.isPasted], ["half-writ\nten", true]);
 });
+
+test("what is attached stands behind what is written, a quotation in lines of its own", () => {
+  const draft = new Draft();
+  const quotation = "```\ndf.head()\n```\n";
+  draft.insert({ text: quotation, n: 1 });
+  assert.equal(draft.text, quotation);
+  draft.text += "Why?";
+  draft.insert({ text: "$df", n: 2 });
+  draft.insert({ text: quotation, n: 3 });
+  assert.equal(draft.text, `${quotation}Why? $df \n${quotation}`);
+});

@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache, wraps
 from weakref import WeakKeyDictionary
 
@@ -30,7 +31,14 @@ _MOST = 1e12
 """Upper bound of a server's cost, in US dollars, so that it can be added."""
 _RAISE = "Raise the budget to go on; what is done is kept."
 _lock = threading.Lock()
+_days: dict[date, int] = {}
+"""What all sessions of this process spent on a local date, of which only the newest is kept."""
 _numbers = itertools.count()
+
+
+def spent_today() -> float:
+    """Return the least that this process's finished requests of today cost, in US dollars; a day is a local date."""
+    return _days.get(date.today(), 0) / _UNIT  # noqa: DTZ011 - the user's own calendar
 
 
 class BudgetExhaustedError(IndusError):
@@ -331,7 +339,11 @@ class Budget:
     def _settle(self, reservation: Reservation) -> None:
         cost = reservation.cost or 0
         unconfirmed = reservation.amount if reservation.cost is None else reservation.unconfirmed
+        today = date.today()  # noqa: DTZ011 - the user's own calendar
         with _lock:
+            earlier = _days.get(today, 0)
+            _days.clear()
+            _days[today] = earlier + cost
             for account in self.accounts:
                 account.reserved -= reservation.amount
                 account.spent += cost

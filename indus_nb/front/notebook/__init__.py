@@ -117,6 +117,10 @@ class _InShell:
         receive(opened)
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb door", daemon=True).start()
 
+    def has_door(self) -> bool:
+        """Return whether the page that runs this cell shows it with the front-end extension."""
+        return self._made is not None and self._made.has_door(self._cells.origin.client)
+
     def close(self) -> None:
         """Stop watching the user's cells, and close the sessions."""
         atexit.unregister(self.close)
@@ -151,7 +155,7 @@ class _Magics:
             shell, self._session, self._complete_command, self._names
         )
         self.quiet = QuietStatements()
-        self._hint = ErrorHint(shell)
+        self._hint = ErrorHint(shell, state.has_door)
         self._stop_preloading = preload_in_steps(
             widgets=hasattr(shell, "kernel"), cell_runs=lambda: state.watch.main.busy
         )

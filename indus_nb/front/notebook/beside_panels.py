@@ -90,6 +90,10 @@ class PanelKernel:
         missing = textcut.one_line(", ".join(f"{{{name}}}" for name in filled.missing), 200)
         return Filled(filled.text, [f"{missing}: sent as it stands, there is no such variable."] if missing else [])
 
+    def cells(self) -> Mapping[int, str]:
+        """Return the code of the cells that ran last, by the numbers that they ran with."""
+        return self._journal.by_number
+
     async def cell(self, number: int) -> Attachment:
         """Return the cell with an execution number, with its printed output and its value.
 

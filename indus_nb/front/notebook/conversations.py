@@ -26,7 +26,7 @@ from indus_nb.front.notebook.cells.cell_work import (
     Work,
     verified_in,
 )
-from indus_nb.front.notebook.cells.failed_cells import prompt_about_error
+from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, prompt_about_shown_error
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
     from indus_nb.front.notebook.door.door import Door
-    from indus_nb.front.notebook.door.messages import Shows
+    from indus_nb.front.notebook.door.messages import AskAboutError, Shows
     from indus_nb.front.notebook.lent import Lender
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
@@ -254,6 +254,18 @@ class Conversations:
     def panel_of(self, shown: Shows) -> ChatPanel:
         """Return the chat panel of a notebook's conversation, which is opened if it is not open."""
         return self._panel(self._chosen_session(parse("", None)))
+
+    def prompt_about_error(self, asked: AskAboutError) -> str:
+        """Return the prompt about an error that a page shows."""
+        return prompt_about_shown_error(asked.kind, self._journal, asked.cell, asked.source, asked.error)
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the names of the user's variables, the newest last, each with the name of its class."""
+        return self.surroundings.variables()
+
+    def has_door(self, client: str | None) -> bool:
+        """Return whether a page that runs cells over a connection shows them with the front-end extension."""
+        return client is not None and any(door.client == client for door in [*self._doors.values()])
 
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""

@@ -138,6 +138,11 @@ class Journal:
             note.append("(What cells printed that ran before the agent was loaded is not known.)")
         return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
 
+    @property
+    def by_number(self) -> dict[int, str]:
+        """Return the code of the cells that ran last, by their numbers."""
+        return {cell.number: cell.code for cell in self._cells.copy() if cell.number is not None}
+
     def cell(self, number: int) -> str | None:
         """Write the cell with that execution number; ``None`` if it is not among the last 20."""
         return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
@@ -205,6 +210,12 @@ class Journal:
             error=result.error_before_exec or result.error_in_exec,
             cell_id=getattr(info, "cell_id", None),
         )
+
+
+def shown_cell(cell_id: str, source: str, traceback: str) -> Cell:
+    """Make the cell that a page shows, of which nothing is known here."""
+    error = _end_of(_without_codes(traceback))
+    return Cell(index=0, number=None, code=_beginning(source), error=error, cell_id=cell_id)
 
 
 def is_users(info: Any) -> bool:

@@ -25,6 +25,33 @@ export interface Stop {
   kind: "stop";
 }
 
+/** Begin a new conversation in the notebook's panel; the one before is kept. */
+export interface NewConversation {
+  kind: "new_conversation";
+}
+
+/** Ask about a cell that failed, in the words of `%agent fix` or `%agent explain`. */
+export interface AskAboutError {
+  kind: "fix" | "explain";
+  /** The cell's id. */
+  cell: string;
+  /** The cell's code, as the page has it now. */
+  source: string;
+  /** The traceback, with what a terminal would obey; the end of a long one. */
+  error: string;
+}
+
+/** Put a text behind what is written in the panel's composer. */
+export interface Insert {
+  kind: "insert";
+  text: string;
+}
+
+/** Ask for the user's variables: `Variables`. */
+export interface ListVariables {
+  kind: "list_variables";
+}
+
 /** Ask for another source of a cell. `Draft` messages may follow, a `Review`, and at the end an `EditOver`. */
 export interface Edit {
   kind: "edit";
@@ -75,7 +102,7 @@ export interface State {
   phase: "idle" | "working" | "asking";
   /** The question that waits for an answer, on one line. */
   question: string | null;
-  /** US dollars that the conversation has cost today; ``null`` before there is one. */
+  /** US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one. */
   cost_today: number | null;
   model: string | null;
   /** Whether the model that is set cannot be asked for want of a key. */
@@ -86,6 +113,12 @@ export interface State {
   session: string | null;
   /** Why the last message could not be carried out. */
   error: string | null;
+}
+
+/** The user's variables, the newest first. */
+export interface Variables {
+  kind: "variables";
+  variables: Variable[];
 }
 
 /** What the model has written so far for a request; it replaces the draft before. */
@@ -135,6 +168,13 @@ export interface AskPage {
   request: Record<string, unknown>;
 }
 
+/** A variable of the user's. */
+export interface Variable {
+  name: string;
+  /** The name of its class. */
+  type: string;
+}
+
 /** A proposed source, and where it is to stand. */
 export interface ShownCell {
   source: string;
@@ -162,6 +202,10 @@ export type FromDoor =
   | OpenPanel
   | Prompt
   | Stop
+  | NewConversation
+  | AskAboutError
+  | Insert
+  | ListVariables
   | Edit
   | NewCells
   | Settle
@@ -171,6 +215,7 @@ export type FromDoor =
 /** What the extension is sent. */
 export type ToDoor =
   | State
+  | Variables
   | Draft
   | Review
   | ReviewOver

@@ -79,6 +79,16 @@ export class Link implements IDisposable {
     if (known?.content.status === "ok" && Object.keys(known.content.comms).length > 0) await this.ensure();
   }
 
+  /** Load the package before what the kernel is sent next, and connect meanwhile. */
+  loadFirst(): void {
+    const kernel = this.notebook.sessionContext.session?.kernel;
+    if (!kernel || this.opening || this.held.phase === "ready") return;
+    this.wanted = true;
+    this.opening = this.open(this.load(kernel)).finally(() => {
+      this.opening = null;
+    });
+  }
+
   /** Send a message, if the link is ready. */
   send(message: FromDoor): void {
     if (this.comm && !this.comm.isDisposed) this.comm.send(message as unknown as Parameters<Kernel.IComm["send"]>[0]);
@@ -99,7 +109,7 @@ export class Link implements IDisposable {
     Signal.clearData(this);
   }
 
-  private async open(): Promise<boolean> {
+  private async open(loading?: Promise<string | null>): Promise<boolean> {
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
     const kernel = sessionContext.session?.kernel;
@@ -107,7 +117,7 @@ export class Link implements IDisposable {
     this.set("loading");
     try {
       if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
-      const problem = await this.load(kernel);
+      const problem = await (loading ?? this.load(kernel));
       if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
       return await this.connect(kernel);
     } catch (error) {

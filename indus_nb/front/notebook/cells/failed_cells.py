@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.base.errors import UsageError
-from indus_nb.kernel.run.journal import Journal, as_text, is_users
+from indus_nb.kernel.run.journal import Cell, Journal, as_text, is_users, shown_cell
 
-_TASKS = {
+Task = Literal["fix", "explain"]
+_TASKS: dict[Task, str] = {
     "fix": (
         "This cell of my notebook failed. Find the cause: look at the variables it uses, and try it out if need be. "
         "Then propose the mended cell in its place with propose_cell if you have that tool, else show it; or say what "
@@ -22,27 +24,49 @@ _TASKS = {
 }
 
 
-def prompt_about_error(task: Literal["fix", "explain"], journal: Journal) -> str:
+def prompt_about_error(task: Task, journal: Journal) -> str:
     """Write the prompt about the cell that failed last.
 
     Raises:
         UsageError: No cell failed, or it ran well since.
     """
-    cell = journal.failed
-    if cell is None:
+    if journal.failed is None:
         raise UsageError(
             "No cell of yours failed in this kernel, or it ran well since. Nothing was sent. "
             f"To {task} something else, say what: `%agent {task} …`."
         )
+    return _prompt(task, journal.failed)
+
+
+def prompt_about_shown_error(task: Task, journal: Journal, cell_id: str, source: str, traceback: str) -> str:
+    """Write the prompt about a cell whose error a page shows.
+
+    What this kernel knows of that failure is told rather than what the page says: the code as it ran.
+
+    Args:
+        traceback: The error's text, with what a terminal would obey.
+    """
+    failed = journal.failed
+    known = failed is not None and failed.cell_id == cell_id
+    return _prompt(task, failed if failed is not None and known else shown_cell(cell_id, source, traceback))
+
+
+def _prompt(task: Task, cell: Cell) -> str:
     named = f" Its id is {cell.cell_id}." if cell.cell_id else ""
     return f"{_TASKS[task]}{named}\n\n{as_text(cell)}"
 
 
 class ErrorHint:
-    """Line below the first traceback of a kernel, unless `notebook.errorHint` is off."""
+    """Line below the first traceback of a kernel, unless `notebook.errorHint` is off or the page has buttons there."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, has_buttons: Callable[[], bool]) -> None:
+        """Watch cells.
+
+        Args:
+            has_buttons: Whether the page that runs the cell has buttons below errors.
+        """
         self._shell = shell
+        self._has_buttons = has_buttons
         shell.events.register("post_run_cell", self._look)
 
     def close(self) -> None:
@@ -54,6 +78,8 @@ class ErrorHint:
         info = getattr(result, "info", None)
         error = getattr(result, "error_in_exec", None) or getattr(result, "error_before_exec", None)
         if not isinstance(error, Exception) or info is None or not is_users(info) or "%agent" in info.raw_cell:
+            return
+        if self._has_buttons():
             return
         self.close()
         with suppress(Exception):  # settings that cannot be read are reported elsewhere

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.messages import AssistantMessage
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.requests import PageRequests
+from indus_nb.front.verbs.session_verbs import NewSession
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from indus_nb.kernel.run.agent_thread import AgentThread
 
 _MAX_QUESTION = 200
+_MAX_VARIABLES = 500
 
 _log = logging.getLogger("indus_nb")
 
@@ -51,6 +52,14 @@ class Host(Protocol):
         Raises:
             IndusError: It cannot be opened.
         """
+        ...
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the names of the user's variables, the newest last, each with the name of its class."""
+        ...
+
+    def prompt_about_error(self, asked: messages.AskAboutError) -> str:
+        """Return the prompt about an error that a page shows."""
         ...
 
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
@@ -78,6 +87,26 @@ class Door:
         self._has_panel = False
         self._requests = PageRequests(lambda request: comm.send({"kind": "ask_page", "request": request}))
         self._editing = Editing(comm.send, host.cell_shown)
+        self._own: Mapping[type, Callable[[Any], None]] = {
+            messages.Shows: self._show,
+            messages.OpenPanel: lambda _: self._start(self._open_panel),
+            messages.Prompt: lambda asked: self._ask(protocol.Prompt(kind="prompt", text=asked.text)),
+            messages.Stop: self._stop,
+            messages.NewConversation: lambda _: self._ask(NewSession()),
+            messages.AskAboutError: self._ask_about_error,
+            messages.Insert: lambda given: self._start(partial(self._insert, given.text)),
+            messages.ListVariables: self._list_variables,
+            messages.Edit: lambda asked: self._start(partial(self._edit, asked)),
+            messages.NewCells: lambda asked: self._start(partial(self._edit, asked)),
+            messages.Settle: self._editing.settle,
+            messages.Drop: lambda asked: self._start(partial(self._editing.drop, asked)),
+            messages.PageReply: lambda reply: self._requests.take(reply.id, reply.value),
+        }
+
+    @property
+    def client(self) -> str | None:
+        """Return the id that the notebook has for its connection to the kernel."""
+        return None if self._shown is None else self._shown.client
 
     async def request(
         self,
@@ -100,26 +129,7 @@ class Door:
             _log.warning("A message of the notebook extension was rejected: %s", error)
             self._send(f"The kernel did not understand this page: {error}")
             return
-        match message:
-            case messages.Shows():
-                self._shown = message
-                self.refresh()
-                self._send(None, again=True)
-            case messages.OpenPanel():
-                self._start(self._open_panel)
-            case messages.Prompt(text=text):
-                self._start(partial(self._ask_panel, protocol.Prompt(kind="prompt", text=text)))
-            case messages.Stop():
-                if self._session is not None:
-                    self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
-            case messages.Edit() | messages.NewCells():
-                self._start(partial(self._edit, message))
-            case messages.Settle():
-                self._editing.settle(message)
-            case messages.Drop():
-                self._start(partial(self._editing.drop, message))
-            case messages.PageReply(id=number, value=value):
-                self._requests.take(number, value)
+        self._own[type(message)](message)
 
     def refresh(self) -> None:
         """Follow the conversation that the notebook has now."""
@@ -168,6 +178,22 @@ class Door:
         self.refresh()
         return panel
 
+    def _show(self, shown: messages.Shows) -> None:
+        self._shown = shown
+        self.refresh()
+        self._send(None, again=True)
+
+    def _ask(self, request: protocol.PanelRequest) -> None:
+        self._start(partial(self._ask_panel, request))
+
+    def _stop(self, _: object) -> None:
+        if self._session is not None:
+            self._ask(protocol.Stop(kind="stop"))
+
+    def _ask_about_error(self, asked: messages.AskAboutError) -> None:
+        # What a page shows may be of others: nothing in it stands for a value.
+        self._ask(protocol.Prompt(kind="prompt", text=self._host.prompt_about_error(asked), literal=True))
+
     async def _ask_panel(self, request: protocol.PanelRequest) -> None:
         panel = await self._open_panel()
         if panel is not None:
@@ -179,6 +205,16 @@ class Door:
         if self._session is not None and self._shown is not None:
             ORIGIN.set(Origin(client=self._shown.client, widget=self.comm_id))
             await self._editing.ask(self._session, request)
+
+    async def _insert(self, text: str) -> None:
+        panel = await self._open_panel()
+        if panel is not None:
+            panel.insert(text)
+
+    def _list_variables(self, _: object) -> None:
+        newest_first = [*self._host.variables().items()][::-1]
+        listed = [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
+        self._comm.send({"kind": "variables", "variables": listed})
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):
@@ -206,21 +242,10 @@ class Door:
             "kind": "state",
             "phase": "asking" if asked else "working" if running else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
-            "cost_today": None if session is None else cost_since(session, _midnight()),
+            "cost_today": None if session is None else spent_today(),
             "model": None if model is None else model.name,
             "needs_key": session is not None and (model is None or not session.registry.has_key(model)),
             "panel": None if panel is None else panel.page.comm_id,
             "session": None if session is None else session.store.session_id,
             "error": error,
         }
-
-
-def _midnight() -> float:
-    now = datetime.now().astimezone()
-    return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000
-
-
-def cost_since(session: AgentSession, since: float) -> float:
-    """Sum up in US dollars what the answers of a conversation since a time have cost."""
-    answers = (message for message in session.conversation.newest_first() if isinstance(message, AssistantMessage))
-    return sum(answer.usage.cost.total for answer in answers if answer.timestamp >= since)

@@ -23,6 +23,9 @@ from indus_nb.front.notebook.page.protocol import Name, RejectedError, Text, pro
 MAX_PATH_CHARACTERS = 4_096
 MAX_CLIENT_CHARACTERS = 100
 
+MAX_SHOWN_CHARACTERS = 20_000
+
+Shown = Annotated[str, Limits(max_length=MAX_SHOWN_CHARACTERS)]
 Path = Annotated[str, Limits(max_length=MAX_PATH_CHARACTERS)]
 Client = Annotated[str, Limits(max_length=MAX_CLIENT_CHARACTERS)]
 
@@ -112,7 +115,52 @@ class PageReply(DoorMessage):
     """A result of `docs/page_protocol.md`."""
 
 
-FromDoor: TypeAlias = Shows | OpenPanel | Prompt | Stop | Edit | NewCells | Settle | Drop | PageReply
+class NewConversation(DoorMessage):
+    """Begin a new conversation in the notebook's panel; the one before is kept."""
+
+    kind: Literal["new_conversation"]
+
+
+class AskAboutError(DoorMessage):
+    """Ask about a cell that failed, in the words of `%agent fix` or `%agent explain`."""
+
+    kind: Literal["fix", "explain"]
+    cell: Name
+    """The cell's id."""
+    source: Shown
+    """The cell's code, as the page has it now."""
+    error: Shown
+    """The traceback, with what a terminal would obey; the end of a long one."""
+
+
+class Insert(DoorMessage):
+    """Put a text behind what is written in the panel's composer."""
+
+    kind: Literal["insert"]
+    text: Text
+
+
+class ListVariables(DoorMessage):
+    """Ask for the user's variables: `Variables`."""
+
+    kind: Literal["list_variables"]
+
+
+FromDoor: TypeAlias = (
+    Shows
+    | OpenPanel
+    | Prompt
+    | Stop
+    | NewConversation
+    | AskAboutError
+    | Insert
+    | ListVariables
+    | Edit
+    | NewCells
+    | Settle
+    | Drop
+    | PageReply
+)
 """What the extension may send."""
 
 
@@ -127,7 +175,7 @@ class State(TypedDict):
     question: str | None
     """The question that waits for an answer, on one line."""
     cost_today: float | None
-    """US dollars that the conversation has cost today; ``null`` before there is one."""
+    """US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one."""
     model: str | None
     needs_key: bool
     """Whether the model that is set cannot be asked for want of a key."""
@@ -214,7 +262,22 @@ class AskPage(TypedDict):
     """A request of `docs/page_protocol.md`."""
 
 
-ToDoor: TypeAlias = State | Draft | Review | ReviewOver | EditOver | AskPage
+class Variable(TypedDict):
+    """A variable of the user's."""
+
+    name: str
+    type: str
+    """The name of its class."""
+
+
+class Variables(TypedDict):
+    """The user's variables, the newest first."""
+
+    kind: Literal["variables"]
+    variables: list[Variable]
+
+
+ToDoor: TypeAlias = State | Variables | Draft | Review | ReviewOver | EditOver | AskPage
 """What the extension is sent."""
 
 

@@ -149,6 +149,12 @@ class ChatPanel:
         self._thread.call(partial(self.page.set, focus=True))
         self._thread.call(self._changed.set)
 
+    def insert(self, text: str) -> None:
+        """Put a text behind what is written in the composer, and focus that. Called on the agent's thread."""
+        self.page.insert(text)
+        self.page.set(focus=True)
+        self._changed.set()
+
     def shown_in(self, display: Display) -> None:
         """Record a display of this panel, which is replaced by a line when the panel is closed."""
         self._displays.append(display)

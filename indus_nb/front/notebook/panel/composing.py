@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path, PurePath
 
+from indus_nb.base import textcut
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.page import states
@@ -45,6 +46,7 @@ _FILE = re.compile(r"(?:^|\s)@(?P<typed>[^\s@]*)$")
 _VARIABLE = re.compile(r"(?:^|(?<=[\s(,\[]))[#$](?P<typed>[^\W\d]\w*)?$")
 _EXPRESSION = re.compile(r"(?<!\{)\{(?P<typed>[^\W\d]\w*)?$")
 _MAX_CELLS = 8
+_MAX_CODE_CHARACTERS = 60
 _MAX_OFFERS = 50
 _MAX_WALKED = 5_000
 _WALK_SECONDS = 0.5
@@ -132,10 +134,15 @@ async def completions(text: str, session: AgentSession, surroundings: Surroundin
     if mention := _FILE.search(text):
         typed = mention["typed"]
         found = await asyncio.to_thread(_files, session.store.cwd, typed)
-        cell = surroundings is not None and "cell".startswith(typed)
-        offers = [states.Completion(text="@cell ", label="@cell", detail="a cell by its number, as in In [5]")]
-        return [*(offers if cell else []), *found]
+        cells = _cells(surroundings.cells()) if surroundings is not None and "cell".startswith(typed) else []
+        return [*cells, *found]
     return []
+
+
+def _cells(ran: Mapping[int, str]) -> list[states.Completion]:
+    """List the cells that ran, the newest first."""
+    named = [(f"@cell {number}", textcut.one_line(ran[number], _MAX_CODE_CHARACTERS)) for number in sorted(ran)[::-1]]
+    return [{"text": text, "label": text, "detail": code} for text, code in named[:_MAX_CELLS]]
 
 
 def _variables(typed: str, kinds: Mapping[str, str]) -> list[states.Completion]:

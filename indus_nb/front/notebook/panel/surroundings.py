@@ -41,6 +41,10 @@ class Surroundings(Protocol):
         """
         ...
 
+    def cells(self) -> Mapping[int, str]:
+        """Return the code of the cells that ran last, by the numbers that they ran with."""
+        ...
+
     async def cell(self, number: int) -> Attachment:
         """Return the cell with an execution number, with its outputs.
 

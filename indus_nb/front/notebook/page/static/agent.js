@@ -369,6 +369,10 @@ function relativePath(path, notebook) {
   return [...from.map(() => ".."), ...to].join("/");
 }
 
+function mention(path) {
+  return /\s/.test(path) ? `"${path}"` : `@${path}`;
+}
+
 function contextFill({ tokens, window }) {
   const percent = Math.min(100, (100 * tokens) / window);
   const text = `${percent < 1 && tokens > 0 ? "< 1" : Math.round(percent)} %`;
@@ -1645,10 +1649,6 @@ function fileProblem({ name, size }) {
   return `${name} has ${(size / 1e6).toFixed(1)} MB; more than ${limit} MB go into the list of files, and from there here.`;
 }
 
-function mention(path) {
-  return /\s/.test(path) ? `"${path}"` : `@${path}`;
-}
-
 function dataUrl(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
@@ -2675,8 +2675,11 @@ class Draft {
     return true;
   }
 
-  add(word) {
-    this.text = `${this.text}${/(?:^|\s)$/.test(this.text) ? "" : " "}${word} `;
+  add(given) {
+    const isWhole = given.endsWith("\n");
+    const follows = isWhole ? /(?:^|\n)$/ : /(?:^|\s)$/;
+    const between = follows.test(this.text) ? "" : isWhole ? "\n" : " ";
+    this.text = `${this.text}${between}${given}${isWhole ? "" : " "}`;
   }
 
   clear() {

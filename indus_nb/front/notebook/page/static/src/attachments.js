@@ -7,7 +7,7 @@
 
 import { Changes } from "./changes.js";
 import { h } from "./dom.js";
-import { relativePath } from "./text.js";
+import { mention, relativePath } from "./text.js";
 
 /** @import { DraftImage } from "./draft.js" */
 /** @import { Store } from "./store.js" */
@@ -210,15 +210,6 @@ export function fileProblem({ name, size }) {
   if (size <= MAX_FILE_BYTES) return null;
   const limit = MAX_FILE_BYTES / 1e6;
   return `${name} has ${(size / 1e6).toFixed(1)} MB; more than ${limit} MB go into the list of files, and from there here.`;
-}
-
-/**
- * Write a path as a prompt mentions it.
- *
- * @param {string} path
- */
-function mention(path) {
-  return /\s/.test(path) ? `"${path}"` : `@${path}`;
 }
 
 /**

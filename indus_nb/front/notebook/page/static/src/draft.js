@@ -112,12 +112,15 @@ export class Draft {
   }
 
   /**
-   * Put a word behind what is written.
+   * Put a word, or whole lines, behind what is written.
    *
-   * @param {string} word
+   * @param {string} given
    */
-  add(word) {
-    this.text = `${this.text}${/(?:^|\s)$/.test(this.text) ? "" : " "}${word} `;
+  add(given) {
+    const isWhole = given.endsWith("\n");
+    const follows = isWhole ? /(?:^|\n)$/ : /(?:^|\s)$/;
+    const between = follows.test(this.text) ? "" : isWhole ? "\n" : " ";
+    this.text = `${this.text}${between}${given}${isWhole ? "" : " "}`;
   }
 
   /** Empty it, because it was sent. */

@@ -198,6 +198,15 @@ export function relativePath(path, notebook) {
 }
 
 /**
+ * Write a path as a prompt mentions it.
+ *
+ * @param {string} path
+ */
+export function mention(path) {
+  return /\s/.test(path) ? `"${path}"` : `@${path}`;
+}
+
+/**
  * Format how full a context is.
  *
  * @param {{ tokens: number, window: number }} fill

@@ -1,0 +1,73 @@
+/** The agent's state at a glance, in the status bar: what it does in the notebook in front, which model, today's cost. */
+
+import type { IStatusBar } from "@jupyterlab/statusbar";
+import { Signal } from "@lumino/signaling";
+import { Widget } from "@lumino/widgets";
+import type { Front } from "./front.ts";
+import type { DoorState, Link } from "./link.ts";
+import { goToQuestion, isAsking } from "./mark.ts";
+
+const WORDS = { idle: "idle", working: "works", asking: "asks" };
+const COST = "What the requests of all conversations in this kernel have cost since midnight, or since it was started";
+
+/** Show the state of the agent in the notebook in front. */
+export function showStatus(front: Front, bar: IStatusBar): void {
+  const { links, options } = front;
+  const changes = new Signal<object, void>({});
+  const item = new StatusItem(front);
+  let shown: Link | null = null;
+  const draw = () => {
+    item.draw(shown);
+    changes.emit();
+  };
+  const follow = () => {
+    shown?.changed.disconnect(draw);
+    shown = links.current;
+    shown?.changed.connect(draw);
+    draw();
+  };
+  links.currentChanged.connect(follow);
+  options.changed.connect(draw);
+  follow();
+  bar.registerStatusItem("indus_nb:status", {
+    item,
+    align: "right",
+    rank: 50,
+    isActive: () => options.statusItem && shown !== null,
+    activeStateChanged: changes,
+  });
+}
+
+class StatusItem extends Widget {
+  private readonly button = document.createElement("button");
+  private link: Link | null = null;
+
+  constructor(private readonly front: Front) {
+    super();
+    this.addClass("indus-status");
+    this.button.type = "button";
+    this.button.addEventListener("click", () => this.go());
+    this.node.append(this.button);
+  }
+
+  draw(link: Link | null): void {
+    this.link = link;
+    if (!link) return;
+    const { kernel } = link.state;
+    const dollars = kernel?.cost_today ? `$${kernel.cost_today.toFixed(2)} today` : "";
+    this.button.textContent = [`Agent ${word(link.state)}`.trim(), kernel?.model, dollars].filter(Boolean).join(" · ");
+    this.button.title = [kernel?.question ?? "Open the agent's panel", dollars && COST].filter(Boolean).join("\n");
+    this.toggleClass("indus-mod-asks", isAsking(link));
+  }
+
+  private go(): void {
+    if (!this.link) return;
+    if (isAsking(this.link)) goToQuestion(this.front, this.link);
+    else this.front.openPanel(this.link);
+  }
+}
+
+function word({ kernel, phase }: DoorState): string {
+  if (kernel) return WORDS[kernel.phase];
+  return phase === "loading" ? "starts" : "";
+}

@@ -1,0 +1,272 @@
+"""What the front-end extension puts around a notebook: bars below errors, commands, the state at a glance."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from jupyterlab_page import EXTENSION, Lab
+from kernels import private_environment
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from playwright.sync_api import Locator, Page, expect
+
+FAILS = "price = {'tea': 3}\nprice['milk']"
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
+    root = tmp_path_factory.mktemp("presence")
+    folder = root / "work"
+    folder.mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
+    with Lab(folder, environment, extension=True) as lab:
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def _afresh(lab: Lab, api: MessagesApi) -> Iterator[None]:
+    yield
+    api.clear()
+    lab.shut_down_kernels()
+
+
+def bar(within: Locator | Page) -> Locator:
+    return within.get_by_role("group", name="Ask the agent about this error")
+
+
+def command(page: Page, name: str) -> None:
+    page.evaluate("name => { window.jupyterapp.commands.execute(`indus_nb:${name}`) }", name)
+
+
+def said(api: MessagesApi) -> str:
+    api.wait_for_requests(1)
+    return "\n".join(api.requests[-1].texts)
+
+
+def test_an_error_is_asked_about_by_a_click_before_anything_was_loaded(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("error.ipynb", FAILS, "%agent --nonsense")
+    notebook = lab.open(page, "error.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.add("There is no milk.")
+    bar(notebook.cell(0)).get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("There is no milk.").first).to_be_visible()
+    assert "Explain in a few sentences why" in said(api)
+    assert "price['milk']" in said(api)
+    assert "KeyError: 'milk'" in said(api)
+
+    notebook.run(1)
+    expect(notebook.cell(1)).to_contain_text("There is no option --nonsense")
+    expect(bar(page)).to_have_count(1)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    expect(bar(page)).to_have_count(1)
+    expect(notebook.cell(0)).not_to_contain_text("%agent fix asks")
+    notebook.screenshot("presence-error")
+
+    notebook.cell(0).locator(".cm-content").fill("1")
+    expect(bar(page)).to_have_count(1)
+    notebook.run(0)
+    expect(bar(page)).to_have_count(0)
+    notebook.save()
+    assert "Explain" not in (lab.folder / "error.ipynb").read_text()
+
+
+def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("keys.ipynb", FAILS, "'below'")
+    notebook = lab.open(page, "keys.ipynb")
+    notebook.run(0)
+    fix = bar(notebook.cell(0)).get_by_role("button", name="Fix")
+    expect(fix).to_be_visible()
+    notebook.cell(0).locator(".jp-InputPrompt").click()
+    for _ in range(12):
+        if fix.evaluate("button => button === document.activeElement"):
+            break
+        page.keyboard.press("Tab")
+    api.add("Mended.")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Mended.").first).to_be_visible()
+    assert "propose the mended cell" in said(api)
+    assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
+
+
+def test_saved_errors_have_a_bar_and_hostile_ones_are_text_and_bounded(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("saved.ipynb", "boom()", "stopped()")
+    path = lab.folder / "saved.ipynb"
+    saved = nbformat.read(path, as_version=4)
+    page_text = "<img src=x onerror='window.attacked = 1'>" + "z" * 100_000 + " the end {price} $price"
+    for cell, name in zip(saved.cells, ("NameError", "KeyboardInterrupt"), strict=True):
+        cell.outputs = [nbformat.v4.new_output("error", ename=name, evalue="", traceback=[page_text])]
+    nbformat.write(saved, path)
+    before = path.read_bytes()
+    notebook = lab.open(page, "saved.ipynb")
+    expect(bar(page)).to_have_count(1)  # an interrupt is no error
+    api.add("It was saved.")
+    bar(notebook.cell(0)).get_by_role("button", name="Explain").click()
+    expect(page.get_by_text("It was saved.").first).to_be_visible()
+    asked = next(text for text in api.requests[-1].texts if "Explain in a few sentences" in text)
+    assert "boom()" in asked
+    assert asked.endswith("the end {price} $price\n```")
+    assert len(asked) < 6_000
+    assert page.evaluate("window.attacked") is None
+    assert path.read_bytes() == before
+
+
+def test_a_cell_that_asks_needs_no_load_ext(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("bare.ipynb", "%agent --model sonnet-4-5 hello", "%load_ext indus_nb", "%%agent\nand again", "len(dir())")
+    notebook = lab.open(page, "bare.ipynb")
+    api.add("Hello to you.", "Once more.")
+    for number, answer in ((0, "Hello to you."), (2, "Once more.")):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+        expect(notebook.cell(number)).to_contain_text(answer)
+    assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
+
+
+def test_a_question_is_seen_from_everywhere_and_takes_no_focus(lab: Lab, page: Page, api: MessagesApi) -> None:
+    ask = "%agent --new --model sonnet-4-5 --thinking off "
+    lab.write("asks.ipynb", ask + "make a file", *(f"# Line {number}" for number in range(60)), "last = 1")
+    notebook = lab.open(page, "asks.ipynb")
+    status = page.locator(".indus-status button")
+    expect(status).to_have_text("Agent")
+    held = Gate()
+    api.add(Reply(Text("I ", held, "will."), ToolUse("bash", {"command": "touch made"})), "Done.")
+    notebook.run(0)
+    expect(status).to_contain_text("Agent works · Claude Sonnet 4.5")
+    page.evaluate("window.jupyterapp.shell.currentWidget.content.scrollToItem(61)")
+    editor = notebook.page.locator(".jp-Notebook .jp-Cell .cm-content").last
+    editor.click()
+    page.keyboard.type("typed = ")
+    held.open()
+    expect(status).to_contain_text("Agent asks")
+    page.keyboard.type("2")
+    expect(editor).to_contain_text("typed = 2")
+    tab = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab.indus-mod-asks")
+    expect(tab).to_have_attribute("title", re.compile("The agent asks a question here"))
+    expect(page).to_have_title(re.compile(r"^\(\?\) "))
+    notebook.screenshot("presence-asks")
+    status.click()
+    question = notebook.cell(0).get_by_role("dialog")
+    expect(question).to_be_in_viewport()
+    question.get_by_role("button", name="Yes", exact=True).click()
+    expect(status).to_contain_text("Agent idle")
+    expect(status).to_contain_text(re.compile(r"\$\d+\.\d\d today"))
+    expect(tab).to_have_count(0)
+    expect(page).to_have_title(re.compile("^asks"))
+
+
+def test_what_is_attached_stands_in_the_composer(lab: Lab, page: Page) -> None:
+    (lab.folder / "sales.csv").write_text("a,b\n1,2\n")
+    lab.write("attach.ipynb", "sales = [1, 2]\nsum(sales)", "not_run = 1")
+    notebook = lab.open(page, "attach.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    composer = page.get_by_label("Message", exact=True)
+    notebook.cell(0).locator(".cm-line").last.click()
+    page.keyboard.press("Shift+Home")
+    command(page, "attach-selection")
+    expect(composer).to_have_value("```\nsum(sales)\n```\n")
+    command(page, "attach-cell")
+    expect(composer).to_have_value(re.compile("@cell 1 $"))
+    notebook.cell(1).locator(".cm-content").click()
+    command(page, "attach-cell")
+    expect(composer).to_have_value(re.compile("```\nnot_run = 1\n```\n$"))
+    command(page, "attach-variable")
+    choice = page.get_by_role("dialog", name="Attach a variable").or_(page.locator(".jp-Dialog")).first
+    choice.locator("input").fill("sales: list")
+    choice.get_by_role("button", name="Attach").click()
+    expect(composer).to_have_value(re.compile(r"\$sales $"))
+    page.locator(".jp-DirListing-item", has_text="sales.csv").click(button="right")
+    page.locator(".lm-Menu-item", has_text="Attach to the Agent's Prompt").click()
+    expect(composer).to_have_value(re.compile("@sales.csv $"))
+    notebook.screenshot("presence-attached")
+
+
+def test_all_of_it_is_in_palette_toolbar_and_settings_and_can_be_turned_off(lab: Lab, page: Page) -> None:
+    lab.write("off.ipynb", FAILS)
+    notebook = lab.open(page, "off.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    status = page.locator(".indus-status button")
+    expect(bar(page)).to_have_count(1)
+    expect(status).to_be_visible()
+    button = page.locator('.jp-NotebookPanel-toolbar [data-command="indus_nb:open-panel"]')
+    expect(button).to_be_visible()
+    page.keyboard.press("Control+Shift+c")
+    page.locator(".lm-CommandPalette-input").fill("agent")
+    for label in ("Open the Agent's Panel", "Stop the Agent", "Fix the Error of This Cell"):
+        expect(page.locator(".lm-CommandPalette-itemLabel", has_text=label)).to_have_count(1)
+    page.keyboard.press("Escape")
+    off = {"errorBar": False, "statusItem": False}
+    settings = Path(_setting_path(page, off))
+    assert settings.name
+    expect(bar(page)).to_have_count(0)
+    expect(status).to_be_hidden()
+
+
+def _setting_path(page: Page, values: dict[str, object]) -> str:
+    """Set values of the extension as the settings editor does."""
+    page.evaluate(
+        """async values => {
+            const {serviceManager} = window.jupyterapp;
+            await serviceManager.settings.save('indus_nb:plugin', JSON.stringify(values));
+        }""",
+        values,
+    )
+    return "indus_nb:plugin"
+
+
+def test_no_shortcut_is_one_of_jupyterlab() -> None:
+    def shortcuts(schema: Path) -> set[str]:
+        declared = json.loads(schema.read_text()).get("jupyter.lab.shortcuts", [])
+        return {" ".join(keys) for each in declared for keys in (each["keys"], each.get("macKeys", each["keys"]))}
+
+    ours = shortcuts(EXTENSION / "schemas" / "indus_nb" / "plugin.json")
+    theirs = Path(sys.prefix) / "share" / "jupyter" / "lab" / "schemas"
+    assert ours
+    assert not ours & {keys for schema in theirs.rglob("*.json") for keys in shortcuts(schema)}
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_axe_finds_nothing(lab: Lab, page: Page, theme: str) -> None:
+    lab.write("axe.ipynb", FAILS)
+    notebook = lab.open(page, "axe.ipynb")
+    notebook.use_theme(theme)
+    # Lab's body has no height, and hides what overflows: axe-core would take everything for invisible.
+    page.add_style_tag(content="body { height: 100vh }")
+    notebook.run(0)
+    expect(bar(page)).to_have_count(1)
+    notebook.screenshot(f"presence-{theme.rsplit(maxsplit=1)[-1].lower()}")
+    for place in (".indus-error-bar", ".indus-status"):
+        found = Axe().run(page, context=place, options={"runOnly": RULES}).response["violations"]
+        assert not found, [(each["id"], each["nodes"]) for each in found]
+
+
+def test_in_notebook_7_errors_have_a_bar_and_the_toolbar_a_button(
+    tmp_path_factory: pytest.TempPathFactory, page: Page, api: MessagesApi
+) -> None:
+    root = tmp_path_factory.mktemp("seven")
+    folder = root / "work"
+    folder.mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Lab(folder, environment, program="notebook", extension=True) as lab:
+        lab.write("seven.ipynb", FAILS, "%agent --model sonnet-4-5 hello")
+        notebook = lab.open(page, "seven.ipynb")
+        notebook.run(0)
+        notebook.wait_until_run(0)
+        api.add("No milk here.", "Hello.")
+        bar(notebook.cell(0)).get_by_role("button", name="Fix").click()
+        expect(page.get_by_text("No milk here.").first).to_be_visible()
+        expect(page.locator('[data-command="indus_nb:open-panel"]').first).to_be_visible()
+        notebook.screenshot("presence-notebook-7")
+        notebook.run(1)
+        notebook.wait_until_run(1)
+        expect(notebook.cell(1)).to_contain_text("Hello.")
