@@ -180,6 +180,40 @@ function isTextField(node) {
   return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
 }
 
+// src/agent_cells.js
+const MARK = "ia-of-agent";
+
+class AgentCells {
+  constructor(store, root) {
+    this.store = store;
+    this.root = root;
+    this.notebook = null;
+    this.observer = new MutationObserver(() => this.mark());
+  }
+
+  show() {
+    const found = this.root.closest(".jp-Notebook");
+    if (!found || found === this.notebook) return;
+    this.notebook = found;
+    const list = found.querySelector(".jp-WindowedPanel-viewport") ?? found;
+    this.observer.disconnect();
+    this.observer.observe(list, { childList: true });
+    this.mark();
+  }
+
+  mark() {
+    for (const cell of this.notebook?.querySelectorAll(".jp-Cell[data-windowed-list-index]") ?? []) {
+      const index = Number(cell instanceof HTMLElement && cell.dataset.windowedListIndex);
+      cell.classList.toggle(MARK, this.store.isOfAgent(index));
+    }
+  }
+
+  stop() {
+    this.mark();
+    this.observer.disconnect();
+  }
+}
+
 // src/dom.js
 function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -349,6 +383,8 @@ function approvalWords(mode) {
       return { short: "asks first", long: "The agent asks before it changes variables or files of yours." };
     case "writes":
       return { short: "asks first", long: "The agent asks before it changes anything, and before it makes variables." };
+    case "looks":
+      return { short: "only looks", long: "The agent only looks: calls that would change something are refused." };
     default:
       return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
   }
@@ -1352,6 +1388,7 @@ class View {
     watchKeys();
     this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
+    this.agentCells = new AgentCells(store, this.root);
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
@@ -1379,6 +1416,7 @@ class View {
 
   tick() {
     this.footer.tick();
+    this.agentCells.show();
     this.dialogs.tick();
     this.announcer.update(this.blocks);
   }
@@ -1411,6 +1449,7 @@ class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
+    this.agentCells.stop();
     this.dialogs.forget();
     store.views.delete(this);
     setTimeout(() => {
@@ -2767,13 +2806,13 @@ function answerRequest(notebook, request, ownIndex, kernel) {
   }
 }
 
-function insertCell(notebook, { after, type: wanted, source, outputs }, ownIndex) {
+function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
   const cells = [...notebook.cells];
   const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
   if (found < 0 && after) return { error: NO_SUCH_CELL };
   const index = (found < 0 ? cells.length - 1 : found) + 1;
   const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = type === "code" ? { trusted: true } : {};
+  const metadata = { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
   const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
   notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
   return { id: notebook.cells.get(index).id, number: index + 1 };
@@ -2866,6 +2905,11 @@ function showWhole(notebook, index) {
   if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
   cell.setMetadata("scrolled", false);
   return true;
+}
+
+function isOfAgent(cell) {
+  const mark = /** @type {{ run?: unknown } | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string";
 }
 
 function describeCell(cell, withOutputs) {
@@ -3328,6 +3372,10 @@ class Store {
 
   get path() {
     return this.model.widget_manager?.context?.path ?? "";
+  }
+
+  isOfAgent(index) {
+    return isOfAgent(this.notebook?.cells?.get(index));
   }
 
   get place() {
