@@ -182,36 +182,21 @@ function isTextField(node) {
 
 // src/agent_cells.js
 const MARK = "ia-of-agent";
+const INDEX = "data-windowed-list-index";
+const watched = new WeakSet();
 
-class AgentCells {
-  constructor(store, root) {
-    this.store = store;
-    this.root = root;
-    this.notebook = null;
-    this.observer = new MutationObserver(() => this.mark());
-  }
-
-  show() {
-    const found = this.root.closest(".jp-Notebook");
-    if (!found || found === this.notebook) return;
-    this.notebook = found;
-    const list = found.querySelector(".jp-WindowedPanel-viewport") ?? found;
-    this.observer.disconnect();
-    this.observer.observe(list, { childList: true });
-    this.mark();
-  }
-
-  mark() {
-    for (const cell of this.notebook?.querySelectorAll(".jp-Cell[data-windowed-list-index]") ?? []) {
-      const index = Number(cell instanceof HTMLElement && cell.dataset.windowedListIndex);
-      cell.classList.toggle(MARK, this.store.isOfAgent(index));
-    }
-  }
-
-  stop() {
-    this.mark();
-    this.observer.disconnect();
-  }
+function watchAgentCells(root, store) {
+  const notebook = root.closest(".jp-Notebook");
+  if (!notebook || watched.has(notebook)) return;
+  watched.add(notebook);
+  const mark = () => {
+    for (const cell of notebook.querySelectorAll(`.jp-Cell[${INDEX}]`))
+      cell.classList.toggle(MARK, store.isOfAgent(Number(cell.getAttribute(INDEX))));
+  };
+  new MutationObserver(mark).observe(notebook, { subtree: true, attributeFilter: [INDEX] });
+  const list = notebook.querySelector(".jp-WindowedPanel-viewport") ?? notebook;
+  new MutationObserver(mark).observe(list, { childList: true });
+  mark();
 }
 
 // src/dom.js
@@ -1388,7 +1373,6 @@ class View {
     watchKeys();
     this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
-    this.agentCells = new AgentCells(store, this.root);
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
@@ -1416,7 +1400,7 @@ class View {
 
   tick() {
     this.footer.tick();
-    this.agentCells.show();
+    watchAgentCells(this.root, this.store);
     this.dialogs.tick();
     this.announcer.update(this.blocks);
   }
@@ -1449,7 +1433,6 @@ class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
-    this.agentCells.stop();
     this.dialogs.forget();
     store.views.delete(this);
     setTimeout(() => {

@@ -5,7 +5,7 @@
  * the front end, whose shortcuts would otherwise delete cells, except those that `keys.js` leaves to it.
  */
 
-import { AgentCells } from "./agent_cells.js";
+import { watchAgentCells } from "./agent_cells.js";
 import { Announcer } from "./announcer.js";
 import { bringToFront } from "./asking.js";
 import { BlockList } from "./blocks.js";
@@ -37,7 +37,6 @@ export class View {
     watchKeys();
     this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
     this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
-    this.agentCells = new AgentCells(store, this.root);
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
@@ -73,7 +72,7 @@ export class View {
 
   tick() {
     this.footer.tick();
-    this.agentCells.show();
+    watchAgentCells(this.root, this.store);
     this.dialogs.tick();
     this.announcer.update(this.blocks);
   }
@@ -112,7 +111,6 @@ export class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
-    this.agentCells.stop();
     this.dialogs.forget();
     store.views.delete(this);
     setTimeout(() => {
