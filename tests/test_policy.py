@@ -13,8 +13,17 @@ from indus_nb.safety.policy import KINDS, MODES, decision, denied
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_mode_asks_less_than_the_one_before_it(kind) -> None:
     ranks = ["allow", "ask", "deny"]
-    asked = [ranks.index(decision(kind, mode, {})) for mode in MODES if mode != "never"]
+    asked = [ranks.index(decision(kind, mode, {})) for mode in ("effects", "writes", "always")]
     assert asked == sorted(asked)
+
+
+@pytest.mark.parametrize("chosen", ["allow", "ask", "deny"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("new_names", "draws_random", "reads_outside")])
+def test_where_only_looks_are_allowed_no_setting_allows_an_effect(kind, chosen) -> None:
+    assert decision(kind, "looks", {kind: chosen}) == "deny"
+    said = denied([Effect(kind, "", "does it")], "looks", {})
+    assert said is not None
+    assert "only looks are allowed" in said
 
 
 def test_only_what_is_the_agents_own_is_unasked_about_by_default() -> None:
@@ -22,7 +31,7 @@ def test_only_what_is_the_agents_own_is_unasked_about_by_default() -> None:
     assert not [kind for kind in KINDS if decision(kind, "writes", {}) == "allow"]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "looks"])
 @pytest.mark.parametrize("chosen", ["allow", "ask", "deny"])
 def test_a_setting_counts_more_than_the_mode(mode, chosen) -> None:
     assert decision("writes_file", mode, {"writes_file": chosen}) == chosen

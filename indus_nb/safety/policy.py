@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias, get_args
 
 from indus_nb.safety.effects import Effect, EffectKind
 
-ApproveMode: TypeAlias = Literal["never", "effects", "writes", "always"]
+ApproveMode: TypeAlias = Literal["never", "effects", "writes", "always", "looks"]
 """Modes of asking about tool calls, least first.
 
 ``never`` none; ``effects`` those with effects, but for what is the agent's own; ``writes`` all with effects; ``always``
-every one, before it is tried.
+every one, before it is tried. ``looks`` denies those with effects, and keeps nothing of what the others define.
 """
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 """Outcomes for an effect, laxest first."""
@@ -23,8 +23,10 @@ MODES: tuple[ApproveMode, ...] = get_args(ApproveMode)
 DECISIONS: tuple[Decision, ...] = get_args(Decision)
 KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
-UNASKED: Mapping[ApproveMode, Sequence[EffectKind]] = {"effects": ("new_names", "draws_random")}
-"""The kinds of effects that a mode allows."""
+UNASKED: Mapping[ApproveMode, Sequence[EffectKind]] = dict.fromkeys(("effects", "looks"), ("new_names", "draws_random"))
+"""The kinds of effects that a mode allows; with ``looks`` they stay in the copy in which the code ran."""
+_WITHOUT = "Do without it, or tell the user what you need it for"
+_LOOKS = "only looks are allowed now. Look further without it, and say what it is needed for"
 
 
 def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> Decision:
@@ -35,7 +37,11 @@ def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, De
 
     >>> decision("new_names", "effects", {}), decision("new_names", "writes", {}), decision("deletes", "effects", {})
     ('allow', 'ask', 'ask')
+    >>> decision("deletes", "looks", {"deletes": "allow"}), decision("reads_outside", "looks", {})
+    ('deny', 'ask')
     """
+    if mode == "looks" and kind not in (*UNASKED["looks"], "reads_outside"):
+        return "deny"
     return chosen.get(kind, "allow" if kind in UNASKED.get(mode, ()) else "ask")
 
 
@@ -53,10 +59,9 @@ def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectK
         return None
     kinds = ", ".join(dict.fromkeys(f"`{effect.kind}`" for effect in found))
     words = ", ".join(dict.fromkeys(effect.words for effect in found))
-    return (
-        f"Not allowed: this call {words}, and the user's setting `effects` denies {kinds}. "
-        "Do without it, or tell the user what you need it for."
-    )
+    by_mode = mode == "looks" and all(chosen.get(effect.kind) != "deny" for effect in found)
+    why = _LOOKS if by_mode else f"the user's setting `effects` denies {kinds}. {_WITHOUT}"
+    return f"Not allowed: this call {words}, and {why}."
 
 
 def stricter(wanted: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:

@@ -164,6 +164,7 @@ class _Plan:
             sandbox="off" if self.sandboxes is None else self.sandboxes.mode,
             vault=self.vault,
             jobs=self.jobs,
+            cells=settings.notebook.cells,
             max_cost=self.options.max_cost,
             max_turns=self.options.max_turns,
             timeout=self.options.timeout,

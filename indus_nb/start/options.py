@@ -38,8 +38,8 @@ class SessionOptions:
     of the settings, as there. ``skills`` and ``prompt_templates`` are
     more places of those. ``more_tools`` are names that ``tools`` may hold because an extension offers
     them. ``approve`` selects the tool calls that the user is asked about: ``never`` none, ``effects``
-    those with effects on what is not the agent's own, ``writes`` those with any, ``always`` all (see
-    ``indus_nb.safety.policy``);
+    those with effects on what is not the agent's own, ``writes`` those with any, ``always`` all; ``looks``
+    refuses those with effects (see ``indus_nb.safety.policy``);
     ``usual_approve`` applies when neither this nor the settings set it.
 
     ``trust`` is the answer to the question whether the project in the working directory is trusted, so that its

@@ -80,6 +80,11 @@ class CallGate(Protocol):
         """Return files and directories outside the working directory that a trial may read all the same."""
         ...
 
+    @property
+    def looks_only(self) -> bool:
+        """Return whether the call may only look: what it defines is not kept."""
+        ...
+
     async def covers(self, effects: Sequence[Effect]) -> bool:
         """Return whether settings and rules allow all of these effects unasked.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -72,6 +73,46 @@ def test_a_run_becomes_cells_with_their_outputs_in_order(lab: Lab, page: Page, a
     expect(notebook.cell(6)).to_contain_text("last = 1")
     expect(notebook.cell(2)).to_contain_text("3 cells below hold what the agent ran, with what it gave.")
     notebook.screenshot("run-as-cells")
+
+
+def test_work_in_cells_stands_below_the_cell_that_asks_with_its_outputs_and_holds_when_verified(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("in-cells.ipynb", LOAD, "rows = [3, 4]", f"{ASK}--cells total", "last = 1", "%agent verify", "%agent undo")
+    table = "import pandas as pd\nframe = pd.DataFrame({'a': rows})\nprint('made')\nframe"
+    api.add(
+        Reply(ToolUse("python", {"code": "len(rows)"})),
+        Reply("First the frame.", ToolUse("python", {"code": table})),
+        Reply(ToolUse("python", {"code": "total = frame.a.sum()\nprint(total)"})),
+        Reply("It is 7."),
+    )
+    notebook = lab.open(page, "in-cells.ipynb")
+    for number in range(3):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    asking, first, second = (notebook.cell(number) for number in (2, 3, 4))
+    expect(first.locator(".cm-content")).to_contain_text("frame = pd.DataFrame")
+    expect(first.locator(".jp-OutputArea")).to_contain_text("made")
+    expect(first.locator(".jp-OutputArea table")).to_have_count(1)
+    expect(asking.locator(".jp-OutputArea table")).to_have_count(0)
+    expect(second.locator(".jp-OutputArea")).to_contain_text("7")
+    expect(notebook.cell(5)).to_contain_text("last = 1")
+    expect(asking).to_contain_text("cell 4 new")
+    for cell, is_marked in ((asking, False), (first, True), (second, True), (notebook.cell(5), False)):
+        expect(cell).to_have_class(re.compile("ia-of-agent") if is_marked else re.compile("^(?!.*ia-of-agent)"))
+    notebook.screenshot("work-in-cells")
+    notebook.run(5)
+    notebook.run(6)
+    notebook.wait_until_run(6)
+    expect(notebook.cell(6)).to_contain_text("All outputs are as the notebook shows them", timeout=90_000)
+    notebook.save()
+    saved = json.loads((lab.folder / "in-cells.ipynb").read_text())["cells"]
+    marks = [cell["metadata"].get("indus_nb") for cell in saved]
+    assert [mark is not None for mark in marks] == [False, False, False, True, True, False, False, False]
+    assert marks[3]["run"] == marks[4]["run"]
+    notebook.run(7)
+    expect(notebook.cell(6)).to_contain_text("Taken back")
+    expect(notebook.cell(4)).to_contain_text("last = 1")
 
 
 def test_a_notebook_that_is_verified_says_what_it_runs_and_stop_ends_that(

@@ -550,3 +550,25 @@ def test_nothing_is_left_of_copies(kernel: Kernel, api: MessagesApi) -> None:
     outcome(kernel, api, "print(1)")
     question(kernel, api, "rows.append(1); print('long ' * 100_000)")
     wait_until(lambda: left() <= before)
+
+
+def test_where_only_looks_are_allowed_nothing_is_kept_and_no_effect_happens(kernel: Kernel, api: MessagesApi) -> None:
+    assert kernel.run("%agent --approve looks").status == "ok"
+    try:
+        before = state(kernel)
+        assert "5" in outcome(kernel, api, "longest = max(len(rows), 5)\nprint(longest)")
+        assert "longest is not kept" in str(api.requests[-1].body["messages"][-1])
+        for code in ("rows.append(4)", "open('made.txt', 'w').write('x')", "!ls", "import os; os.listdir('/var')"):
+            assert "only looks are allowed now" in outcome(kernel, api, code), code
+        assert "only looks are allowed now" in _written(kernel, api)
+        assert state(kernel) == before
+        assert not (kernel.folder / "made.txt").exists()
+    finally:
+        assert kernel.run("%agent --approve effects").status == "ok"
+
+
+def _written(kernel: Kernel, api: MessagesApi) -> str:
+    """What the model reads of a file that it writes with the tool for that."""
+    api.add(Reply(ToolUse("write", {"path": "made.txt", "content": "x"})), Reply("I see."))
+    assert kernel.run("%agent go").status == "ok"
+    return str(api.requests[-1].body["messages"][-1]["content"])

@@ -3,62 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
-from panel_pages import Page, Wire
+from panel_pages import NotebookPage, Wire
 
 OPEN = """\
 %agent --new --model anthropic/claude-sonnet-4-5 --thinking off --approve never
 %agent panel"""
 NEW = {"source": "total = sum(rows)", "after": 2}
 CHANGE = {"source": "rows = [1, 2]", "replace": 1}
-
-
-class NotebookPage(Page):
-    """A page that has a notebook, and may be told to do nothing with it."""
-
-    def __init__(self, wire: Wire, comm_id: str) -> None:
-        self.cells = {"load": "rows = [1]", "panel": "%agent panel"}
-        self.asked: list[dict[str, Any]] = []
-        self.refuses: str | None = None
-        self.silent = False
-        super().__init__(wire, comm_id)
-
-    def take(self, message: Any) -> None:
-        if message["kind"] != "request":
-            super().take(message)
-            return
-        self.asked.append(message)
-        value = self._answered(message)
-        if value is not None:
-            self.tell("reply", id=message["id"], value=value)
-
-    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:  # noqa: PLR0911 - one for each message
-        match message["what"]:
-            case "cells":
-                listed = [{"id": name, "type": "code", "source": text} for name, text in self.cells.items()]
-                return {"cells": listed} if not self.silent else None
-            case "insert_cell":
-                name = f"new-{len(self.cells)}"
-                self.cells[name] = message["source"]
-                return {"id": name, "number": len(self.cells)}
-            case "replace_cell":
-                self.cells[message["cell"]] = message["source"]
-                return {"id": message["cell"], "number": [*self.cells].index(message["cell"]) + 1}
-            case "change_cells" if self.refuses is not None:
-                return {"error": self.refuses}
-            case "change_cells":
-                for edit in message["edits"]:
-                    if self.cells.get(edit["cell"]) != edit["old"]:
-                        return {"error": "The cell was changed meanwhile."}
-                    self.cells[edit["cell"]] = edit["source"]
-                self.cells = {name: text for name, text in self.cells.items() if text is not None}
-                return {"removed": []} if not self.silent else None
-            case _:
-                return {"error": "unavailable"}
 
 
 @pytest.fixture(scope="module")

@@ -104,6 +104,7 @@ class NotebookSettings(WireModel):
     ``rerun`` selects what becomes of the last turn when its cell is run again: the conversation goes on from before it,
     or after it. ``after_restart`` selects what the first prompt of a kernel does in a notebook that has a conversation:
     it goes on with that, or begins another one.
+    With ``cells`` code that changes something is written as cells of the notebook.
     """
 
     tell_cells: bool = True
@@ -117,6 +118,7 @@ class NotebookSettings(WireModel):
     preview: bool = True
     rerun: Literal["branch", "append"] = "branch"
     after_restart: Literal["continue", "new"] = "continue"
+    cells: bool = False
 
 
 class JobSettings(WireModel):

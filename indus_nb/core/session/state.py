@@ -61,6 +61,8 @@ class SessionSettings:
     """Store of secrets, which keeps them out of messages and of tools' outputs."""
     jobs: Jobs | None = None
     """Tool calls that go on in the background; without it every call is waited for."""
+    cells: bool = False
+    """Whether code that changes something is written as cells, in a notebook whose page can insert some."""
     max_cost: float | None = None
     """US dollars that the session may spend from its start on. Chosen at its start: changing it here has no effect."""
     max_turns: int | None = None

@@ -247,6 +247,10 @@ class _CallGate:
     def readable(self) -> Sequence[Path]:
         return [*self.gate.open_to(), *rules.places_to_read(self.rules)]
 
+    @property
+    def looks_only(self) -> bool:
+        return self.ctx.settings.approve == "looks"
+
     async def covers(self, effects: Sequence[Effect]) -> bool:
         return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
 
@@ -259,7 +263,11 @@ class _CallGate:
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
         settings, effects = self.ctx.settings, _unnamed(effects)
-        if refusal := denied(effects, settings.approve, settings.effects):
+        if self.looks_only and trial is not None:
+            return "wait"
+        # With a yes it would run where it is held to nothing.
+        held = [replace(effect, kind="unknown") for effect in effects] if self.looks_only else effects
+        if refusal := denied(held, settings.approve, settings.effects):
             raise ToolError(refusal)
         # A rule about reading only widens what a trial may read: nothing runs by it that is not confined.
         kinds = {each.kind for each in effects if decision(each.kind, settings.approve, settings.effects) == "ask"}

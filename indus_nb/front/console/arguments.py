@@ -51,7 +51,7 @@ def _check_approve(arguments: Sequence[str]) -> None:
     for argument, following in zip(options, [*options[1:], "--"], strict=True):
         if argument == "--approve" and following.startswith("-"):
             raise UsageError(
-                "--approve needs a value: never, effects, writes or always, the tool calls to ask about. "
+                "--approve needs a value: never, effects, writes, always or looks, the tool calls to ask about. "
                 "What pi means by --approve alone, to use what the project brings, is --trust here."
             )
 

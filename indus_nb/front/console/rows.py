@@ -169,6 +169,7 @@ _REFUSED = {
     "effects": "calls with effects on what is there are refused, for nobody can be asked (--approve effects)",
     "writes": "calls with effects are refused, for nobody can be asked (--approve writes)",
     "always": "all calls that need an approval are refused, for nobody can be asked (--approve always)",
+    "looks": "calls with effects are refused (--approve looks)",
 }
 
 

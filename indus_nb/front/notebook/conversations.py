@@ -29,6 +29,7 @@ from indus_nb.front.notebook.cells.cell_work import (
 from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, prompt_about_shown_error
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
+from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
 from indus_nb.front.notebook.notebook_sessions import NotebookSessions
 from indus_nb.front.notebook.page.asking import ask_notebook
@@ -96,6 +97,8 @@ class Conversations:
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
+        self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
+        self.kernel.carry_out = self._in_cells.carry_out
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
         self._turns = CellTurns(cells)
@@ -146,6 +149,8 @@ class Conversations:
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
         session = self._chosen_session(request)
+        if request.cells is not None:
+            session.settings.cells = request.cells
         command = request.command
         if command is not None and (prompt := self._prompt_of(command, session)):
             return self._ask(session, request, prompt, images, answer)
@@ -515,7 +520,9 @@ class Conversations:
         """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
         if not made:
-            raise UsageError("Since your last prompt the agent has run no code in your kernel that ended well.")
+            raise UsageError(
+                "Since your last prompt the agent has run no code in your kernel that ended well and is not in cells."
+            )
         if not command.argument:
             self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
             return
@@ -591,11 +598,13 @@ class Conversations:
             request,
             self._known.last() if request.continue_last else None,
             like,
-            [self.kernel, self._notebook],
+            [self.kernel, self._notebook, self._in_cells],
             [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
             live_place(self._known.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
+        if like is not None:
+            session.settings.cells = like.settings.cells
         if session.settings.jobs is not None:
             session.settings.jobs.starts_turn = lambda: session in self._panels or session in self._followed
         session.models.preload()

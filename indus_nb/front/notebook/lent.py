@@ -126,7 +126,9 @@ class _Client:
                     call.task.cancel()
             case _:
                 readable: object = content.get("gate")
-                gate = RemoteGate(cast("list[str]", readable), reply) if isinstance(readable, list) else None
+                paths = cast("list[str]", readable) if isinstance(readable, list) else None
+                looks = content.get("looks") is True
+                gate = None if paths is None else RemoteGate(paths, reply, looks_only=looks)
                 call = self._calls[own_id] = _Call(reply, gate, Elsewhere())
                 call.task = asyncio.get_running_loop().create_task(self._carry_out(own_id, call, content))
 

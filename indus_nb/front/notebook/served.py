@@ -27,6 +27,7 @@ _ASKED = {
     "effects": "You are asked before code runs that does more than look and make new variables.",
     "writes": "You are asked before code runs that does more than look.",
     "always": "You are asked before every call.",
+    "looks": "Calls that would change something are refused.",
 }
 
 

@@ -219,6 +219,7 @@ class AttachedKernel:
             "arguments": arguments,
             "caller": caller.get(),
             "gate": None if gate is None else [str(path) for path in gate.readable],
+            "looks": gate is not None and gate.looks_only,
             "notebook": None if notebook is None else str(notebook),
             "prompt": self._prompts,
         }

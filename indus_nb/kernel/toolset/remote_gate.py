@@ -34,15 +34,17 @@ class RemoteGate:
 
     Attributes:
         readable: As that program said with the call.
+        looks_only: Likewise.
     """
 
-    def __init__(self, readable: Sequence[str], send: Send) -> None:
+    def __init__(self, readable: Sequence[str], send: Send, *, looks_only: bool = False) -> None:
         """Make the gate of one call.
 
         Args:
             send: Sends a message to the program.
         """
         self.readable = [Path(path) for path in readable]
+        self.looks_only = looks_only
         self._send = send
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[JsonObject]] = {}

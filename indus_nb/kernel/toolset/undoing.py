@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -188,6 +188,18 @@ class Steps:
             if call not in self._open:
                 self.announce(call, session)
             self._open[call].cells.append(cell)
+
+    def add_cells(self, call: str, session: str, cells: Sequence[CellStep]) -> str:
+        """Record cells that were written of a call's code, as a part of its step; on a thread that may block.
+
+        Returns:
+            The changes of the step as a line; empty where nothing can be undone.
+        """
+        if not self.settings.undo:
+            return ""
+        run = f"{session} {self._runs.get(session, 0)}"
+        step = Step(call, run, book=self._books.get(session), cells=CellsChange(cells))
+        return self._history.add_to(step, self._room()).summary
 
     def begin(self, call: str, code: str, first: Collection[str]) -> None:
         """Take a checkpoint of what code can change, right before it runs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -49,6 +49,8 @@ from indus_nb.tools.jobs import Jobs
 from indus_nb.tools.tool import CallGate, ToolContext, ToolError, text_output
 
 T = TypeVar("T")
+CarryOut = Callable[[Awaitable[ToolOutput], Context, ToolContext, str], Awaitable[ToolOutput]]
+"""Carries out a call that runs code, and may say more in its result."""
 _MAX_NAMES = 50
 _MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
@@ -60,6 +62,7 @@ class UserKernel:
 
     Attributes:
         outputs: The outputs of the calls of ``python`` for the user.
+        carry_out: Given each call of ``python``, with its session and code.
     """
 
     tools = ("python", "variables")
@@ -80,6 +83,7 @@ class UserKernel:
         self.steps = Steps(shell.user_ns, shell.transform_cell)
         self.calls = CallSteps(self.steps)
         self.outputs = OutputBoard()
+        self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work
         self.trials = Trials(shell, watch.main, watch.routes)
 
     @property
@@ -114,8 +118,13 @@ class UserKernel:
 
         async def run(arguments: PythonArguments, context: ToolContext) -> ToolOutput:
             limited = jobs() is None and elsewhere.get() is None
+
+            def work(context: ToolContext, job: Running) -> Awaitable[ToolOutput]:
+                work = self._run(arguments, context, job, limited=limited)
+                return self.carry_out(work, session[0], context, arguments.code)
+
             return await self._long.run(
-                lambda context, job: self._run(arguments, context, job, limited=limited),
+                work,
                 context,
                 jobs(),
                 code=arguments.code,
@@ -197,8 +206,10 @@ class UserKernel:
             await following
             reporting.cancel()
             effects = trial.effects
-            if await gate.covers(effects) and (trial.holds or not effects):
-                if effects:
+            if await gate.covers(effects) and (trial.holds or not effects or gate.looks_only):
+                if gate.looks_only:
+                    trial.drop()
+                elif effects:
                     await self.run(lambda: self._take_over(trial, context.call_id, code))
                 trial.ran = True
             else:

@@ -309,6 +309,11 @@ class Trial(Shown):
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
+    def drop(self) -> None:
+        """Have nothing that the code has defined taken over."""
+        if self.report is not None:
+            self.report.dropped[:] = sorted(self.names)
+
     def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
         """Assign the values that the code has made to the kernel's variables; called on the main thread.
 

@@ -273,6 +273,21 @@ class History:
             self._write(books.values())
             return len(dropped)
 
+    def add_to(self, step: Step, room: int) -> Step:
+        """Add the cells of a step to the one that its call has made already, or the step itself if there is none.
+
+        Returns:
+            The step that has them.
+        """
+        with self._lock:
+            made = next((each for each in reversed(self.done) if each.call == step.call), None)
+            if made is None:
+                self.add(step, room)
+                return step
+            made.cells = step.cells
+            self._write([made.book])
+            return made
+
     def _forget(self, room: int) -> list[Step]:
         for at, step in reversed([*enumerate(self.done)]):
             room -= step.weight

@@ -47,6 +47,7 @@ APPROVE_MODES = {
     "effects": ("Ask about effects", "Asks before calls that change anything but new variables"),
     "writes": ("Ask before changes", "Asks before commands and changes of files"),
     "always": ("Ask always", "Asks before every tool call"),
+    "looks": ("Only look", "Tools change nothing: calls that would are refused"),
 }
 _STOP_REASONS = {"stop": "end_turn", "toolUse": "end_turn", "length": "max_tokens", "aborted": "cancelled"}
 _SECONDS_BETWEEN_REPORTS = 0.2

@@ -15,13 +15,14 @@ from indus_nb.front.notebook.view import blocks
 from indus_nb.kernel.document import FinishedCell, NotebookTools
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.trials.trying import had_no_effect
+from indus_nb.render.cards import told_by
 from indus_nb.tools import describe_call
 
 _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
 def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell]:
-    """Build cells from the successful calls that ran code since the user's last message.
+    """Build cells from the successful calls that ran code since the user's last message, and have no cell yet.
 
     Calls without text of the model between them are one cell, as long as the outputs of each stay the same. Calls
     that had no effect are left out if there are others.
@@ -35,7 +36,7 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell
     good = {
         message.tool_call_id: had_no_effect(message.details)
         for message in messages
-        if isinstance(message, ToolResultMessage) and not message.is_error
+        if isinstance(message, ToolResultMessage) and not (message.is_error or _has_cell(message))
     }
     groups: list[list[tuple[FinishedCell, bool]]] = [[]]
     for message in reversed(messages):
@@ -50,6 +51,10 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell
     everything = [[cell for cell, _ in group] for group in groups]
     kept = [[cell for cell, looks in group if not looks] for group in groups]
     return [cell for group in (kept if any(kept) else everything) for cell in _joined(group)]
+
+
+def _has_cell(result: ToolResultMessage) -> bool:
+    return "cell" in told_by(result.details)
 
 
 def _joined(cells: Sequence[FinishedCell]) -> list[FinishedCell]:
@@ -91,14 +96,12 @@ def _cell(session: AgentSession, call: ToolCall, shown: CallOutputs | None) -> F
     code = describe_call(call.name, call.arguments, session.all_tools).code
     if code is None:
         return None
-    outputs = [] if shown is None else _outputs(shown)
-    if len(json.dumps(outputs)) > _MAX_OUTPUT_BYTES:
-        outputs = []
+    outputs = [] if shown is None else notebook_outputs(shown)
     return FinishedCell(code.strip("\n"), outputs)
 
 
-def _outputs(shown: CallOutputs) -> list[JsonObject]:
-    """Build the notebook-format outputs of a call: printed text, then displays."""
+def notebook_outputs(shown: CallOutputs) -> list[JsonObject]:
+    """Build the notebook-format outputs of a call: printed text, then displays; none if they are too large to send."""
     marks = {f"↓ {output.title}" for output in shown.outputs} | {"(no output)"}
     text = "\n".join(line for line in shown.text.split("\n") if line not in marks).strip("\n")
     printed: list[JsonObject] = [{"output_type": "stream", "name": "stdout", "text": f"{text}\n"}] if text else []
@@ -106,4 +109,5 @@ def _outputs(shown: CallOutputs) -> list[JsonObject]:
         {"output_type": "display_data", "data": dict(output.data), "metadata": dict(output.metadata)}
         for output in shown.outputs
     ]
-    return printed + displayed
+    outputs = printed + displayed
+    return outputs if len(json.dumps(outputs)) <= _MAX_OUTPUT_BYTES else []

@@ -166,7 +166,7 @@ OPTIONS = (
     Option(
         "approve",
         "approve",
-        "ask before `effects` (as usual), `writes`, `always`, or `never`",
+        "ask before `effects` (as usual), `writes`, `always`, or `never`; `looks`: change nothing",
         "WHEN",
         Kind.CHOICE,
         MODES,
@@ -188,6 +188,8 @@ OPTIONS = (
         ("off", "workspace", "read-only"),
         page="sandbox",
     ),
+    Option("cells", "cells", "from now on write code that changes something as cells below"),
+    Option("no-cells", "cells", "from now on show such code in its card, as usual", sets=False),
     Option(
         "image",
         "images",

@@ -100,6 +100,7 @@ class Request:
     approve: str | None = None
     trust: bool | None = None
     sandbox: str | None = None
+    cells: bool | None = None
     images: tuple[str, ...] = ()
     wait: bool = True
     max_cost: float | None = None

@@ -404,6 +404,15 @@ class ListCells(KernelRequest):
     """Whether to answer with their outputs too, in short: texts, and which other types there are."""
 
 
+class AgentMark(TypedDict):
+    """Where a cell of the agent's comes from."""
+
+    run: str
+    """The same for all cells of a prompt."""
+    call: str
+    """The id of the tool call."""
+
+
 class InsertCell(KernelRequest):
     """Insert a cell: a `CellChanged`."""
 
@@ -414,6 +423,8 @@ class InsertCell(KernelRequest):
     """The id of the cell above; by default the cell that shows the widget."""
     outputs: NotRequired[list[JsonObject]]
     """Outputs of a code cell, in the form of the notebook format."""
+    agent: NotRequired[AgentMark]
+    """That the agent wrote it, which is kept in the cell's metadata as ``indus_nb``."""
 
 
 class ReplaceCell(KernelRequest):

@@ -205,7 +205,7 @@ class PanelState(CellState, total=False):
     download: Download
     context: ContextFill | None
     approve: str
-    """When the user is asked: ``never``, ``writes`` or ``always``."""
+    """When the user is asked: ``never``, ``effects``, ``writes`` or ``always``; with ``looks`` nothing is changed."""
     examples: list[str]
     """Prompts to begin with."""
     inserted: Composer

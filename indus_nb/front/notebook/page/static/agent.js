@@ -180,6 +180,25 @@ function isTextField(node) {
   return node instanceof HTMLInputElement || node instanceof HTMLTextAreaElement;
 }
 
+// src/agent_cells.js
+const MARK = "ia-of-agent";
+const INDEX = "data-windowed-list-index";
+const watched = new WeakSet();
+
+function watchAgentCells(root, store) {
+  const notebook = root.closest(".jp-Notebook");
+  if (!notebook || watched.has(notebook)) return;
+  watched.add(notebook);
+  const mark = () => {
+    for (const cell of notebook.querySelectorAll(`.jp-Cell[${INDEX}]`))
+      cell.classList.toggle(MARK, store.isOfAgent(Number(cell.getAttribute(INDEX))));
+  };
+  new MutationObserver(mark).observe(notebook, { subtree: true, attributeFilter: [INDEX] });
+  const list = notebook.querySelector(".jp-WindowedPanel-viewport") ?? notebook;
+  new MutationObserver(mark).observe(list, { childList: true });
+  mark();
+}
+
 // src/dom.js
 function h(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -349,6 +368,8 @@ function approvalWords(mode) {
       return { short: "asks first", long: "The agent asks before it changes variables or files of yours." };
     case "writes":
       return { short: "asks first", long: "The agent asks before it changes anything, and before it makes variables." };
+    case "looks":
+      return { short: "only looks", long: "The agent only looks: calls that would change something are refused." };
     default:
       return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
   }
@@ -1383,6 +1404,7 @@ class View {
 
   tick() {
     this.footer.tick();
+    watchAgentCells(this.root, this.store);
     this.dialogs.tick();
     this.announcer.update(this.blocks);
   }
@@ -2770,13 +2792,13 @@ function answerRequest(notebook, request, ownIndex, kernel) {
   }
 }
 
-function insertCell(notebook, { after, type: wanted, source, outputs }, ownIndex) {
+function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
   const cells = [...notebook.cells];
   const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
   if (found < 0 && after) return { error: NO_SUCH_CELL };
   const index = (found < 0 ? cells.length - 1 : found) + 1;
   const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = type === "code" ? { trusted: true } : {};
+  const metadata = { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
   const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
   notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
   return { id: notebook.cells.get(index).id, number: index + 1 };
@@ -2869,6 +2891,11 @@ function showWhole(notebook, index) {
   if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
   cell.setMetadata("scrolled", false);
   return true;
+}
+
+function isOfAgent(cell) {
+  const mark = /** @type {{ run?: unknown } | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string";
 }
 
 function describeCell(cell, withOutputs) {
@@ -3331,6 +3358,10 @@ class Store {
 
   get path() {
     return this.model.widget_manager?.context?.path ?? "";
+  }
+
+  isOfAgent(index) {
+    return isOfAgent(this.notebook?.cells?.get(index));
   }
 
   get place() {

@@ -225,6 +225,8 @@ export interface InsertCell {
   after?: string | null;
   /** Outputs of a code cell, in the form of the notebook format. */
   outputs?: Record<string, unknown>[];
+  /** That the agent wrote it, which is kept in the cell's metadata as ``indus_nb``. */
+  agent?: AgentMark;
 }
 
 /** Change the source of a cell: a `CellChanged`. */
@@ -444,7 +446,7 @@ export interface PanelState extends CellState {
   tree?: TreeRow[];
   download?: Download;
   context?: ContextFill | null;
-  /** When the user is asked: ``never``, ``writes`` or ``always``. */
+  /** When the user is asked: ``never``, ``effects``, ``writes`` or ``always``; with ``looks`` nothing is changed. */
   approve?: string;
   /** Prompts to begin with. */
   examples?: string[];
@@ -616,6 +618,14 @@ export interface RequestOrigin {
   cell: string;
   /** The id that the page that ran the cell has for the kernel. */
   client: string | null;
+}
+
+/** Where a cell of the agent's comes from. */
+export interface AgentMark {
+  /** The same for all cells of a prompt. */
+  run: string;
+  /** The id of the tool call. */
+  call: string;
 }
 
 /** A change of one cell. */

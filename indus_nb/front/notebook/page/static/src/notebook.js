@@ -91,13 +91,13 @@ export function answerRequest(notebook, request, ownIndex, kernel) {
  * @param {number} ownIndex
  * @returns {Reply["value"]}
  */
-function insertCell(notebook, { after, type: wanted, source, outputs }, ownIndex) {
+function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
   const cells = [...notebook.cells];
   const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
   if (found < 0 && after) return { error: NO_SUCH_CELL };
   const index = (found < 0 ? cells.length - 1 : found) + 1;
   const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = type === "code" ? { trusted: true } : {};
+  const metadata = { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
   const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
   notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
   return { id: notebook.cells.get(index).id, number: index + 1 };
@@ -244,6 +244,16 @@ export function showWhole(notebook, index) {
   if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
   cell.setMetadata("scrolled", false);
   return true;
+}
+
+/**
+ * Whether the agent has written a cell.
+ *
+ * @param {Cell | undefined} cell
+ */
+export function isOfAgent(cell) {
+  const mark = /** @type {{ run?: unknown } | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string";
 }
 
 /**

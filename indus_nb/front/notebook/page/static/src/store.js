@@ -14,7 +14,7 @@ import { FocusMemory } from "./focus.js";
 import { Follower } from "./following.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
-import { answerRequest, noteSession, noteWidget, replaceWidget } from "./notebook.js";
+import { answerRequest, isOfAgent, noteSession, noteWidget, replaceWidget } from "./notebook.js";
 
 /** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
 /** @import { SessionContext, WidgetEnd } from "./life.js" */
@@ -145,6 +145,15 @@ export class Store {
   /** Where that notebook's file lies, below the directory of the server, where it is known. */
   get path() {
     return this.model.widget_manager?.context?.path ?? "";
+  }
+
+  /**
+   * Whether the agent has written the cell at an index.
+   *
+   * @param {number} index
+   */
+  isOfAgent(index) {
+    return isOfAgent(this.notebook?.cells?.get(index));
   }
 
   /** The name of that file. */

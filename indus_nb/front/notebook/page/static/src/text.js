@@ -170,6 +170,8 @@ export function approvalWords(mode) {
       return { short: "asks first", long: "The agent asks before it changes variables or files of yours." };
     case "writes":
       return { short: "asks first", long: "The agent asks before it changes anything, and before it makes variables." };
+    case "looks":
+      return { short: "only looks", long: "The agent only looks: calls that would change something are refused." };
     default:
       return { short: `asks: ${mode}`, long: `When the agent asks: ${mode}.` };
   }

@@ -5,6 +5,7 @@
  * the front end, whose shortcuts would otherwise delete cells, except those that `keys.js` leaves to it.
  */
 
+import { watchAgentCells } from "./agent_cells.js";
 import { Announcer } from "./announcer.js";
 import { bringToFront } from "./asking.js";
 import { BlockList } from "./blocks.js";
@@ -71,6 +72,7 @@ export class View {
 
   tick() {
     this.footer.tick();
+    watchAgentCells(this.root, this.store);
     this.dialogs.tick();
     this.announcer.update(this.blocks);
   }

@@ -1,0 +1,170 @@
+"""Work in cells: code of the agent's that changed something is written as cells of the notebook, where it belongs.
+
+What this module promises: the code runs once, before its cell is there; the cell gets what it showed, and is a part of
+the step that ``%agent undo`` takes back. Code that failed, holds a secret or could not be read as it is stays in its
+card, and so does all of it where no page can insert cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+from uuid import uuid4
+
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import TextContent
+from indus_nb.base.textcut import one_line
+from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import BeforeAgentStart
+from indus_nb.front.notebook.cells.run_as_cells import notebook_outputs
+from indus_nb.kernel.cell_ids import Origin
+from indus_nb.kernel.document.notebook_file import Cell, parse_cell
+from indus_nb.kernel.document.reading import AskPage
+from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
+from indus_nb.kernel.toolset.results import joined
+from indus_nb.kernel.toolset.undoing import Steps
+from indus_nb.kernel.trials.trying import had_no_effect
+from indus_nb.kernel.undo import CellStep
+from indus_nb.render.cards import told_by
+from indus_nb.render.markdown import literal
+from indus_nb.render.markup import plain
+from indus_nb.tools.tool import ToolContext, ToolError, in_thread
+
+_MAX_HEADING_CHARACTERS = 100
+_FAILED = "[It failed, so no cell was written: what later cells need of it has to be in the next call.]"
+_NO_PAGE = (
+    "This front end lets nobody write cells, so the agent's code stays in its cards. `%agent cell all` makes cells of it."
+)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Cells of one prompt, which follow each other.
+
+    Attributes:
+        places: The cell that asks, if one does, and those that were written, by their ids.
+        heading: The line above them, where no cell shows the prompt; empty once it is written.
+    """
+
+    run: str
+    places: list[str]
+    heading: str
+    told: bool = False
+    steps: list[CellStep] = field(default_factory=list[CellStep])
+    """Cells that were written for the call at hand."""
+
+
+class WorkInCells:
+    """Writes the cells of a kernel's sessions; used on the agent's thread."""
+
+    def __init__(self, ask_page: AskPage, origin: Callable[[], Origin], steps: Steps, board: OutputBoard) -> None:
+        """Make the writer of one kernel.
+
+        Args:
+            origin: Returns where what goes on was asked for.
+        """
+        self._ask_page = ask_page
+        self._origin = origin
+        self._steps = steps
+        self._board = board
+        self._groups: dict[str, _Group] = {}
+
+    def __call__(self, api: ExtensionApi) -> None:
+        """Begin a group of cells with each prompt of a session."""
+        api.on("before_agent_start", self._begin)
+
+    def _begin(self, event: BeforeAgentStart, ctx: Context) -> None:
+        asking = self._origin().cell
+        heading = "" if asking is not None else one_line(event.prompt, _MAX_HEADING_CHARACTERS)
+        self._groups[ctx.session.session_id] = _Group(uuid4().hex, [] if asking is None else [asking], heading)
+
+    async def carry_out(self, work: Awaitable[ToolOutput], ctx: Context, call: ToolContext, code: str) -> ToolOutput:
+        """Carry out a call that runs code, and write its cell if the session works in cells.
+
+        Raises:
+            ToolError: The code failed; the text says that it has no cell.
+        """
+        group = self._groups.get(ctx.session.session_id)
+        if group is None or not ctx.settings.cells:
+            return await work
+        try:
+            output = await work
+        except ToolError as failure:
+            if "changed" in told_by(failure.output.details):
+                failure.output.content.append(TextContent(text=_FAILED))
+            raise
+        shown = self._board.of(call.call_id)
+        if shown is None or had_no_effect(output.details) or not _is_shown_as_it_is(code, call):
+            return output
+        number = await self._write(group, call.call_id, code.strip("\n"), shown)
+        if number is None:
+            if not group.told:
+                ctx.ui.notify(_NO_PAGE)
+            group.told = True
+            return output
+        return await self._noted(group, ctx, call, output, shown, number)
+
+    async def _write(self, group: _Group, call: str, source: str, shown: CallOutputs) -> int | None:
+        """Insert the cell of a call; returns its number, or ``None`` if it could not be inserted."""
+        cells = await self._cells()
+        if cells is None:
+            return None
+        group.steps.clear()
+        above = _above(group, cells)
+        mark: JsonObject = {"agent": {"run": group.run, "call": call}}
+        if group.heading:
+            text = f"**Agent:** {literal(group.heading)}"
+            above = await self._insert(group, {"after": above, "type": "markdown", "source": text, **mark})
+            if above is None:
+                return None
+            group.heading = ""
+        wanted: JsonObject = {"after": above, "type": "code", "source": source, "outputs": notebook_outputs(shown)}
+        return group.steps[-1].number if await self._insert(group, {**wanted, **mark}) is not None else None
+
+    async def _cells(self) -> Sequence[Cell] | None:
+        answer = await self._ask_page("cells", {})
+        listed: object = None if answer is None else answer.get("cells")
+        if not isinstance(listed, list):
+            return None
+        return [cell for each in cast("list[object]", listed) if (cell := parse_cell(each)) is not None]
+
+    async def _insert(self, group: _Group, wanted: JsonObject) -> str | None:
+        """Insert a cell, and return its id; ``None`` if the page did not."""
+        answer = await self._ask_page("insert_cell", wanted)
+        own_id, number = (None, None) if answer is None else (answer.get("id"), answer.get("number"))
+        if not isinstance(own_id, str):
+            return None
+        place = number if isinstance(number, int) else 0
+        group.steps.append(CellStep(own_id, wanted["type"], None, wanted["source"], wanted["after"] or "", place))
+        group.places.append(own_id)
+        return own_id
+
+    async def _noted(
+        self, group: _Group, ctx: Context, call: ToolContext, output: ToolOutput, shown: CallOutputs, number: int
+    ) -> ToolOutput:
+        """Make the cell a part of the call's step, and say in the result where it is."""
+        where = f"cell {number}" if number else "a cell"
+        add = partial(self._steps.add_cells, call.call_id, ctx.session.session_id, tuple(group.steps))
+        changed = await in_thread(lambda _: add())
+        shown.show(joined(shown.text, f"It is {where} of the notebook."), ())  # which has what it showed
+        details = {**told_by(output.details), "cell": group.steps[-1].id}
+        told = TextContent(text=f"[It is {where} of the notebook now, with its outputs; it need not be proposed.]")
+        return output.replace(
+            content=[*output.content, told], details={**details, "changed": changed} if changed else details
+        )
+
+
+def _above(group: _Group, cells: Sequence[Cell]) -> str | None:
+    """Return the id of the cell below which the next one goes; ``None`` for an empty notebook."""
+    there = [cell.id for cell in cells if cell.id is not None]
+    known = [place for place in group.places if place in there]
+    filled = [cell.id for cell in cells if cell.id is not None and cell.source.strip()]
+    return next(iter([*reversed(known), *reversed(filled)]), None)
+
+
+def _is_shown_as_it_is(code: str, call: ToolContext) -> bool:
+    """Return whether a cell may hold the code: it has no secret, and nothing that is not drawn."""
+    return call.hide(code) == code and plain(clean_text(code)) == code

@@ -1,0 +1,138 @@
+"""Code of the agent's that changed something is written as cells of the notebook, with what it showed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import NotebookPage, Wire
+
+OPEN = """\
+%agent --new --cells --model anthropic/claude-sonnet-4-5 --thinking off --approve never
+%agent panel"""
+HEADING = "**Agent:** fill the &#42;gaps&#42;"
+
+
+def python(code: str) -> ToolUse:
+    return ToolUse("python", {"code": code})
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("work-in-cells")
+    (root / "work").mkdir()
+    environment = private_environment(
+        root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME="book.ipynb"
+    )
+    with Kernel(root / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        yield kernel
+
+
+@pytest.fixture
+def page(kernel: Kernel, api: MessagesApi) -> Iterator[NotebookPage]:
+    api.requests.clear()
+    api._answers.clear()
+    wire = Wire(kernel)
+    kernel.run("rows = [1]")
+    cell = kernel.begin(OPEN, asks=True).finish()
+    assert cell.status == "ok", cell.error
+    bundle = [bundles[-1] for bundles in cell.displays.values()][-1]
+    try:
+        yield NotebookPage(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+    finally:
+        wire.close()
+
+
+def ask(page: NotebookPage, api: MessagesApi, *replies: Reply, said: str = "Done.") -> None:
+    api.add(*replies, Reply(said))
+    page.prompt("fill the *gaps*")
+    page.wait_until_idle(said)
+
+
+def inserted(page: NotebookPage) -> list[dict[str, Any]]:
+    return [message for message in page.asked if message["what"] == "insert_cell"]
+
+
+def results(api: MessagesApi) -> str:
+    return str(api.requests[-1].body["messages"])
+
+
+def test_what_changes_something_becomes_a_cell_and_a_look_stays_in_its_card(
+    page: NotebookPage, api: MessagesApi
+) -> None:
+    ask(
+        page,
+        api,
+        Reply(python("len(rows)")),
+        Reply(python("rows.append(2)\nprint('two')\nrows")),
+        Reply(python("total = sum(rows)")),
+    )
+    heading, first, second = inserted(page)
+    assert (heading["type"], heading["source"]) == ("markdown", HEADING)
+    assert first["source"] == "rows.append(2)\nprint('two')\nrows"
+    assert first["outputs"] == [{"output_type": "stream", "name": "stdout", "text": "two\n[1, 2]\n"}]
+    assert (second["source"], second["outputs"]) == ("total = sum(rows)", [])
+    assert first["agent"]["run"] == second["agent"]["run"] == heading["agent"]["run"]
+    assert first["agent"]["call"] != second["agent"]["call"]
+    assert [*page.cells.values()][2:] == [each["source"] for each in (heading, first, second)]
+    assert "It is cell 4 of the notebook now" in results(api)
+    assert results(api).count("of the notebook now") == 2
+    assert "cell 4 new" in page.text
+
+
+def test_one_undo_takes_back_cells_and_what_their_code_changed(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    before = dict(page.cells)
+    ask(page, api, Reply(python("rows.append(2)")), Reply(python("rows.append(3)")))
+    after = dict(page.cells)
+    assert len(after) == len(before) + 3
+    page.prompt("/undo prompt")
+    page.wait_for(lambda: "Taken back: " in f"{page.text} {page.toasts}")
+    assert page.cells == before
+    assert kernel.run("print(rows)").streams == "[1]\n"
+    page.prompt("/redo 2")
+    page.wait_for(lambda: "Done once more: " in f"{page.text} {page.toasts}")
+    assert page.cells == after
+    assert kernel.run("print(rows)").streams == "[1, 2, 3]\n"
+
+
+def test_code_that_failed_has_no_cell_and_the_model_is_told_so(page: NotebookPage, api: MessagesApi) -> None:
+    ask(page, api, Reply(python("rows.append(2); 1 / 0")), Reply(python("rows.append(3)")))
+    assert [each["source"] for each in inserted(page)][1:] == ["rows.append(3)"]
+    assert "no cell was written" in results(api)
+
+
+def test_cells_go_behind_those_before_them_also_when_one_was_deleted(page: NotebookPage, api: MessagesApi) -> None:
+    page.cells["below"] = ""
+    ask(page, api, Reply(python("rows.append(2)")), Reply(python("rows.append(3)")))
+    assert [*page.cells.values()][-1] == ""
+    page.cells = {name: text for name, text in page.cells.items() if text != "rows.append(3)"}
+    ask(page, api, Reply(python("rows.append(4)")), said="Done again.")
+    assert [*page.cells.values()][-3:] == [HEADING, "rows.append(4)", ""]
+
+
+def test_code_that_cannot_be_read_as_it_is_stays_in_its_card(page: NotebookPage, api: MessagesApi) -> None:
+    ask(page, api, Reply(python("rows.append('\u202e')")))
+    assert inserted(page) == []
+
+
+def test_where_no_cell_can_be_written_that_is_said_once_and_cards_show_all(
+    page: NotebookPage, api: MessagesApi
+) -> None:
+    page.silent = True
+    ask(page, api, Reply(python("rows.append(2)")), Reply(python("rows.append(3)\nrows")))
+    assert inserted(page) == []
+    shown = f"{page.text} {page.toasts}"
+    assert shown.count("lets nobody write cells") == 1
+    assert "[1, 2, 3]" in page.text
+
+
+def test_without_the_mode_nothing_is_written(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:
+    assert kernel.begin("%agent --no-cells", asks=True).finish().status == "ok"
+    ask(page, api, Reply(python("rows.append(2)")))
+    assert inserted(page) == []
