@@ -190,6 +190,10 @@ class MessagesApi:
 
     def __init__(self, *answers: Answer | Callable[[Recorded], Answer], default: Answer | None = None) -> None:
         self.requests: list[Recorded] = []
+        self.keys: set[str] | None = None
+        """The keys that may list models; all of them unless some are named. A list takes no answer of the script."""
+        self.lists: list[str] = []
+        """The keys that came with requests for a list."""
         self.refusals: list[str] = []
         self.default = default
         self._answers = list(answers)
@@ -291,6 +295,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         pass
+
+    def do_GET(self) -> None:
+        key = self.headers.get("authorization", "").removeprefix("Bearer ")
+        self.owner.lists.append(key)
+        if self.owner.keys is None or key in self.owner.keys:
+            self._send(200, b'{"data": []}', "application/json", {})
+        else:
+            self._send_error(HttpError(401, "authentication_error", "invalid key"))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -1,4 +1,4 @@
-"""Sources of providers' keys: the caller, ``auth.json``, the environment, and configuration.
+"""Sources of providers' keys: the caller, a form, ``auth.json``, the environment, a keyring, and configuration.
 
 What this module promises: a key is looked up when it is used, so a changed file or variable counts at once; commands
 run only when their output is needed; and no representation, problem or error shows a key.
@@ -19,6 +19,7 @@ from indus_nb.base.errors import CredentialsError
 from indus_nb.base.files import read_file
 from indus_nb.base.wire import JsonObject
 from indus_nb.models.json_file import read_object
+from indus_nb.models.kept_keys import Keyring
 from indus_nb.safety.key_variables import KEY_VARIABLES
 
 _MAX_COMMAND_SECONDS = 10.0
@@ -52,6 +53,18 @@ class Secret:
         if self.value.startswith("!"):
             return _output(self.value[1:], self.where, provider)
         return environment.get(self.value, "").strip() or self.value
+
+
+@dataclass(frozen=True, slots=True)
+class InKeyring:
+    """A key in the system's keyring, which is read when the key is used."""
+
+    keyring: Keyring
+    where: str = "it"
+
+    def resolve(self, provider: str, _: Mapping[str, str]) -> str:
+        """Read the key; raises ``CredentialsError``."""
+        return self.keyring.key_of(provider)
 
 
 @dataclass(frozen=True, slots=True)

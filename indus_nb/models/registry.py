@@ -24,7 +24,9 @@ from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.models.ambient import finds_credentials, shows_credentials
 from indus_nb.models.apis.adapters import adapter
 from indus_nb.models.catalog import Model, default_model, find_model, model_with_id, split_level
+from indus_nb.models.kept_keys import GIVEN, Keyring
 from indus_nb.models.keys import (
+    InKeyring,
     Secret,
     StoredKeys,
     check_key,
@@ -65,6 +67,7 @@ class ModelRegistry:
         auth_file: The user's ``auth.json``, which may be missing.
         api_keys: Keys by provider, which go before all others.
         environment: The variables that hold keys, or that keys and headers name.
+        keyring: The keys that are kept in the system's keyring.
         cassette: What may record the answers of all models, or replay them in their place.
     """
 
@@ -75,12 +78,14 @@ class ModelRegistry:
         api_keys: Mapping[str, str] | None = None,
         environment: Mapping[str, str] = os.environ,
         *,
+        keyring: Keyring | None = None,
         cassette: Cassette | None = None,
     ) -> None:
         self.api_keys = dict(api_keys or {})
         self._models_file = models_file
         self._auth_file = auth_file
         self._environment = environment
+        self.keyring = keyring or Keyring()
         self._cassette = cassette
         self._gate: Gate | None = None
         self._file: ModelsFile | None = None  # once it is read
@@ -249,12 +254,13 @@ class ModelRegistry:
             if self._is_replaying():
                 return provider
         bearer = bool(self._config(model.provider, "auth_header"))
-        return _WithHeaders(provider, self._headers, bearer) if model.headers or bearer else provider
+        return _WithHeaders(provider, self.headers_of, bearer) if model.headers or bearer else provider
 
     def key_for(self, model: Model) -> str | None:
         """Return the key to use.
 
-        It is given by the caller, else from ``auth.json``, the environment, or ``models.json``.
+        It is given by the caller, else to this process, else from ``auth.json``, the environment, the keyring, or
+        ``models.json``.
 
         A ``!command`` is run each time, for ten seconds at the most.
 
@@ -292,7 +298,7 @@ class ModelRegistry:
             if is_secret_name(header)
         ]
         return (
-            *((f"key of {name}", key) for name, key in self.api_keys.items()),
+            *((f"key of {name}", key) for name, key in (*self.api_keys.items(), *GIVEN.items())),
             *stored.secrets(),
             *((label, self._environment.get(value, value)) for label, value in written if not value.startswith("!")),
             *self._used.items(),
@@ -338,7 +344,7 @@ class ModelRegistry:
     def _has_secret(self, name: str, stored: StoredKeys) -> bool:
         return any(self._configured_secrets(name, stored))
 
-    def _configured_secrets(self, name: str, stored: StoredKeys) -> Iterator[Secret]:
+    def _configured_secrets(self, name: str, stored: StoredKeys) -> Iterator[Secret | InKeyring]:
         return self._secrets(name, stored, self._registered.get(name), self._read_file().configs.get(name))
 
     def _secrets(
@@ -347,19 +353,24 @@ class ModelRegistry:
         stored: StoredKeys,
         registered: ProviderConfig | None = None,
         config: ProviderConfig | None = None,
-    ) -> Iterator[Secret]:
-        """Return the possible sources of the provider's key, best first; blank ones are none."""
+    ) -> Iterator[Secret | InKeyring]:
+        """Yield the possible sources of the provider's key, best first; blank ones are none."""
         in_file = f"`providers.{name}.apiKey` in {self._models_file}"
-        secrets = (
+        yield from _filled(
             Secret(self.api_keys.get(name, ""), "the key that was given", is_final=True),
+            Secret(GIVEN.get(name, ""), "the key that was given", is_final=True),
             Secret(stored.key_of(name), f"`{name}.key` in {self._auth_file}", is_final=False),
             *keys_in_environment(name, self._environment),
+        )
+        if name in self.keyring.providers():
+            yield InKeyring(self.keyring)
+        yield from _filled(
             Secret((registered and registered.api_key) or "", f"the registered `apiKey` of {name}", is_final=False),
             Secret((config and config.api_key) or "", in_file, is_final=False),
         )
-        return (replace(secret, value=secret.value.strip()) for secret in secrets if secret.value.strip())
 
-    def _headers(self, model: Model) -> dict[str, str]:
+    def headers_of(self, model: Model) -> dict[str, str]:
+        """Return the model's own headers, resolved; commands in them are run. Raises ``CredentialsError``."""
         headers = {
             name: Secret(value, f"The header {name} of {model.provider}", is_final=False).resolve(
                 model.provider, self._environment
@@ -372,6 +383,10 @@ class ModelRegistry:
             if is_secret_name(name) or value != model.headers[name]:
                 self._used[f"{name} of {model.provider}"] = value
         return headers
+
+
+def _filled(*secrets: Secret) -> Iterator[Secret]:
+    return (replace(secret, value=secret.value.strip()) for secret in secrets if secret.value.strip())
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
 from indus_nb.core.loop.retry import RetrySettings
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, DefaultTrust
 from indus_nb.models.cassettes.environment import environment_cassette
+from indus_nb.models.kept_keys import Keyring
 from indus_nb.models.protocol import CacheRetention, CacheRetentionSetting
 from indus_nb.models.registry import ModelRegistry
 from indus_nb.safety.effects import EffectKind
@@ -292,7 +293,10 @@ def agent_directory() -> Path:
 
 def model_registry(agent_dir: Path) -> ModelRegistry:
     """Make a registry of the built-in models and of the models and keys in the agent directory."""
-    return ModelRegistry(agent_dir / "models.json", agent_dir / "auth.json", cassette=environment_cassette)
+    keyring = Keyring(agent_dir / "keyring.json")
+    return ModelRegistry(
+        agent_dir / "models.json", agent_dir / "auth.json", keyring=keyring, cassette=environment_cassette
+    )
 
 
 def load_settings(cwd: Path, agent_dir: Path, *, trusted: bool = False, project: bytes | None = None) -> LoadedSettings:

@@ -22,6 +22,7 @@ _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over 
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
 `indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
+`indusagi setup` asks for an API key, tests it and keeps it: see `indusagi setup --help`.
 `indusagi eval SUITE` has an agent solve tasks about data, and writes a card: see `indusagi eval --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
@@ -56,13 +57,16 @@ def _check_approve(arguments: Sequence[str]) -> None:
             )
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are those of the package."""
+
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi --help` shows all options.")
+        """Raise ``UsageError``."""
+        raise UsageError(f"{message[0].upper()}{message[1:]}. `{self.prog} --help` shows all options.")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="indusagi",
         description=_DESCRIPTION,
         epilog=_EPILOG,

@@ -75,6 +75,10 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.evaluating import evaluate
 
         return evaluate(arguments[1:])
+    if arguments[:1] == ["setup"]:
+        from indus_nb.front.console.setup import set_up
+
+        return set_up(arguments[1:])
     from indus_nb.front.console.arguments import parse
 
     return _main(parse(arguments))

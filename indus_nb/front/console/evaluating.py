@@ -12,11 +12,12 @@ import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.files import expand_user, write_atomically
 from indus_nb.base.textcut import counted
+from indus_nb.front.console.arguments import Parser
 from indus_nb.front.console.stdio import complain, on_signals
 
 if TYPE_CHECKING:
@@ -32,13 +33,8 @@ exit status: 0 each trial has a result, 1 some have none, 2 wrong usage, 128+N e
 _TURNS, _SECONDS = 50, 900.0
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi eval --help` shows all options.")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="indusagi eval",
         description="Evaluate an agent on tasks about data.",
         epilog=_EPILOG,
@@ -257,7 +253,7 @@ def _compare(arguments: Sequence[str]) -> int:
     from indus_nb.evaluate.card import comparison
     from indus_nb.evaluate.series import RESULTS
 
-    parser = _Parser(prog="indusagi eval compare", allow_abbrev=False)
+    parser = Parser(prog="indusagi eval compare", allow_abbrev=False)
     parser.add_argument("first", metavar="A", help="a directory of results, or the file of them")
     parser.add_argument("second", metavar="B", help="another one")
     parser.add_argument("--out", default="comparison.html", metavar="FILE.html", help="where the card goes")

@@ -20,12 +20,13 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import expand_user, read_file, write_atomically
 from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject, dump, from_json
+from indus_nb.front.console.arguments import Parser
 from indus_nb.front.console.stdio import complain
 from indus_nb.safety.policy import MODES
 
@@ -43,13 +44,8 @@ _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)*(?:[eE][+-]?\d+)?%?")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message[0].upper()}{message[1:]}. `indusagi map --help` shows all options.")
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="indusagi map",
         description="Ask one question about each row of a file.",
         epilog=_EPILOG,

@@ -178,7 +178,8 @@ class _Magics:
 _HINTS: dict[type[IndusError], str] = {
     SessionLockedError: " If that is another notebook's kernel, shut it down there; `%agent --new` starts another one.",
     ModelNotFoundError: " `%agent model` lists those that can be used here.",
-    CredentialsError: " One set in a cell counts at once: `import os, getpass; os.environ[NAME] = getpass.getpass()`.",
+    CredentialsError: " `%agent key` asks for one. One set in a cell counts at once: `import os, getpass; "
+    "os.environ[NAME] = getpass.getpass()`.",
 }
 
 
@@ -275,6 +276,8 @@ def load(shell: InteractiveShell) -> None:
             hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), advice(str(error)))
             text = plain(f"{without_home(str(error))}{hint}")
             error.args = (text,)  # the notebook keeps this, and shows what is rendered below
+            if isinstance(error, CredentialsError):
+                state.conversations.offer_key(error.provider)
             # One that code may catch has its name; what cannot be done is a sentence.
             shown = f"{type(error).__name__}: {text}" if isinstance(error, RunFailedError) else text
             # IPython shows what this returns instead of a traceback into this package.

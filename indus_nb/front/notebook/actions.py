@@ -25,6 +25,7 @@ from indus_nb.core.storage.format import format_line
 from indus_nb.models import Model
 from indus_nb.models.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
+from indus_nb.start.key_setup import first_price
 
 MAX_SESSIONS = 500
 """Most files of a directory that are read, newest first."""
@@ -227,7 +228,10 @@ def unchosen(session: AgentSession) -> str:
     if model is None or not session.models.is_usual or session.last_answer is not None:
         return ""
     costs = f" ({paid} for a million tokens in / out)" if (paid := price(model)) else ""
-    return f"{model.name} answers{costs}, for no model was chosen. `%agent model` lists others."
+    return (
+        f"{model.name} answers{costs}, for no model was chosen. {first_price(session, model)} "
+        "`%agent model` lists others."
+    )
 
 
 def describe(session: AgentSession) -> str:

@@ -425,6 +425,7 @@ class Conversations:
             "undo": self._undo,
             "redo": self._undo,
             "context": self._show_context,
+            "key": self._ask_key,
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
 
@@ -502,6 +503,36 @@ class Conversations:
             panel = self._panel(served.session)
             self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+
+    def _ask_key(self, _: Command, session: AgentSession) -> None:
+        if self.offer_key():
+            return
+        if not self._can_ask:
+            raise UsageError("Nobody is there to type a key: set the provider's variable before the kernel starts.")
+        from indus_nb.start.asking_key import ask_and_take
+
+        taken = ask_and_take(session, lambda work: self.thread.drive(work, Inbox()))
+        self._screen.show(blocks.notice(taken.text), final=True)
+
+    def offer_key(self, provider: str = "") -> bool:
+        """Show a form for a key in the cell that runs, if a page may show it.
+
+        Args:
+            provider: The one to begin with; empty for the first.
+
+        Returns:
+            Whether it is shown.
+        """
+        gate = self.comm_gate() if self._has_page else None
+        if gate is None:
+            return False
+        from indus_nb.front.notebook.key_form import KeyCell
+
+        form = KeyCell(self.thread.call, lambda: self.session, self._cells.origin)
+        form.widget.on_closed = partial(gate.forget, form.widget.comm_id)
+        gate.watch(form.widget.comm_id)
+        form.show(self._screen, provider)
+        return True
 
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Undo or redo the changes of the agent's calls."""

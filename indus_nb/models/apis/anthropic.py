@@ -53,7 +53,7 @@ _KEY_VARIABLE = "ANTHROPIC_API_KEY"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"  # noqa: S105 - a name, not a secret
 _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 _NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
-_VERSION = "2026-10-21"  # that of the newest SDK
+VERSION = "2026-10-21"  # that of the newest SDK
 _OUTPUT_TOKENS = 32_000
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
@@ -212,7 +212,7 @@ class AnthropicProvider:
         url = self._url(model)
         check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
         check_key(key, model)
-        own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": _VERSION}
+        own = {"authorization": f"Bearer {key or _NO_KEY}", "anthropic-version": VERSION}
         headers = http.merged_headers(own, self._headers(model))
         needed = betas(body, interleaved=model.interleaved_thinking, asked=headers.get("anthropic-beta"))
         async with http.stream(

@@ -199,22 +199,55 @@ async def _asked_directly(
 async def _asked_by_library(
     url: str, content: bytes, headers: Mapping[str, str], idle_timeout: float
 ) -> AsyncGenerator[httpx2.Response]:
+    async with _client(url, idle_timeout) as client:
+        request = client.build_request("POST", url, content=content, headers=_raw(headers))
+        async with begun_in_time(idle_timeout):
+            response = await _send(client, request)
+        yield response
+
+
+async def fetched(url: str, *, headers: Mapping[str, str], seconds: float) -> object:
+    """Fetch the JSON value at a URL, or its text, of both the first megabyte; redirects are not followed.
+
+    Args:
+        url: What to get.
+        headers: Beside those that every request has; they may replace these.
+        seconds: How long the server may be silent.
+
+    Raises:
+        UsageError: See ``stream``.
+        HttpStatusError: The server answered with another status than success.
+        httpx2.TransportError: It could not be reached, or the connection broke.
+    """
+    async with _client(url, seconds) as client:
+        request = client.build_request("GET", url, headers=_raw(merged_headers(_HEADERS, headers)))
+        async with begun_in_time(seconds):
+            response = await client.send(request, stream=True)
+        answer = StreamingAnswer(response, seconds)
+        try:
+            value = await answer.value()
+        finally:
+            await answer.close()
+    if not response.is_success:
+        raise HttpStatusError(response.status_code, response.reason_phrase, response.headers, value)
+    return value
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+def _client(url: str, idle_timeout: float) -> httpx2.AsyncClient:
+    """Make a client for one request: kept connections would outlive the event loop, and nothing could close them."""
     import httpx2
 
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    # One client for each request: kept connections would outlive the event loop, and nothing could close them then.
     with naming_proxies():
-        client = httpx2.AsyncClient(
+        return httpx2.AsyncClient(
             verify=_context(url),
             timeout=httpx2.Timeout(idle_timeout, connect=min(_CONNECT_SECONDS, idle_timeout)),
             follow_redirects=False,
             trust_env=not direct.is_on_this_machine(url),
         )
-    async with client:
-        request = client.build_request("POST", url, content=content, headers=raw)
-        async with begun_in_time(idle_timeout):
-            response = await _send(client, request)
-        yield response
 
 
 @contextmanager

@@ -13,13 +13,13 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Annotated, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.messages import ImageContent, check_image
-from indus_nb.base.readers import InvalidFieldsError, Limits, reader
+from indus_nb.base.readers import InvalidFieldsError, Limits, Reader, reader
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.session.dialogs import Confirm, Editor, Input, NotifyType, Select
@@ -28,13 +28,14 @@ from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.front.verbs import VERBS, Verb
 from indus_nb.front.verbs.verb import MAX_TEXT_CHARACTERS
 
-WidgetKind = Literal["cell", "panel"]
-"""The live tail of a run in a cell, or a whole session with everything to steer it."""
+WidgetKind = Literal["cell", "panel", "keys"]
+"""The live tail of a run in a cell, a whole session with everything to steer it, or a form for a key."""
 
 MAX_NAME_CHARACTERS = 500
 MAX_PAGE_NAME_CHARACTERS = 100
 MAX_FILE_NAME_CHARACTERS = 255
 MAX_FILE_BYTES = 5_000_000
+MAX_KEY_CHARACTERS = 2_000
 MAX_IMAGES = 8
 MAX_IMAGE_BYTES = 5_000_000
 
@@ -196,16 +197,26 @@ class CopyAnswer(PageMessage):
     """The key of a block of it."""
 
 
+class GiveKey(PageMessage):
+    """Test a key, and use it; what is wrong with it comes in the state ``keys``."""
+
+    kind: Literal["key"]
+    provider: Name
+    key: str = wire_field(repr=False, max_length=MAX_KEY_CHARACTERS)
+    keep: bool
+    """Whether to keep it in the keyring; else it ends with the kernel."""
+
+
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
 PanelRequest: TypeAlias = (
-    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | Verb
+    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | GiveKey | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
-FromPage: TypeAlias = (
-    FromCellPage | AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
-)
+FromKeysPage: TypeAlias = Ready | Resync | GiveKey
+_OfPanels: TypeAlias = AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
+FromPage: TypeAlias = FromCellPage | _OfPanels | GiveKey
 """What a page may send; a panel's page also verbs."""
 PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}
 """The verbs that a panel's page may ask for, by ``kind``."""
@@ -222,8 +233,11 @@ class RejectedError(ValueError):
     """A message is none, or none for that kind of widget. Says why on one line that holds nothing of its values."""
 
 
-_read_from_cell = cache(partial(reader, FromCellPage))
-_read_from_panel = cache(partial(reader, FromPage))
+_readers: Mapping[WidgetKind, Callable[[], Reader]] = {
+    "cell": cache(partial(reader, FromCellPage)),
+    "panel": cache(partial(reader, FromPage)),
+    "keys": cache(partial(reader, FromKeysPage)),
+}
 
 
 def parse(content: object, kind: WidgetKind) -> FromPage | Asked:
@@ -239,7 +253,7 @@ def parse(content: object, kind: WidgetKind) -> FromPage | Asked:
     verb = PAGE_VERBS.get(named) if kind == "panel" and isinstance(named, str) else None
     try:
         if verb is None:
-            return (_read_from_cell if kind == "cell" else _read_from_panel)()(content)
+            return _readers[kind]()(content)
         return Asked(PageMessage.from_wire(content).page, verb.from_wire(content))
     except InvalidFieldsError as error:
         raise RejectedError(problem_of(error, "" if verb is None else f"{named}.")) from error

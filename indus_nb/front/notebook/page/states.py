@@ -180,6 +180,31 @@ class CopiedAnswer(TypedDict):
     text: str
 
 
+class KeyChoice(TypedDict):
+    """A provider of models that takes a key."""
+
+    provider: str
+    model: str
+    """The name of its recommended model."""
+
+
+class KeyForm(TypedDict):
+    """A form for a key; what is written in it is sent once, and is no state of any page."""
+
+    providers: list[KeyChoice]
+    """None where the user gives no keys here."""
+    provider: str
+    """The one to begin with; empty for the first."""
+    keyring: str
+    """The name of the keyring that can keep it; empty without one."""
+    notes: list[str]
+    """What is to be known besides: who manages keys, why there is no keyring, what works without a key."""
+    testing: bool
+    """Whether a key is being tested."""
+    problem: str
+    """Why the last one was not taken."""
+
+
 class PanelState(CellState, total=False):
     """The state of a panel."""
 
@@ -211,5 +236,9 @@ class PanelState(CellState, total=False):
     inserted: Composer
     """Text that goes behind what is written in the composer."""
     copied: CopiedAnswer
+    keys: KeyForm | None
+    """Where no prompt can be sent for want of a key; also the state of a form in a cell."""
+    first_prompt: str
+    """Which model a conversation begins with that the user has not chosen, and at what price; else empty."""
     focus: bool
     """The panel was just opened: its newest view may take the focus. It is sent once and not kept."""

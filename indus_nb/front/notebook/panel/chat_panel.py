@@ -36,6 +36,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.dialogs import Dialog, UiFrame
 from indus_nb.core.session.questions import Question
 from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.panel import composing, defaults, session_state
@@ -361,7 +362,9 @@ class ChatPanel:
         self.page.set(**{**state, "model": session_state.model_name(session)})
         self.page.set(context=session_state.context(session), approve=session.settings.approve)
         if not self._transcript.blocks:
-            self.page.set(examples=composing.examples(self._surroundings))
+            self.page.set(examples=composing.examples(self._surroundings), first_prompt=actions.unchosen(session))
+        if not waits:
+            self._requests.keys.follow(session)
         self.page.set(
             queue={
                 "steering": session_state.waiting(session.steering.texts),

@@ -20,6 +20,7 @@ from indus_nb.core.session.queues import Disposition
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage import SessionInfo
 from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.key_form import KeyForm
 from indus_nb.front.notebook.page import protocol, states
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.panel import composing, dropped_files, session_state
@@ -62,7 +63,7 @@ class PanelRequests:
         changed: Callable[[], None],
         surroundings: Surroundings | None,
     ) -> None:
-        """Create the dispatcher.
+        """Create the dispatcher, and the form for a key.
 
         Args:
             show_problems: Shows problems of a session that were not shown yet.
@@ -71,6 +72,7 @@ class PanelRequests:
         self.shows_tree = False
         self.preparing = 0
         self.undo: TakingBack | None = None
+        self.keys = KeyForm(widget, self.start_task)
         self._widget = widget
         self._transcript = transcript
         self._surroundings = surroundings
@@ -92,6 +94,7 @@ class PanelRequests:
             protocol.Complete: self._complete,
             protocol.SaveFile: self._save,
             protocol.CopyAnswer: self._copy,
+            protocol.GiveKey: self._take_key,
             Abort: self._abort,
             Compact: self._compact,
             Fork: self._fork,
@@ -350,6 +353,10 @@ class PanelRequests:
     async def _to_cell(self, _: AgentSession, request: protocol.ToCell) -> None:
         if not await self._widget.insert_cell(request.code):
             self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
+
+    async def _take_key(self, session: AgentSession, request: protocol.GiveKey) -> None:
+        if (taken := await self.keys.take(session.registry, session, request)) is not None:
+            self._add(blocks.notice(taken))
 
     async def _answer(self, session: AgentSession, request: protocol.AnswerDialog) -> None:
         session.ui.answer(request.id, request.value, request.reason)

@@ -1518,6 +1518,101 @@ class Changes {
   }
 }
 
+// src/key_form.js
+class KeyForm {
+  constructor(store) {
+    this.store = store;
+    this.shown = "";
+    const ids = { provider: uniqueId(), key: uniqueId(), problem: uniqueId() };
+    this.provider = h("select", { class: "ia-key-provider", id: ids.provider });
+    this.key = h("input", {
+      ...{ class: "ia-key-field", id: ids.key, type: "password", autocomplete: "off", spellcheck: "false" },
+      "aria-describedby": ids.problem,
+      oninput: () => this.enable(),
+    });
+    this.keep = h("fieldset", { class: "ia-key-keep" });
+    this.send = h("button", { class: "ia-primary", type: "submit", text: "Test and save" });
+    this.problem = h("div", { class: "ia-problem", id: ids.problem, role: "alert", hidden: true });
+    this.notes = h("div", { class: "ia-key-notes" });
+    this.fields = h(
+      "form",
+      { class: "ia-key-fields", onsubmit: (/** @type {Event} */ event) => this.submit(event) },
+      h("label", { for: ids.provider, text: "Provider" }),
+      this.provider,
+      h("label", { for: ids.key, text: "API key" }),
+      this.key,
+      this.keep,
+      h("div", { class: "ia-key-end" }, this.send, h("span", { text: "The test is a request that costs nothing." })),
+    );
+    const heading = h("div", { class: "ia-heading", text: "A key for a model" });
+    this.node = h("div", { class: "ia-key-form", hidden: true }, heading, this.fields, this.problem, this.notes);
+  }
+
+  show() {
+    const form = this.store.ended ? null : this.store.state.keys;
+    this.node.hidden = !form;
+    if (!form) {
+      this.key.value = "";
+      return;
+    }
+    this.build(form);
+    setText(this.problem, form.problem);
+    this.enable();
+  }
+
+  build({ providers, provider, keyring, notes }) {
+    const shown = JSON.stringify([providers, provider, keyring, notes]);
+    if (shown === this.shown) return;
+    this.shown = shown;
+    this.fields.hidden = providers.length === 0;
+    this.provider.replaceChildren(
+      ...providers.map((each) => h("option", { value: each.provider, text: `${each.provider} (${each.model})` })),
+    );
+    this.provider.value = provider || (providers[0]?.provider ?? "");
+    const places = keyring ? [`Keep it in ${keyring}`, "For this kernel only"] : ["For this kernel only"];
+    const name = uniqueId();
+    this.keep.replaceChildren(
+      h("legend", { text: "Where it is kept" }),
+      ...places.map((text, at) => {
+        const button = h("input", { type: "radio", name, value: String(at), checked: at === 0 });
+        return h("label", {}, button, text);
+      }),
+    );
+    this.notes.replaceChildren(...notes.map((text) => h("p", { text })));
+  }
+
+  enable() {
+    const testing = Boolean(this.store.state.keys?.testing);
+    this.send.disabled = testing || this.key.value.trim() === "";
+    setText(this.send, testing ? "Testing …" : "Test and save");
+  }
+
+  submit(event) {
+    event.preventDefault();
+    const form = this.store.state.keys;
+    const key = this.key.value.trim();
+    if (!form || form.testing || !key) return;
+    const chosen = this.keep.querySelector("input:checked");
+    const keep = form.keyring !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
+    this.key.value = "";
+    this.store.send({ kind: "key", provider: this.provider.value, key, keep });
+  }
+}
+
+// src/key_view.js
+class KeyView extends View {
+  constructor(store) {
+    super(store);
+    this.form = new KeyForm(store);
+    this.root.append(this.form.node, this.lines.toasts, this.ended, this.announcer.node);
+  }
+
+  show(changes) {
+    super.show(changes);
+    if (changes.has("keys")) this.form.show();
+  }
+}
+
 // src/attachments.js
 const IMAGE_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const MAX_IMAGE_BYTES = 5e6;
@@ -2013,10 +2108,10 @@ class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel, log } = this.store.state;
+    const { approve, busy, examples = [], first_prompt: first, kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel, log]);
+    const shown = JSON.stringify([examples, approve, first, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
     if (log) {
@@ -2028,6 +2123,7 @@ class EmptyState {
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
       this.approval(approve),
+      h("div", { class: "ia-approval", text: first ?? "" }),
     );
   }
 
@@ -2488,6 +2584,7 @@ class PanelView extends View {
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
+    this.keys = new KeyForm(store);
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",
@@ -2498,7 +2595,7 @@ class PanelView extends View {
       onclick: () => this.goToEnd(),
     });
     const region = { class: "ia-scroll", tabindex: "0", role: "region", "aria-label": "Conversation" };
-    this.scroller = h("div", region, this.blocks.node, this.start.node, this.dialogs.node);
+    this.scroller = h("div", region, this.blocks.node, this.keys.node, this.start.node, this.dialogs.node);
     this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
     const { announcer, footer, lines } = this;
     this.root.append(
@@ -2527,6 +2624,7 @@ class PanelView extends View {
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();
+    if (changes.has("keys")) this.keys.show();
     this.start.show();
     if (changes.has("dialogs")) this.dialogs.show();
     if (changes.has("download")) this.showFile();
@@ -3149,6 +3247,10 @@ const CELL_ENDS = {
   restarted: "The kernel was restarted: this run ended. What was finished is above.",
   gone: "The kernel has ended, and this run with it. What was finished is above.",
 };
+const FORM_ENDS = {
+  restarted: "The kernel was restarted: `%agent key` asks again.",
+  gone: "The kernel has ended: `%agent key` asks again.",
+};
 const PANEL_ENDS = {
   restarted: "The kernel was restarted. Run the cell again to go on.",
   gone: "The kernel has ended. Start it, and run the cell again to go on.",
@@ -3167,6 +3269,7 @@ function watchKernel(model, onEnd) {
 
 function wordsOfEnd(kind, how, saved) {
   if (how === "closed") return "This panel was closed. The conversation goes on without it.";
+  if (kind === "keys") return FORM_ENDS[how];
   const ended = (kind === "panel" ? PANEL_ENDS : CELL_ENDS)[how];
   return `${ended} ${saved ? "The conversation is saved: %agent --continue goes on with it." : "The conversation was not saved."}`;
 }
@@ -3533,6 +3636,8 @@ class Store {
 }
 
 // src/main.js
+const VIEWS = { cell: CellView, keys: KeyView, panel: PanelView };
+
 export default () => {
   let store;
   return {
@@ -3541,7 +3646,7 @@ export default () => {
       return () => store.close();
     },
     render({ el }) {
-      const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
+      const view = new VIEWS[store.kind](store);
       store.views.add(view);
       store.greet();
       el.append(view.root);

@@ -107,6 +107,15 @@ export interface CopyAnswer extends PageMessage {
   block: string;
 }
 
+/** Test a key, and use it; what is wrong with it comes in the state ``keys``. */
+export interface GiveKey extends PageMessage {
+  kind: "key";
+  provider: string;
+  key: string;
+  /** Whether to keep it in the keyring; else it ends with the kernel. */
+  keep: boolean;
+}
+
 /** Remove the queued messages; returns both queues. */
 export interface ClearQueue extends PageMessage {
   kind: "clear_queue";
@@ -453,6 +462,10 @@ export interface PanelState extends CellState {
   /** Text that goes behind what is written in the composer. */
   inserted?: Composer;
   copied?: CopiedAnswer;
+  /** Where no prompt can be sent for want of a key; also the state of a form in a cell. */
+  keys?: KeyForm | null;
+  /** Which model a conversation begins with that the user has not chosen, and at what price; else empty. */
+  first_prompt?: string;
   /** The panel was just opened: its newest view may take the focus. It is sent once and not kept. */
   focus?: boolean;
 }
@@ -577,6 +590,29 @@ export interface CopiedAnswer {
   text: string;
 }
 
+/** A form for a key; what is written in it is sent once, and is no state of any page. */
+export interface KeyForm {
+  /** None where the user gives no keys here. */
+  providers: KeyChoice[];
+  /** The one to begin with; empty for the first. */
+  provider: string;
+  /** The name of the keyring that can keep it; empty without one. */
+  keyring: string;
+  /** What is to be known besides: who manages keys, why there is no keyring, what works without a key. */
+  notes: string[];
+  /** Whether a key is being tested. */
+  testing: boolean;
+  /** Why the last one was not taken. */
+  problem: string;
+}
+
+/** A provider of models that takes a key. */
+export interface KeyChoice {
+  provider: string;
+  /** The name of its recommended model. */
+  model: string;
+}
+
 /** The parts of a `select`, in the order in which they are shown; together they say what its title says. */
 export interface DialogLayout {
   heading: string;
@@ -684,6 +720,7 @@ export type FromPage =
   | Complete
   | SaveFile
   | CopyAnswer
+  | GiveKey
   | ClearQueue
   | Abort
   | StopJob
@@ -737,4 +774,5 @@ export type PageDialog =
 /** The kinds of widget. */
 export type WidgetKind =
   | "cell"
-  | "panel";
+  | "panel"
+  | "keys";

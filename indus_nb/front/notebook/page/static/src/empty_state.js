@@ -36,10 +36,10 @@ export class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], kernel, log } = this.store.state;
+    const { approve, busy, examples = [], first_prompt: first, kernel, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
     this.node.hidden = said || Boolean(busy) || !this.store.complete;
-    const shown = JSON.stringify([examples, approve, kernel, log]);
+    const shown = JSON.stringify([examples, approve, first, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;
     if (log) {
@@ -51,6 +51,7 @@ export class EmptyState {
       h("div", { class: "ia-examples" }, ...examples.map((text) => this.example(text))),
       h("dl", { class: "ia-keys" }, ...keys.flatMap(([key, text]) => [h("dt", { text: key }), h("dd", { text })])),
       this.approval(approve),
+      h("div", { class: "ia-approval", text: first ?? "" }),
     );
   }
 

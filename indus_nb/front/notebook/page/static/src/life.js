@@ -5,6 +5,8 @@
  * is no way back. Where a front end says nothing of its kernel, it is never called.
  */
 
+/** @import { WidgetKind } from "../protocol.d.ts" */
+
 /** @typedef {"restarted" | "gone"} KernelEnd */
 /** @typedef {KernelEnd | "closed"} WidgetEnd */
 /** @typedef {(sender: unknown, status: string) => void} StatusSlot */
@@ -18,6 +20,10 @@ const ENDS = { restarting: "restarted", autorestarting: "restarted", terminating
 const CELL_ENDS = {
   restarted: "The kernel was restarted: this run ended. What was finished is above.",
   gone: "The kernel has ended, and this run with it. What was finished is above.",
+};
+const FORM_ENDS = {
+  restarted: "The kernel was restarted: `%agent key` asks again.",
+  gone: "The kernel has ended: `%agent key` asks again.",
 };
 const PANEL_ENDS = {
   restarted: "The kernel was restarted. Run the cell again to go on.",
@@ -45,12 +51,13 @@ export function watchKernel(model, onEnd) {
 /**
  * What a view says below what it shows, once its kernel is not there any more, or the panel was closed.
  *
- * @param {"cell" | "panel"} kind
+ * @param {WidgetKind} kind
  * @param {WidgetEnd} how
  * @param {boolean} saved whether the conversation is in a file
  */
 export function wordsOfEnd(kind, how, saved) {
   if (how === "closed") return "This panel was closed. The conversation goes on without it.";
+  if (kind === "keys") return FORM_ENDS[how];
   const ended = (kind === "panel" ? PANEL_ENDS : CELL_ENDS)[how];
   return `${ended} ${saved ? "The conversation is saved: %agent --continue goes on with it." : "The conversation was not saved."}`;
 }

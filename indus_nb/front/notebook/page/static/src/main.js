@@ -7,10 +7,15 @@
 
 import { CellView } from "./cell_view.js";
 import { Changes } from "./changes.js";
+import { KeyView } from "./key_view.js";
 import { PanelView } from "./panel_view.js";
 import { Store } from "./store.js";
 
+/** @import { WidgetKind } from "../protocol.d.ts" */
 /** @import { Model } from "./store.js" */
+
+/** @type {Record<WidgetKind, typeof CellView | typeof KeyView | typeof PanelView>} */
+const VIEWS = { cell: CellView, keys: KeyView, panel: PanelView };
 
 export default () => {
   /** @type {Store} */
@@ -23,7 +28,7 @@ export default () => {
     },
     /** @param {{ el: HTMLElement }} context */
     render({ el }) {
-      const view = store.kind === "panel" ? new PanelView(store) : new CellView(store);
+      const view = new VIEWS[store.kind](store);
       store.views.add(view);
       store.greet();
       el.append(view.root);

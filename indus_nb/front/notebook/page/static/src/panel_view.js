@@ -11,6 +11,7 @@ import { EmptyState } from "./empty_state.js";
 import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
 import { Header } from "./header.js";
 import { Jobs } from "./jobs.js";
+import { KeyForm } from "./key_form.js";
 import { Overlay } from "./overlay.js";
 import { Queue } from "./queue.js";
 import { closeButton } from "./status.js";
@@ -31,6 +32,7 @@ export class PanelView extends View {
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
+    this.keys = new KeyForm(store);
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",
@@ -41,7 +43,7 @@ export class PanelView extends View {
       onclick: () => this.goToEnd(),
     });
     const region = { class: "ia-scroll", tabindex: "0", role: "region", "aria-label": "Conversation" };
-    this.scroller = h("div", region, this.blocks.node, this.start.node, this.dialogs.node);
+    this.scroller = h("div", region, this.blocks.node, this.keys.node, this.start.node, this.dialogs.node);
     this.scroller.addEventListener("scroll", () => this.noteScroll(), { passive: true });
     const { announcer, footer, lines } = this;
     this.root.append(
@@ -74,6 +76,7 @@ export class PanelView extends View {
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();
+    if (changes.has("keys")) this.keys.show();
     this.start.show();
     if (changes.has("dialogs")) this.dialogs.show();
     if (changes.has("download")) this.showFile();

@@ -1,0 +1,96 @@
+"""Questions for a key on a terminal or in a console of Jupyter, where no page can show a form."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from indus_nb.base.errors import CredentialsError, UsageError
+from indus_nb.core.session.session import AgentSession
+from indus_nb.models import Model
+from indus_nb.models.kept_keys import Backend, backend
+from indus_nb.start.key_setup import Accepted, choose_for_key, managed, providers, take_key
+
+Run = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
+"""Runs a coroutine function on the session's loop, and returns its result."""
+_TRIES = 3
+_NOT_SAID = "No key was given. Nothing has changed."
+
+
+def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -> Accepted:
+    """Ask for provider, key and place of the key, test it, and take it.
+
+    Args:
+        provider: The provider, if the user has named it.
+
+    Returns:
+        What was taken; its text also says what a prompt costs.
+
+    Raises:
+        UsageError: Others manage the keys, the provider is unknown, or none is given.
+        CredentialsError: Three keys were refused.
+    """
+    if by := managed():
+        raise UsageError(by)
+    offered = providers(session.registry)
+    model = _chosen(offered) if provider is None else _named(offered, provider)
+    keyring = backend()
+    accepted = _taken(session, run, model, keyring)
+    costs: str = run(lambda: choose_for_key(session, accepted.model))
+    return replace(accepted, text=f"{accepted.text} {costs}")
+
+
+def _taken(session: AgentSession, run: Run, model: Model, keyring: Backend) -> Accepted:
+    keep = _keeps(keyring)
+    left = _TRIES
+    while True:
+        left -= 1
+        key = _secret(f"Key for {model.provider} (not shown): ")
+        try:
+            return run(partial(take_key, session.registry, model.provider, key, keep=keep))
+        except CredentialsError as error:
+            if not left:
+                raise
+            print(error)  # noqa: T201 - to the user who answers
+
+
+def _secret(question: str) -> str:
+    try:
+        key = getpass.getpass(question).strip()
+    except EOFError:
+        key = ""
+    if not key:
+        raise UsageError(_NOT_SAID)
+    return key
+
+
+def _chosen(offered: Sequence[Model]) -> Model:
+    names = "\n".join(f"  {number}  {model.provider} ({model.name})" for number, model in enumerate(offered, 1))
+    answer = _answer(f"Whose models?\n{names}\n\n1-{len(offered)}, or a name [{offered[0].provider}]: ")
+    if answer.isdecimal() and 1 <= int(answer) <= len(offered):
+        return offered[int(answer) - 1]
+    return _named(offered, answer) if answer else offered[0]
+
+
+def _named(offered: Sequence[Model], provider: str) -> Model:
+    found = next((model for model in offered if model.provider == provider.casefold()), None)
+    if found is None:
+        raise UsageError(f"No such provider takes a key. There are: {', '.join(model.provider for model in offered)}.")
+    return found
+
+
+def _keeps(keyring: Backend) -> bool:
+    if keyring.problem:
+        print(f"{keyring.problem} The key is used in this process only.")  # noqa: T201 - to the user who answers
+        return False
+    return _answer(f"Keep it in {keyring.name}? [Y/n] ").casefold() in ("", "y", "yes")
+
+
+def _answer(question: str) -> str:
+    try:
+        return input(question).strip()
+    except EOFError:
+        raise UsageError(_NOT_SAID) from None
