@@ -47,7 +47,9 @@ def test_undo_is_promised_only_where_it_is_sure() -> None:
         return ToolOutput([])
 
     def guidelines(*, undo: bool) -> str:
-        tool = python_tool("a kernel", run=run, approval=lambda _: Approval(), tries=lambda: False, undo=undo)
+        tool = python_tool(
+            "a kernel", PythonArguments, run=run, approval=lambda _: Approval(), tries=lambda: False, undo=undo
+        )
         return " ".join(tool.guidelines)
 
     assert "can undo" in guidelines(undo=True)

@@ -309,11 +309,12 @@ class Trial(Shown):
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
-    def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
+    def take_over(self, shell: Any, own: Mapping[str, int], instead: Mapping[str, str]) -> None:
         """Assign the values that the code has made to the kernel's variables; called on the main thread.
 
         Args:
             own: Variables of the agent's own, with the ids of their values.
+            instead: Names that are not taken, with new ones that are.
 
         Raises:
             ToolError: They are not what was asked about, or cannot be read; nothing was changed.
@@ -329,12 +330,13 @@ class Trial(Shown):
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
         if (put_random and "draws_random" not in asked.values()) or not all(
-            _is_plain(name) and _may_take(name, value, asked.get(name), shell, own) for name, value in values.items()
+            _is_plain(name) and (name in instead or _may_take(name, value, asked.get(name), shell, own))
+            for name, value in values.items()
         ):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         for put in put_random:
             put()
-        space.update(values)
+        space.update({instead.get(name, name): value for name, value in values.items()})
 
 
 def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:
