@@ -10,7 +10,7 @@ from indus_nb import SessionOptions
 from indus_nb.base.events import ToolOutput
 from indus_nb.front.notebook.place import live_place
 from indus_nb.kernel.attached import working_in
-from indus_nb.kernel.toolset.declarations import python_tool
+from indus_nb.kernel.toolset.declarations import PythonArguments, python_tool
 from indus_nb.tools.description import Approval
 
 

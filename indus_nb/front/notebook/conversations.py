@@ -382,11 +382,15 @@ class Conversations:
         }
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
-        from indus_nb.front.notebook.magic.told import told
+        from indus_nb.front.notebook.magic.told import going_along_in_short, told
 
-        untold = self.kernel.untold(session.store.newest_first())
-        text = self._drive(lambda: told(session, "" if untold is None else untold[0]), Inbox())
-        self._screen.show(blocks.listing(text), final=True)
+        with self._watch.main.serving(Inbox()):  # as during a prompt: nothing of the user's runs
+            untold = self.kernel.untold(session.store.newest_first())
+        going_along = "" if untold is None else untold[0]
+        rows = self._drive(lambda: told(session, going_along), Inbox())
+        self._screen.show(blocks.table("What the model is told next.", rows), final=True)
+        if going_along:
+            self._screen.show(blocks.listing(going_along_in_short(going_along)), final=True)
 
     def _show_panel(self, _: Command, session: AgentSession) -> None:
         is_shown = self._front is not None and is_dashboard()

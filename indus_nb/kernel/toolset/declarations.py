@@ -41,9 +41,8 @@ class LiveArguments(PythonArguments):
 
     beside: bool = wire_field(
         default=False,
-        description="Run it as a job in a copy of the kernel, so that the user can work on meanwhile: for code that only "
-        "computes, for minutes. It cannot write files or use the network. At its end its variables are brought back, if "
-        "they are data",
+        description="For code that computes for minutes: run it as a job in a copy of the kernel, so that the user can "
+        "work on. It cannot write files or use the network. At its end its variables come back, if they are data",
     )
 
 

@@ -309,7 +309,7 @@ class Trial(Shown):
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
 
-    def take_over(self, shell: Any, own: Mapping[str, int], instead: Mapping[str, str]) -> None:
+    def take_over(self, shell: Any, own: Mapping[str, int], instead: Mapping[str, str] | None = None) -> None:
         """Assign the values that the code has made to the kernel's variables; called on the main thread.
 
         Args:
@@ -319,7 +319,7 @@ class Trial(Shown):
         Raises:
             ToolError: They are not what was asked about, or cannot be read; nothing was changed.
         """
-        space = cast("dict[str, Any]", shell.user_ns)
+        space, instead = cast("dict[str, Any]", shell.user_ns), instead or {}
         asked = {effect.what: effect.kind for effect in self.effects}
         source = shell.transform_cell(self.code)
         file = shell.compile.cache(source, "agent", raw_code=self.code)
@@ -329,10 +329,8 @@ class Trial(Shown):
             put_random = random_states({name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values})
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
-        if (put_random and "draws_random" not in asked.values()) or not all(
-            _is_plain(name) and (name in instead or _may_take(name, value, asked.get(name), shell, own))
-            for name, value in values.items()
-        ):
+        may = (name in instead or _may_take(name, value, asked.get(name), shell, own) for name, value in values.items())
+        if (put_random and "draws_random" not in asked.values()) or not (all(map(_is_plain, values)) and all(may)):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         for put in put_random:
             put()
