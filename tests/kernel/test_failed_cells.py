@@ -118,13 +118,18 @@ def test_the_line_can_be_left_out(kernel: Kernel, tmp_path: Path) -> None:
 def test_context_shows_what_goes_along_and_how_long_the_parts_are(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run(LOAD)
     kernel.run("sales = [1, 2, 3]")
-    (shown,) = kernel.run(f"{ASK}context").shown
-    assert "system prompt" in shown
-    assert "tokens  python" in shown or "python, " in shown
-    assert "sales = [1, 2, 3]" in shown
-    assert "sales: list of 3" in shown
-    assert max(map(len, shown.split("With your next message")[0].split("\n"))) <= 84
+    kernel.run("import math, pandas as pd\nframe = pd.DataFrame({'year': [2013, 2014]})\n_ = frame.head()")
+    parts, along = kernel.run(f"{ASK}context").shown
+    assert "system prompt" in parts
+    assert "python, " in parts
+    assert along.startswith("With your next message goes along:")
+    assert "sales = [1, 2, 3]" in along
+    assert "sales: list of 3" in along
+    assert "What the frames hold now" in along
     assert api.requests == []
     api.add(Reply("Seen."))
-    kernel.run("%agent go")
-    assert "With your next message" not in kernel.run("%agent context").shown[0]
+    shown = kernel.run("%agent go").shown
+    assert along.partition("\n\n")[2] in "".join(text for request in api.requests for text in request.texts)
+    assert "2 variables" in " ".join(shown)  # modules are none
+    (parts,) = kernel.run("%agent context").shown
+    assert "nothing" in parts

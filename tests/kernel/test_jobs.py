@@ -274,3 +274,46 @@ def test_code_that_awaits_is_stopped_by_a_command_of_the_users(claude: Kernel, a
     api.add(Reply(ToolUse("python", {"code": "6 * 7"})), "Free.")
     assert claude.run("%agent go on").status == "ok"
     assert text_of(result(api, -1)) == "42\n"
+
+
+BESIDE = """\
+import time
+while not os.path.exists("go"):
+    time.sleep(0.05)
+losses = [start * number for number in range(3)]
+mine = "from the copy"
+print("trained")
+"""
+
+
+def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_end(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import os\nstart, mine = 2, 1")
+    api.add(Reply(ToolUse("python", {"code": BESIDE, "beside": True})), "It trains.", "Trained.")
+    assert claude.run("%agent train").shown[-2] == "It trains."
+    assert "goes on as job-" in text_of(result(api, 1))
+    assert claude.run("mine = 'changed meanwhile'; 1 + 1").results[-1]["text/plain"] == "2"  # while it goes on
+    assert claude.run("'losses' in dir()").results[-1]["text/plain"] == "False"
+    go(claude)
+    wait_until(lambda: claude.run("'losses' in dir()").results[-1]["text/plain"] == "True")
+    assert claude.run("losses, mine, mine_beside").results[-1]["text/plain"] == (
+        "([0, 2, 4], 'changed meanwhile', 'from the copy')"
+    )
+    claude.run("%agent and?")
+    (told,) = [text for text in api.requests[2].texts if text.startswith("job-")]
+    assert "(python beside: " in told
+    assert told.endswith("trained\n")
+    assert claude.run("%agent undo").status == "ok"
+    assert claude.run("'losses' in dir(), mine").results[-1]["text/plain"] == "(False, 'changed meanwhile')"
+
+
+def test_what_cannot_be_brought_back_is_said_and_nothing_is_kept(claude: Kernel, api: MessagesApi) -> None:
+    code = "import io\nwith open('from_beside', 'w') as file:\n    file.write('x')\nfound = 1"
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), "I see.")
+    claude.run("%agent write")
+    said = text_of(result(api, 1))
+    assert "nothing was kept" in said
+    assert "Run it without beside." in said
+    assert not (claude.folder / "from_beside").exists()
+    assert claude.run("'found' in dir()").results[-1]["text/plain"] == "False"

@@ -61,7 +61,7 @@ def test_an_answer_appears_in_the_cell_while_it_is_still_being_written(claude: K
     second.open()
     cell.finish()
     assert cell.shown[0] == "One. Two. Three."
-    assert re.fullmatch(r"claude-sonnet-4-5 · 100 tokens in, 20 out · \$0\.0006 · \d+\.\d s", cell.shown[1])
+    assert cell.shown[1] == "claude-sonnet-4-5"
     assert cell.status == "ok"
     assert cell.streams == ""
 

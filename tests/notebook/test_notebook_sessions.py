@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -52,15 +51,21 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
 
 
-def named(path: Path) -> dict[str, Any]:
-    return {"indus_nb": {"session": path.stem.partition("_")[2]}}
+def named(number: int = 1) -> dict[str, Any]:
+    return {"indus_nb": {"id": f"notebook-{number:016x}"}}
+
+
+def noted(world: World, number: int, session: Path, path: str = "gone.ipynb") -> None:
+    """Have a notebook with that id use a conversation, at another path."""
+    assert world.kernel(world.notebook(path, named(number))).note(session) == named(number)["indus_nb"]["id"]
 
 
 @pytest.mark.parametrize("name", ["copy.ipynb", "elsewhere/moved.ipynb"])
 def test_a_notebook_that_was_copied_or_moved_finds_its_conversation(world: World, name: str) -> None:
     session = world.session("first")
-    world.session("of another notebook")
-    kernel = world.kernel(world.notebook(name, named(session)))
+    noted(world, 1, session)
+    noted(world, 2, world.session("of another notebook"), "other.ipynb")
+    kernel = world.kernel(world.notebook(name, named(1)))
     assert kernel.last() == session
     assert f"%agent --session {session.stem.partition('_')[2][:13]}` goes on" in (kernel.offer() or "")
 
@@ -69,9 +74,9 @@ def test_a_notebook_goes_on_by_itself_with_its_own_conversation_and_not_with_tha
     world: World,
 ) -> None:
     session = world.session("first")
-    original = world.notebook("a.ipynb", named(session))
+    original = world.notebook("a.ipynb", named())
     world.kernel(original).note(session)
-    copy = world.notebook("copy.ipynb", named(session))
+    copy = world.notebook("copy.ipynb", named())
     assert "1 message, goes on. `%agent --new` begins another one." in (world.kernel(original).resumed() or "")
     assert world.kernel(copy).resumed() is None
     assert world.kernel(copy).offer() is not None
@@ -81,31 +86,51 @@ def test_a_notebook_goes_on_by_itself_with_its_own_conversation_and_not_with_tha
     assert world.kernel(copy).resumed() is None
 
 
+def test_what_a_copy_of_a_notebook_begins_is_not_the_conversation_of_the_original(world: World) -> None:
+    first, second = world.session("first"), world.session("of the copy")
+    original, copy = world.notebook("a.ipynb", named()), world.notebook("copy.ipynb", named())
+    world.kernel(original).note(first)
+    world.kernel(copy).note(second)
+    assert world.kernel(original).last() == first
+    assert world.kernel(original).resumed() is not None
+    assert world.kernel(copy).last() == second
+
+
 def test_one_that_was_renamed_while_its_kernel_ran_is_found_by_its_cells(world: World) -> None:
     session = world.session("first")
-    world.notebook("analysis.ipynb", named(session), "the-cell-that-runs")
+    noted(world, 1, session)
+    world.notebook("analysis.ipynb", named(), "the-cell-that-runs")
     assert world.kernel(world.root / "Untitled.ipynb", "the-cell-that-runs").last() == session
 
 
-def test_of_two_conversations_the_one_used_last_is_found(world: World) -> None:
-    earlier, later = world.session("first"), world.session("second")
-    os.utime(earlier, (1, 1))
-    notebook = world.notebook("a.ipynb", named(earlier))
-    world.kernel(notebook).note(later)
-    assert world.kernel(notebook).last() == later
-    os.utime(later, (0, 0))
-    assert world.kernel(notebook).last() == earlier
+def test_a_notebook_keeps_its_id_with_each_conversation(world: World) -> None:
+    path = world.notebook("a.ipynb")
+    kernel = world.kernel(path)
+    given = kernel.note(world.session("first"))
+    assert given is not None
+    assert kernel.note(world.session("second")) == given
+    world.notebook("a.ipynb", {"indus_nb": {"id": given}})
+    assert world.kernel(path).note(world.session("third")) == given
 
 
-def test_what_is_no_id_of_a_session_here_finds_nothing(world: World) -> None:
+def test_a_conversation_whose_file_was_never_written_hides_none(world: World) -> None:
+    session, path = world.session("first"), world.notebook("a.ipynb")
+    kernel = world.kernel(path)
+    kernel.note(session)
+    kernel.note(world.root / "nothing-was-said.jsonl")
+    assert world.kernel(path).last() == session
+
+
+def test_what_is_no_id_of_a_notebook_here_finds_nothing(world: World) -> None:
     session = world.session("private")
-    whole = session.stem.partition("_")[2]
-    wrong = [str(session), f"../{session.parent.name}/{session.name}", session.name, whole[:8], whole[-8:]]
-    wrong += [f"x_{whole}", "*", "", "no-such-id", f"{whole}\n", "a" * 5000]
-    hostile: list[object] = [{"session": value} for value in [*wrong, 5, None, [whole], {"id": whole}]]
-    for metadata in [*({"indus_nb": value} for value in [*hostile, whole, [whole], None]), [whole], whole]:
+    noted(world, 1, session)
+    known = str(named()["indus_nb"]["id"])
+    wrong = [str(session), str(world.root / "gone.ipynb"), session.name, known[:-1], f"{known}0", known.upper()]
+    wrong += [f"x_{known}", "*", "", "no-such-id", f"{known}\n", "a" * 5000]
+    hostile: list[object] = [{"id": value} for value in [*wrong, 5, None, [known], {"id": known}]]
+    for metadata in [*({"indus_nb": value} for value in [*hostile, known, [known], None]), [known], known]:
         assert world.kernel(world.notebook("a.ipynb", metadata)).last() is None, metadata
-    assert world.kernel(world.notebook("a.ipynb", named(session))).last() == session
+    assert world.kernel(world.notebook("a.ipynb", named())).last() == session
 
 
 def test_a_notebook_that_cannot_be_read_is_no_error(world: World) -> None:

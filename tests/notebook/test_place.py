@@ -10,7 +10,7 @@ from indus_nb import SessionOptions
 from indus_nb.base.events import ToolOutput
 from indus_nb.front.notebook.place import live_place
 from indus_nb.kernel.attached import working_in
-from indus_nb.kernel.toolset.declarations import python_tool
+from indus_nb.kernel.toolset.declarations import PythonArguments, python_tool
 from indus_nb.tools.description import Approval
 
 
@@ -47,7 +47,9 @@ def test_undo_is_promised_only_where_it_is_sure() -> None:
         return ToolOutput([])
 
     def guidelines(*, undo: bool) -> str:
-        tool = python_tool("a kernel", run=run, approval=lambda _: Approval(), tries=lambda: False, undo=undo)
+        tool = python_tool(
+            "a kernel", PythonArguments, run=run, approval=lambda _: Approval(), tries=lambda: False, undo=undo
+        )
         return " ".join(tool.guidelines)
 
     assert "can undo" in guidelines(undo=True)

@@ -31,7 +31,7 @@ from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.growing import LiveDrawing
-from indus_nb.front.notebook.view.output import NotebookScreen, TerminalScreen
+from indus_nb.front.notebook.view.output import NOTHING, NotebookScreen, TerminalScreen
 from indus_nb.front.notebook.view.transcript import Renderer, Transcript
 from indus_nb.tools import CallDescription, FunctionTool, Tool
 from indus_nb.tools.tool import Arguments, text_output
@@ -177,7 +177,7 @@ def test_a_tool_call_is_one_card_from_the_first_letter_to_the_result() -> None:
     assert run.tick() == ["● bash  make\n  compiling"]
     assert run.tick(2) == ["● bash  make  (2.0 s)\n  compiling"]
     run.feed(ToolExecutionEnd(tool_call_id="c1", tool_name="bash", result=text_output("built"), is_error=False))
-    assert run.tick() == ["✓ bash  make  (2.5 s)\n  built"]
+    assert run.tick() == ["✓ bash  make\n  built"]
     assert len(run.sheet.displays) == 1
 
 
@@ -265,7 +265,7 @@ def test_between_turns_the_model_is_waited_for_again() -> None:
     assert [text.split("\n")[0].split(" · ")[0] for text in run.sheet.texts()] == ["✓ ls", "Done", "m-1"]
 
 
-def test_the_closing_line_sums_up_tokens_cost_and_time_of_the_run() -> None:
+def test_tokens_cost_and_time_of_the_run_are_said_beside_the_closing_line_and_not_kept() -> None:
     run = Run()
     run.growing.usage = Usage(input=1000, output=20, cache_read=500, cost=Cost(total=0.0123))
     run.end("toolUse")
@@ -274,7 +274,8 @@ def test_the_closing_line_sums_up_tokens_cost_and_time_of_the_run() -> None:
     run.end()
     run.now = 75
     run.close()
-    assert run.sheet.texts()[-1] == "m-1 · 2,000 tokens in (500 from cache), 25 out · $0.0223 · 1 min 15 s"
+    assert run.sheet.texts()[-1] == "m-1"
+    assert run.transcript.beside == "2,000 tokens in (500 from cache), 25 out · $0.0223 · 1 min 15 s"
 
 
 def test_an_error_is_shown_in_a_box_below_what_was_said() -> None:
@@ -294,7 +295,7 @@ def test_what_a_cell_fails_with_is_left_to_that_cell(reason: str, failure: str) 
     run.end(reason, error="Overloaded")
     run.transcript.close(fails_cell=True)
     run.view.close()
-    assert run.sheet.texts() == ["m-1 · 0.0 s"]
+    assert run.sheet.texts() == ["m-1"]
     assert run.transcript.failure is not None
     assert run.transcript.failure["text/plain"].startswith(failure)
 
@@ -540,3 +541,32 @@ def test_thousands_of_displays_that_are_finished_late_move_together_at_once() ->
     assert [word for text in shown for word in text.split()] == [str(number) for number in range(2500)]
     assert len([text for text in shown if text]) < 40
     assert cell.sent < 10_000
+
+
+class Settled(Cell):
+    """An output that forgets all displays when it is cleared."""
+
+    is_alone = True
+
+    def clear(self) -> None:
+        self.displays.clear()
+
+
+def shown_after(*, empties: int) -> list[str]:
+    """What is kept of 40 lines, of which so many had folded into others before the next came."""
+    cell = Settled()
+    screen = NotebookScreen(cell)
+    for _ in range(empties):
+        screen.show(dict.fromkeys(("text/html", "text/markdown", "text/plain"), "folds"), final=False).update(
+            NOTHING, final=False
+        )
+    for number in range(40):
+        screen.show(dict.fromkeys(("text/html", "text/markdown", "text/plain"), str(number)), final=True)
+    screen.settle()
+    return [bundle["text/plain"] for bundle in cell.displays.values()]
+
+
+def test_what_is_kept_of_a_run_does_not_depend_on_how_many_displays_were_emptied_meanwhile() -> None:
+    plain = shown_after(empties=0)
+    assert [word for text in plain for word in text.split()] == [str(number) for number in range(40)]
+    assert shown_after(empties=1) == shown_after(empties=7) == plain

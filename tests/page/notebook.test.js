@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   answerRequest,
-  noteSession,
+  nameNotebook,
   noteWidget,
   replaceWidget,
   showWhole,
@@ -309,7 +309,7 @@ test("what stands for a widget is saved beside what others have saved, and leave
   };
   noteWidget(notebook, "mine", "<p>said</p>");
   noteWidget(notebook, "mine", "<p>said</p>");
-  assert.equal(written, 1, "a notebook is not changed twice by the same");
+  assert.equal(written, 1, "a notebook keeps its id");
   assert.ok(metadata.widgets[STATE].state.mine.state.value.startsWith("<p>said</p><style>"));
   assert.equal(metadata.widgets[STATE].version_major, 2);
   metadata.widgets[STATE].state.other = { model_name: "IntSlider" };
@@ -322,8 +322,8 @@ test("what stands for a widget is saved beside what others have saved, and leave
   noteWidget({}, "mine", "<p>said</p>"); // a front end that gives no access
 });
 
-test("the conversation is noted in the notebook, whatever stood there", () => {
-  for (const before of [undefined, null, "text", ["list"], { session: 5 }, { other: 1 }]) {
+test("the notebook is given an id, whatever stood there", () => {
+  for (const before of [undefined, null, "text", ["list"], { id: "" }, { other: 1 }]) {
     let held = before;
     let written = 0;
     const notebook = {
@@ -333,12 +333,12 @@ test("the conversation is noted in the notebook, whatever stood there", () => {
         written += 1;
       },
     };
-    noteSession(notebook, "an-id");
-    noteSession(notebook, "an-id");
+    nameNotebook(notebook, "an-id");
+    nameNotebook(notebook, "another");
     assert.equal(written, 1, "a notebook is not changed twice by the same");
-    assert.deepEqual(held, before?.other ? { other: 1, session: "an-id" } : { session: "an-id" });
+    assert.deepEqual(held, before?.other ? { other: 1, id: "an-id" } : { id: "an-id" });
   }
-  noteSession({}, "an-id"); // a front end that gives no access
+  nameNotebook({}, "an-id"); // a front end that gives no access
 });
 
 test("outputs of a run are written where a page does not get them", () => {

@@ -82,6 +82,10 @@ class Clearing:
         now, cached = price.now * share, price.cached * share
         return f"The cache has expired: this message costs about ${now:.2f}, instead of ${cached:.2f}."
 
+    def saves(self) -> int:
+        """Return about how many tokens of old results the next message goes without."""
+        return 0 if self._state.model is None else self._plan(self._state.model)[1]
+
     def _plan(self, model: Model) -> tuple[list[ToolResultMessage], int]:
         """Return the results to clear, and about how many tokens that saves."""
         conversation, price = self._state.conversation, self._models.prompt_price()

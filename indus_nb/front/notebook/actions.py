@@ -132,7 +132,7 @@ def known_sessions_file() -> Path:
 
 
 def known_sessions() -> dict[str, list[str]]:
-    """Return the session files of notebooks by their paths, the one used last at the end."""
+    """Return the session files of notebooks by their paths, and by their ids, the one used last at the end."""
     with suppress(OSError, ValueError):
         if known_sessions_file().stat().st_size <= _MAX_KNOWN_BYTES:
             value: object = json.loads(known_sessions_file().read_bytes())
@@ -148,7 +148,8 @@ def known_sessions() -> dict[str, list[str]]:
 
 def notebook_names() -> dict[str, str]:
     """Return the names of notebooks by the session files of the conversations that they have had."""
-    return {held: Path(path).stem for path, sessions in known_sessions().items() for held in sessions}
+    by_path = ((Path(name), sessions) for name, sessions in known_sessions().items())
+    return {held: path.stem for path, sessions in by_path if path.is_absolute() for held in sessions}
 
 
 async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:

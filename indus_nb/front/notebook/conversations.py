@@ -38,7 +38,14 @@ from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
-from indus_nb.front.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
+from indus_nb.front.notebook.view.output import (
+    Screen,
+    asks_for_input,
+    can_update,
+    is_compared,
+    is_dashboard,
+    screen_of,
+)
 from indus_nb.kernel.cell_ids import CellIds, asked_from
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
@@ -101,6 +108,8 @@ class Conversations:
         self.kernel.carry_out = self._in_cells.carry_out
         self._screen: Screen = screen_of(shell)
         self._known = NotebookSessions(shell, cells)
+        self._beside = ""
+        """What the page is to say beside the next answer, and no file."""
         self._turns = CellTurns(cells)
         self._cells = cells
         self._served: Served | None = None
@@ -299,7 +308,6 @@ class Conversations:
         self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
     ) -> Any:
         inbox = Inbox() if request.wait else None
-        self._known.note(session.store.path)
         run = CellRun(
             session,
             self.thread,
@@ -312,6 +320,8 @@ class Conversations:
             insert=self._notebook.insert,
         )
         run.conversation = None if self._current == FIRST else self._current
+        run.notebook_id = self._known.note(session.store.path)
+        run.beside, self._beside = self._beside, ""
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)
@@ -430,11 +440,15 @@ class Conversations:
         }
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
-        from indus_nb.front.notebook.magic.told import told
+        from indus_nb.front.notebook.magic.told import going_along_in_short, told
 
-        untold = self.kernel.untold(session.store.newest_first())
-        text = self._drive(lambda: told(session, "" if untold is None else untold[0]), Inbox())
-        self._screen.show(blocks.listing(text), final=True)
+        with self._watch.main.serving(Inbox()):  # as during a prompt: nothing of the user's runs
+            untold = self.kernel.untold(session.store.newest_first())
+        going_along = "" if untold is None else untold[0]
+        rows = self._drive(lambda: told(session, going_along), Inbox())
+        self._screen.show(blocks.table("What the model is told next.", rows), final=True)
+        if going_along:
+            self._screen.show(blocks.listing(going_along_in_short(going_along)), final=True)
 
     def _show_panel(self, _: Command, session: AgentSession) -> None:
         is_shown = self._front is not None and is_dashboard()
@@ -471,7 +485,9 @@ class Conversations:
         from indus_nb.front.notebook.beside_panels import PanelKernel
 
         namespace = UserNamespace(self._shell, self._watch.main)
-        return PanelKernel(namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute)
+        return PanelKernel(
+            namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute, self._known
+        )
 
     @property
     def lender(self) -> Lender:
@@ -611,11 +627,18 @@ class Conversations:
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
                 session = self._open(name, replace(request, continue_last=True))
-                self._screen.show(blocks.notice(resumed), final=True)
+                self._show_beside(resumed)
                 return session
         if (offer := self._known.offer()) is not None:
-            self._screen.show(blocks.notice(offer), final=True)
+            self._show_beside(offer)
         return None
+
+    def _show_beside(self, said: str) -> None:
+        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file."""
+        if is_compared(self._screen):
+            self._beside = said
+        else:
+            self._screen.show(blocks.notice(said), final=True)
 
     def _open(self, name: str, request: Request) -> AgentSession:
         """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""

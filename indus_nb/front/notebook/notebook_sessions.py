@@ -1,8 +1,8 @@
 """The conversations of notebooks, stored so that the next kernel can continue them.
 
-It is kept in a file of ours by the notebook's path; and by its id in the notebook's metadata, where the page can write
-that, so that a notebook which was renamed, moved or copied has it still. What a notebook says may be another user's: it
-is only compared with the ids of session files that are here.
+They are kept in a file of ours by the notebook's path; and by an id of its own in its metadata, where the page can
+write that, so that a notebook which was renamed, moved or copied has them still. It never changes, for notebooks are
+kept in git. What a notebook says may be another user's: it is only looked up in that file.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +22,7 @@ from indus_nb.base.errors import SessionFileError
 from indus_nb.base.files import current_directory, write_atomically
 from indus_nb.base.textcut import counted
 from indus_nb.core.resources.settings import agent_directory, load_settings
-from indus_nb.core.storage import SessionInfo, describe_session, session_with_id
+from indus_nb.core.storage import SessionInfo, describe_session
 from indus_nb.front.notebook.actions import known_sessions, known_sessions_file
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.document import Traces, find_notebook, named_notebook, read_notebook
@@ -32,7 +34,7 @@ _MAX_NOTEBOOKS = 1000
 _MAX_SESSIONS = 20
 """Most conversations that are kept for one notebook's name."""
 _METADATA = "indus_nb"
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ID = re.compile(r"notebook-[0-9a-f]{16}")
 
 
 class NotebookSessions:
@@ -53,19 +55,19 @@ class NotebookSessions:
     def last(self) -> Path | None:
         """Return the session file that this notebook used last, or ``None``.
 
-        If the path and the notebook itself name different ones, it is the one that was written to last.
+        That of its path comes first: a copy of the notebook has the same id.
         """
         known = known_sessions()
-        found = [Path(path) for path in known.get(self.notebook or "", ())[-1:]]
-        if (session_id := self._id_in_notebook()) is not None:
-            ours = (agent_directory() / "sessions").glob("*")
-            directories = dict.fromkeys([*(Path(path).parent for paths in known.values() for path in paths), *ours])
-            if (named := session_with_id(session_id, directories)) is not None:
-                found.append(named)
-        return max((path for path in found if path.is_file()), key=_written, default=None)
+        names = (self.notebook or "", self._id_in_notebook() or "")
+        held = (Path(path) for name in names for path in reversed(known.get(name, ())))
+        return next((path for path in held if path.is_file()), None)
+
+    @cached_property
+    def _notebook_id(self) -> str:
+        return self._id_in_notebook() or f"notebook-{secrets.token_hex(8)}"
 
     def _id_in_notebook(self) -> str | None:
-        """Return the conversation id in the notebook's metadata, or ``None``."""
+        """Return the id in the notebook's metadata, or ``None``."""
         if self.notebook is None:
             return None
         path = Path(self.notebook)
@@ -73,22 +75,30 @@ class NotebookSessions:
             # One that was renamed while its kernel was running is found by its cells.
             file = read_notebook(path) if path.exists() else find_notebook(Traces(path, ids=self._cells.ran))
             ours: object = file.metadata.get(_METADATA)
-            held: object = cast("Mapping[str, object]", ours).get("session") if isinstance(ours, dict) else None
+            held: object = cast("Mapping[str, object]", ours).get("id") if isinstance(ours, dict) else None
             if isinstance(held, str) and _ID.fullmatch(held):
                 return held
         return None
 
-    def note(self, path: Path | None) -> None:
-        """Record the session file that this notebook uses now."""
-        if self.notebook is None or path is None or self._noted == str(path):
-            return
+    def note(self, path: Path | None) -> str | None:
+        """Record the session file that this notebook uses now.
+
+        Returns:
+            The notebook's id for its metadata; ``None`` if it has no path, or the conversation no file.
+        """
+        if self.notebook is None or path is None:
+            return None
+        if self._noted == str(path):
+            return self._notebook_id
         self._noted = str(path)
         known = known_sessions()
-        others = [other for other in known.pop(self.notebook, []) if other != str(path)]
-        known[self.notebook] = [*others, str(path)][-_MAX_SESSIONS:]
+        for name in (self.notebook, self._notebook_id):
+            others = [other for other in known.pop(name, []) if other != str(path)]
+            known[name] = [*others, str(path)][-_MAX_SESSIONS:]
         newest = dict(list(known.items())[-_MAX_NOTEBOOKS:])
         with suppress(OSError):
             write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
+        return self._notebook_id
 
     def resumed(self) -> str | None:
         """Return a sentence about this notebook's own conversation, if there is one to resume.
@@ -100,7 +110,7 @@ class NotebookSessions:
         if settings.notebook.after_restart == "new":
             return None
         path = self.last()
-        had = [notebook for notebook, held in known_sessions().items() if path is not None and held[-1] == str(path)]
+        had = [name for name, held in known_sessions().items() if Path(name).is_absolute() and held[-1] == str(path)]
         if self.notebook not in had and (not had or any(map(os.path.exists, had))):
             return None
         info = _described(path)
@@ -124,13 +134,6 @@ def _described(path: Path | None) -> SessionInfo | None:
         info = None if path is None else describe_session(path)
         return info if info is not None and info.message_count else None
     return None
-
-
-def _written(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0
 
 
 def _when(info: SessionInfo) -> str:

@@ -129,6 +129,7 @@ class AttachedKernel:
         return [
             python_tool(
                 f"the user's running Jupyter kernel ({self.label}), after a cell that runs there",
+                PythonArguments,
                 run=self._python,
                 approval=self._approval,
                 tries=lambda: self._settings.notebook.preview,

@@ -12,7 +12,6 @@ import contextlib
 import difflib
 import os
 import re
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -69,7 +68,6 @@ class Verified:
     left: list[int] = field(default_factory=list[int])
     failed: tuple[int, str] | None = None
     different: dict[int, str] = field(default_factory=dict[int, str])
-    seconds: float = 0
     running: tuple[int, str] | None = None
     is_over: bool = False
 
@@ -89,7 +87,7 @@ class Verified:
         """Describe the result, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
         named = f"{self.name}: " if self.name else ""
-        rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel, in {self.seconds:.1f} s."]
+        rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel."]
         if self.skipped:
             rows.append(f"Not run, for they ask the agent: {_listed(self.skipped)}.")
         if self.tagged:
@@ -146,12 +144,10 @@ async def verify(
         raise ToolError("The notebook has no cells that could be run without the agent.")
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
-    began = time.monotonic()
     async with _fresh_kernel(directory) as run:
         for number, cell in to_run:
             outcome.left.remove(number)
             outcome.running = number, one_line(cell.first_line(), _MAX_TITLE_CHARACTERS)
-            outcome.seconds = time.monotonic() - began
             on_progress(outcome)
             error, outputs = await run(cell.source)
             outcome.running = None
@@ -162,7 +158,6 @@ async def verify(
             was_run = cell.run_as is not None or cell.outputs
             if was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
                 outcome.different[number] = found
-    outcome.seconds = time.monotonic() - began
     outcome.is_over = True
     on_progress(outcome)
     return outcome

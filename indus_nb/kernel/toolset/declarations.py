@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire_model import wire_field
@@ -35,6 +36,19 @@ class PythonArguments(Arguments):
     )
 
 
+class LiveArguments(PythonArguments):
+    """The arguments of the tool ``python`` of the kernel that this process is."""
+
+    beside: bool = wire_field(
+        default=False,
+        description="For code that computes for minutes: run it as a job in a copy of the kernel, so that the user can "
+        "work on. It cannot write files or use the network. At its end its variables come back, if they are data",
+    )
+
+
+ArgumentsT = TypeVar("ArgumentsT", bound=PythonArguments)
+
+
 class NotebookArguments(Arguments):
     """The arguments of the tool ``notebook``."""
 
@@ -52,22 +66,24 @@ class VariablesArguments(Arguments):
 
 def python_tool(
     where: str,
+    arguments: type[ArgumentsT],
     *,
-    run: Callable[[PythonArguments, ToolContext], Awaitable[ToolOutput]],
+    run: Callable[[ArgumentsT, ToolContext], Awaitable[ToolOutput]],
     approval: Callable[[str], Approval],
     tries: Callable[[], bool],
     undo: bool,
-) -> FunctionTool[PythonArguments]:
+) -> FunctionTool[ArgumentsT]:
     """Declare the tool ``python`` of a kernel.
 
     Args:
         where: Names the kernel in a few words.
+        arguments: What a call may give.
         approval: Builds the question before code; called off the event loop.
         tries: Whether code is tried in a copy before it is asked about.
         undo: Whether it is sure that what a call changes can be undone.
     """
 
-    def describe(default: CallDescription, arguments: PythonArguments) -> CallDescription:
+    def describe(default: CallDescription, arguments: ArgumentsT) -> CallDescription:
         return replace(
             default,
             summary="",
@@ -87,7 +103,7 @@ def python_tool(
             "tables in short. Long output is shortened in the middle; the whole is kept in a file whose path is given. "
             "Run programs as !command to see their output."
         ),
-        arguments=PythonArguments,
+        arguments=arguments,
         run=run,
         starts_jobs=True,
         describe=describe,

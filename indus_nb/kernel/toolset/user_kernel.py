@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -28,8 +29,10 @@ from indus_nb.kernel.run.main_thread import Job, running
 from indus_nb.kernel.run.namespace import ShortWork
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
+from indus_nb.kernel.toolset.beside import names_beside, not_kept, run_beside
 from indus_nb.kernel.toolset.call_steps import CallSteps, change_details
 from indus_nb.kernel.toolset.declarations import (
+    LiveArguments,
     PythonArguments,
     VariablesArguments,
     python_tool,
@@ -116,7 +119,10 @@ class UserKernel:
         def jobs() -> Jobs | None:
             return session[0].settings.jobs if session else None
 
-        async def run(arguments: PythonArguments, context: ToolContext) -> ToolOutput:
+        async def run(arguments: LiveArguments, context: ToolContext) -> ToolOutput:
+            if arguments.beside:
+                self._long.check(jobs())
+                return await run_beside(partial(self._beside, arguments), context, jobs(), arguments.code)
             limited = jobs() is None and elsewhere.get() is None
 
             def work(context: ToolContext, job: Running) -> Awaitable[ToolOutput]:
@@ -135,6 +141,7 @@ class UserKernel:
         def declare() -> None:
             tool = python_tool(
                 "the user's live kernel",
+                LiveArguments,
                 run=run,
                 approval=self.approval,
                 tries=lambda: self._settings.notebook.preview,
@@ -190,31 +197,65 @@ class UserKernel:
         limited: bool,
     ) -> Trial:
         """Run code in a copy of the kernel; its result counts if it ``ran`` there for good, else it may run here."""
-        code = arguments.code
-        changed = Signal()
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited) or _MAX_TRIAL_SECONDS
-        own = self.variables.own()
-        trial = await self.trials.begin(
-            code, seconds, cwd=self._cwd, readable=gate.readable, own=own, keys=self._keys(), on_text=changed.set
-        )
-        following = asyncio.create_task(trial.follow())
-        reporting = asyncio.create_task(reported(trial, changed, context, outputs, lambda: _details(code, trial)))
-        try:
+        async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await asyncio.wait([following], timeout=self._settings.looks_seconds)
             if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
                 return trial
             await following
-            reporting.cancel()
             effects = trial.effects
             if await gate.covers(effects) and (trial.holds or not effects or gate.looks_only):
                 if gate.looks_only:
                     trial.drop()
                 elif effects:
-                    await self.run(lambda: self._take_over(trial, context.call_id, code))
+                    await self.run(lambda: self._take_over(trial, context.call_id))
                 trial.ran = True
             else:
                 await gate.ask(effects, outcome=hide_known(lines(trial), labelled_secrets()), holds=trial.holds)
             return trial
+
+    async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
+        """Run code in a copy of the kernel, and take over its values at its end."""
+        outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
+        before = await self.run(lambda: dict(self._shell.user_ns))
+        seconds = arguments.timeout or _MAX_TRIAL_SECONDS
+        async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
+            await following
+            effects = trial.effects
+            if effects and not trial.holds:
+                raise ToolError(not_kept(trial, effects))
+            if context.gate is not None and not await context.gate.covers(effects):
+                outcome = hide_known(lines(trial), labelled_secrets())
+                await context.gate.ask(effects, outcome=outcome, holds=True)
+            if effects:
+                await self.run(lambda: self._take_over(trial, context.call_id, before))
+            trial.ran = True
+        self.steps.forget(context.call_id)
+        return await self._of_trial(trial, outputs)
+
+    @asynccontextmanager
+    async def _trial(
+        self, code: str, seconds: float, context: ToolContext, outputs: CallOutputs
+    ) -> AsyncGenerator[tuple[Trial, asyncio.Task[None]]]:
+        """Run code in a copy of the kernel, and report its output, until the caller is done with what it made.
+
+        Yields the copy, and the task that follows it to its end.
+        """
+        changed = Signal()
+        trial = await self.trials.begin(
+            code,
+            seconds,
+            cwd=self._cwd,
+            readable=() if context.gate is None else context.gate.readable,
+            own=self.variables.own(),
+            keys=self._keys(),
+            on_text=changed.set,
+        )
+        following = asyncio.create_task(trial.follow())
+        reporting = asyncio.create_task(reported(trial, changed, context, outputs, lambda: _details(code, trial)))
+        following.add_done_callback(lambda _: reporting.cancel())
+        try:
+            yield trial, following
         finally:
             reporting.cancel()
             following.cancel()
@@ -224,12 +265,17 @@ class UserKernel:
             else:
                 trial.discard()
 
-    def _take_over(self, trial: Trial, call: str, code: str) -> None:
-        """Take over the values from a copy as an undoable step; on the main thread."""
-        before = self.variables.names()
-        self.steps.begin(call, code, trial.names)
+    def _take_over(self, trial: Trial, call: str, known: Mapping[str, Any] | None = None) -> None:
+        """Take over the values from a copy as an undoable step; on the main thread.
+
+        Args:
+            known: The variables as the copy had them, if the user could change them meanwhile.
+        """
+        before, code = self.variables.names(), trial.code
+        instead = {} if known is None else names_beside(trial.names, known, self._shell.user_ns)
+        self.steps.begin(call, code, trial.names | {*instead.values()})
         try:
-            trial.take_over(self._shell, self.variables.own())
+            trial.take_over(self._shell, self.variables.own(), instead)
         finally:
             trial.changed, trial.not_undoable, _ = self.steps.end(call)
             self.variables.note(code, before, self.variables.names(), by_agent=not caller.get())

@@ -314,16 +314,17 @@ class Trial(Shown):
         if self.report is not None:
             self.report.dropped[:] = sorted(self.names)
 
-    def take_over(self, shell: Any, own: Mapping[str, int]) -> None:
+    def take_over(self, shell: Any, own: Mapping[str, int], instead: Mapping[str, str] | None = None) -> None:
         """Assign the values that the code has made to the kernel's variables; called on the main thread.
 
         Args:
             own: Variables of the agent's own, with the ids of their values.
+            instead: Names that are not taken, with new ones that are.
 
         Raises:
             ToolError: They are not what was asked about, or cannot be read; nothing was changed.
         """
-        space = cast("dict[str, Any]", shell.user_ns)
+        space, instead = cast("dict[str, Any]", shell.user_ns), instead or {}
         asked = {effect.what: effect.kind for effect in self.effects}
         source = shell.transform_cell(self.code)
         file = shell.compile.cache(source, "agent", raw_code=self.code)
@@ -333,13 +334,12 @@ class Trial(Shown):
             put_random = random_states({name: values.pop(name) for name in (RANDOM, NUMPY_RANDOM) if name in values})
         except RefusedValueError as error:
             raise ToolError(f"Nothing was kept: {error}. Run it again.") from error
-        if (put_random and "draws_random" not in asked.values()) or not all(
-            _is_plain(name) and _may_take(name, value, asked.get(name), shell, own) for name, value in values.items()
-        ):
+        may = (name in instead or _may_take(name, value, asked.get(name), shell, own) for name, value in values.items())
+        if (put_random and "draws_random" not in asked.values()) or not (all(map(_is_plain, values)) and all(may)):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         for put in put_random:
             put()
-        space.update(values)
+        space.update({instead.get(name, name): value for name, value in values.items()})
 
 
 def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:

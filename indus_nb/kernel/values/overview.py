@@ -70,7 +70,7 @@ def summary(
         if room < 0 or (shown and time.thread_time() > end):
             break
         shown.append(line)
-    count = len(shown) + sum(map(len, named.values()))
+    count = len(shown) + sum(len(names) for what, names in named.items() if what != "modules")
     if left := len(data) - len(shown) + more:
         shown.append(f"… and {f'about {left:,}' if more else left} older ones")
     return Summary("\n".join([*shown, *ends]), count)

@@ -72,6 +72,10 @@ class CellRun:
         """Displays of calls, where the cell can show them."""
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
+        self.beside = ""
+        """What the page says of the conversation beside the answer; empty for nothing."""
+        self.notebook_id: str | None = None
+        """The notebook's id, for its metadata."""
         self._asks = asks
         self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
         self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
@@ -106,12 +110,14 @@ class CellRun:
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
+        self._transcript.beside = self.beside
         spent = session.stats().cost
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
             self.widget.question_of = session.ui.question
             self.widget.set(background=self._in_background, saved=session.store.path is not None)
             self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
+            self.widget.set(notebook=self.notebook_id, beside=self.beside)
             self._outputs = self._outputs_for(self.widget)
             self.widget.set_fallback(blocks.notice(_fallback(session)))
         view = self._view = CellView(
@@ -190,7 +196,11 @@ class CellRun:
     async def _part(self, view: CellView) -> None:
         """Draw the rest, and close the widget once a page shows the result; until then it holds all."""
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
+        if widget is not None:
+            widget.set(beside=self._transcript.beside)
         view.close(keeps_widget=True)
+        if self.fails_cell and isinstance(self._screen, NotebookScreen):
+            self._screen.settle()
         if widget is None:
             self.on_closed()  # there was none, or the view has given it up
             return

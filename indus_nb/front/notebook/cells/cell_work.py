@@ -58,7 +58,8 @@ class CellWork:
         self._stopped = stopped
         self._page_seconds = page_seconds
         self._live = live(self._receive)
-        self._display = screen.show(NOTHING if self._live is None else self._live.bundle, final=False)
+        self._screen = screen
+        self._display = None if self._live is None else screen.show(self._live.bundle, final=False)
         self._task: asyncio.Task[Any] | None = None
         self._is_stopped = False
         self._is_over = False
@@ -93,7 +94,7 @@ class CellWork:
                 raise
             raise Interrupted(self._stopped) from None
         finally:
-            self._display.update(self.left, final=True)
+            self._show(self.left, final=True)
 
     def say(self, note: str) -> None:
         """Show a line of progress."""
@@ -101,7 +102,13 @@ class CellWork:
             self._live.set(note=note)
             self._live.send()
         else:
-            self._display.update(blocks.notice(note), final=False)
+            self._show(blocks.notice(note), final=False)
+
+    def _show(self, bundle: MimeBundle, *, final: bool) -> None:
+        if self._display is not None:
+            self._display.update(bundle, final=final)
+        elif bundle is not NOTHING:
+            self._display = self._screen.show(bundle, final=final)
 
     async def _do(self, work: Work[T], shown: list[AgentWidget]) -> T:
         self._task = asyncio.current_task()

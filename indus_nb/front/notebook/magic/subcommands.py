@@ -212,23 +212,23 @@ def _entries(store: SessionStore) -> CommandOutput:
     rows = tree_rows(store, _MAX_ROWS)
     if not rows:
         return CommandOutput("Nothing was said yet.", "notice")
-    lines = [
-        f"{'→' if row['here'] else ' '} {row['id'] or '':8}  {'  ' * min(row['depth'], _MAX_DEPTH)}"
-        + (f"[{cut(row['label'])}] " if row["label"] else "")
-        + f"{row['role']}: {row['text']}"
-        + _session_of(store, row["id"])
-        for row in rows
-    ]
+    listed: list[tuple[str, str, str]] = []
+    for row in rows:
+        label = f"[{cut(row['label'])}] " if row["label"] else ""
+        indented = "\N{EM SPACE}" * min(row["depth"], _MAX_DEPTH)
+        where = "→" if row["here"] else " "
+        listed.append((where, row["id"] or "", f"{indented}{label}{row['role']}: {row['text']}"))
+        listed += [(" ", "", f"{indented}{path}") for path in [_session_of(store, row["id"])] if path]
     title = "→ is where the conversation stands. `%agent tree ENTRY` goes on from another entry."
     if any(row["role"] == "sub-agent" for row in rows):
         title += " `%agent --session PATH` goes on with a sub-agent."
-    return CommandOutput("\n".join((title, "", *lines)), "listing")
+    return CommandOutput(title, "listing", listed)
 
 
 def _session_of(store: SessionStore, entry_id: str | None) -> str:
-    """Return the path of a sub-agent's session on a line of its own; empty for another entry."""
+    """Return the path of a sub-agent's session; empty for another entry."""
     path = "" if entry_id is None else as_text(subagent_of(store.entry(entry_id)).get("sessionFile"))
-    return f"\n{'':14}{markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))}" if path else ""
+    return markup.plain(textcut.one_line(path, _MAX_PATH_CHARACTERS))
 
 
 async def _go_to(session: AgentSession, entry_id: str) -> CommandOutput:

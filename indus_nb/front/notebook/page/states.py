@@ -55,7 +55,10 @@ class CellState(RunState, total=False):
     saved: bool
     """Whether the conversation is kept in a file."""
     session: SessionName
-    """Which session; of one that is ``saved`` a page notes the id in its notebook's metadata."""
+    notebook: str | None
+    """The id that a page notes in its notebook's metadata, unless that has one: conversations are found by it."""
+    beside: str
+    """What is said of a run in a line below it, and later beside its last one: what no file keeps."""
     widget: str
     """The widget's id, by which an output names it."""
     fallback: str | None

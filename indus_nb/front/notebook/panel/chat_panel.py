@@ -402,8 +402,9 @@ class ChatPanel:
                 self._transcript.add_notice(problem)
 
     def _show_settings(self, session: AgentSession) -> None:
-        model = session.model
+        model, around = session.model, self._surroundings
         self.page.set(
+            notebook=None if around is None else around.note_session(session.store.path),
             saved=session.store.path is not None,
             session={"name": session.store.name, "id": session.store.session_id},
             models=session_state.models(session),

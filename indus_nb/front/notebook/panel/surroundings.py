@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from indus_nb.base.messages import Attachment
@@ -50,6 +51,10 @@ class Surroundings(Protocol):
 
         Raises ``UsageError`` if there is none.
         """
+        ...
+
+    def note_session(self, path: Path | None) -> str | None:
+        """Record the session file that the notebook uses now; returns the notebook's id for its metadata."""
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:

@@ -168,31 +168,25 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
     return bundle(Box("card", "notice", Grid(without_home(title), cells)))
 
 
-def usage(
-    model: str, total: Usage, seconds: float, *, conversation: str | None = None, ending: str | None = None
-) -> MimeBundle:
+def measures(total: Usage, seconds: float) -> str:
+    """Return what a run took, which is another with each run.
+
+    >>> measures(Usage(input=1200, output=34), 2.5)
+    '1,200 tokens in, 34 out · 2.5 s'
+    """
+    read = total.input + total.cache_read + total.cache_write
+    cached = f" ({total.cache_read:,} from cache)" if total.cache_read else ""
+    tokens = f"{read:,} tokens in{cached}, {total.output:,} out" if read or total.output else ""
+    return " · ".join(filter(None, (tokens, paid(total.cost), cards.duration(seconds))))
+
+
+def usage(*parts: str | None) -> MimeBundle:
     """Draw the closing line of a run.
 
     Args:
-        conversation: The name of the conversation, if it is to be shown.
-        ending: How it ended, if that was not well, and remarks.
-
-    >>> usage("m", Usage(input=1200, output=34), 2.5)["text/plain"]
-    'm · 1,200 tokens in, 34 out · 2.5 s'
+        parts: The model, what it took, the conversation's name, how it ended, remarks; empty ones are left out.
     """
-    parts = [model]
-    read = total.input + total.cache_read + total.cache_write
-    if read or total.output:
-        cached = f" ({total.cache_read:,} from cache)" if total.cache_read else ""
-        parts.append(f"{read:,} tokens in{cached}, {total.output:,} out")
-    if cost := paid(total.cost):
-        parts.append(cost)
-    parts.append(cards.duration(seconds))
-    if conversation:
-        parts.append(conversation)
-    if ending:
-        parts.append(ending)
-    return bundle(_line(" · ".join(parts), "usage"))
+    return bundle(_line(" · ".join(filter(None, parts)), "usage"))
 
 
 def paid(cost: Cost) -> str:

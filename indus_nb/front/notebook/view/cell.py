@@ -14,7 +14,7 @@ from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.folding import Rows
 from indus_nb.front.notebook.view.growing import LiveDrawing, live_state
-from indus_nb.front.notebook.view.output import NOTHING, Display, Own, Screen, can_change
+from indus_nb.front.notebook.view.output import NOTHING, Display, Own, Screen, can_change, is_compared
 from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.run.outputs import Output
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PACE = 0.2
 _READY_WITHIN = 3.0
+_STEP = 1_000
+"""Characters of an answer after which it is looked at whether a part of it is complete."""
 
 
 class StaticDrawing:
@@ -38,6 +40,7 @@ class StaticDrawing:
         self._screen = screen
         self._drawn: dict[str, _Drawn] = {}
         self._rows = Rows(self._vacate) if can_change(screen) else None
+        self._tells_measures = not is_compared(screen)
         self._places: dict[int, tuple[int, Display]] = {}
         """Position of each display among the others, by its identity."""
         self._free: list[Display] = []
@@ -49,6 +52,8 @@ class StaticDrawing:
     def draw(self, block: Block) -> None:
         """Draw the changes of a block; a finished one is drawn for the last time."""
         drawn = self._drawn.setdefault(block.key, _Drawn())
+        if isinstance(block, Card) and block.finished and not self._tells_measures:
+            block.call.seconds = None
         if drawn.version != block.version or block.finished:
             drawn.version = block.version
             match block:
@@ -60,7 +65,7 @@ class StaticDrawing:
                     self._draw_card(block, drawn)
                 case Line():
                     self.end_row()
-                    self.show(block.shown, final=True)
+                    self.show((self._tells_measures and block.unsaved) or block.shown, final=True)
                 case _:
                     pass
         if block.finished:
@@ -211,12 +216,10 @@ class StaticDrawing:
         if block.thinking:
             bundle = blocks.thinking(text, growing=not (block.ended or block.finished))
         else:
-            whole, drawn.rest = markup.split_answer(text)
-            while whole:
+            while whole := drawn.split_off():
                 if whole.strip():
                     drawn.before.append(self._put(drawn, blocks.answer(whole), final=True))
                     drawn.display = None
-                whole, drawn.rest = markup.split_answer(drawn.rest)
             if not drawn.rest.strip():
                 return
             bundle = blocks.answer(drawn.rest)
@@ -247,6 +250,18 @@ class _Drawn:
     pieces_read: int = 0
     rest: str = ""
     outputs: list[tuple[Display, Output | None]] = field(default_factory=list[tuple[Display, Output | None]])
+    judged: int = 0
+    """How many characters of the rest hold nothing to split off."""
+
+    def split_off(self) -> str:
+        """Split a part off the rest, at a place that does not depend on how fast the text came; empty for none."""
+        for end in range(self.judged + _STEP, len(self.rest) + 1, _STEP):
+            whole, rest = markup.split_answer(self.rest[:end])
+            if whole:
+                self.rest, self.judged = rest + self.rest[end:], 0
+                return whole
+            self.judged = end
+        return ""
 
 
 class CellView:

@@ -59,7 +59,7 @@ class LiveDrawing:
                     shown += "".join(blocks.output_html(output.title, output.data) for output in block.outputs)
                 self._live.put(block.key, as_html(block.drawn_now()) + shown)
             case Line():
-                self._live.put(block.key, block.in_panel or _html(block.shown))
+                self._live.put(block.key, block.in_panel or _html(block.unsaved or block.shown))
             case _:
                 pass
         self._length = 0 if block.finished else drawn.length

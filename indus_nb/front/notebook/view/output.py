@@ -12,8 +12,8 @@ import shutil
 import sys
 import threading
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 from indus_nb.base.terminal import plain
@@ -67,7 +67,7 @@ def screen_of(shell: Any) -> Screen:
     if kernel is None:
         return TerminalScreen()
     cell = CellOutput(shell)
-    return NotebookScreen(cell) if can_update(kernel) else OnceScreen(cell)
+    return NotebookScreen(cell, has_beside=not _is_elsewhere(kernel)) if can_update(kernel) else OnceScreen(cell)
 
 
 def can_change(screen: Screen) -> bool:
@@ -75,14 +75,25 @@ def can_change(screen: Screen) -> bool:
     return not isinstance(screen, OnceScreen | TerminalScreen)
 
 
+def is_compared(screen: Screen) -> bool:
+    """Return whether a screen's content is kept in a file, whose versions differ by what differs from run to run.
+
+    Our page draws that beside it. Where it cannot, the file is the only place for it.
+    """
+    return can_change(screen) and not (isinstance(screen, NotebookScreen) and not screen.has_beside)
+
+
 def can_update(kernel: Any) -> bool:
     """Return whether displays can change later.
 
     Consoles and qtconsole, which have no server, ignore updates.
     """
-    by_vs_code = "__vsc_ipynb_file__" in (kernel.shell.user_ns or {})
-    served = "JPY_SESSION_NAME" in os.environ or by_vs_code or "google.colab" in sys.modules
-    return served or not asks_for_input(kernel)
+    return "JPY_SESSION_NAME" in os.environ or _is_elsewhere(kernel) or not asks_for_input(kernel)
+
+
+def _is_elsewhere(kernel: Any) -> bool:
+    """Return whether VS Code or Colab shows the notebook, where our page cannot reach the outputs of cells."""
+    return "__vsc_ipynb_file__" in (kernel.shell.user_ns or {}) or "google.colab" in sys.modules
 
 
 def asks_for_input(kernel: Any) -> bool:
@@ -116,6 +127,19 @@ class CellOutput:
         """Return the kernel client id of the page that ran the cell."""
         return self._parent.get("header", {}).get("session")
 
+    @property
+    def is_alone(self) -> bool:
+        """Return whether the cell is nothing but one ``%agent``, so that nothing else is shown in it."""
+        code = str(self._parent.get("content", {}).get("code", "")).strip()
+        return code.startswith("%%agent") or (code.startswith("%agent") and "\n" not in code)
+
+    def clear(self) -> None:
+        """Remove all that the cell shows, once the next display comes."""
+        publisher = self._publisher
+        if hasattr(publisher, "pub_socket"):
+            kind, parent = "clear_output", self._parent
+            publisher.session.send(publisher.pub_socket, kind, {"wait": True}, parent=parent, ident=publisher.topic)
+
     def publish(
         self, bundle: MimeBundle, display_id: str, *, update: bool, metadata: Mapping[str, Any] | None = None
     ) -> None:
@@ -141,8 +165,14 @@ class NotebookScreen:
     displays finished ones move together, as many into one as make a page, and what follows moves up.
     """
 
-    def __init__(self, cell: CellOutput) -> None:
+    def __init__(self, cell: CellOutput, *, has_beside: bool = True) -> None:
+        """Create the output.
+
+        Args:
+            has_beside: Whether a page of ours can draw beside it.
+        """
         self._cell = cell
+        self.has_beside = has_beside
         self._displays: list[_NotebookDisplay] = []
         self._page = _MAX_SEPARATE_DISPLAYS
         self._freed: list[str] = []
@@ -173,6 +203,26 @@ class NotebookScreen:
         shown = [display for display in self._displays if display.bundle != NOTHING]
         return [{"data": dict(each.bundle), "metadata": dict(each.own.metadata) if each.own else {}} for each in shown]
 
+    def settle(self) -> None:
+        """Show the displays anew if they would be others after a run that took another time: some empty, or joined.
+
+        Front ends do not forget the place of one that is known by its id, so where there is one all stay.
+        """
+        kept = [display for display in self._displays if display.bundle != NOTHING]
+        if not self._cell.is_alone or any(map(_has_a_place, kept)):
+            return
+        scratch = NotebookScreen(cast("CellOutput", _Unshown()))
+        for bundle, own in [(part, display.own) for display in kept for part in display.parts]:
+            scratch.show(bundle, final=True, own=own)
+        anew = scratch._displays
+        if not self._freed and [each.bundle for each in anew] == [each.bundle for each in self._displays]:
+            return
+        self._cell.clear()
+        self._displays, self._freed = anew, []
+        for display in anew:
+            display.cell = self._cell
+            display.publish(update=False)
+
     def _freed_id(self) -> str | None:
         """Join finished displays, and return the id of a freed one below all others, or ``None``."""
         self._move_together()
@@ -202,6 +252,7 @@ class NotebookScreen:
                 kept.append(display)
                 continue
             page.bundle = together
+            page.parts += display.parts
             grown.add(page.display_id)
         self._displays[-len(following) :] = kept
         if len(kept) == len(following):
@@ -223,6 +274,19 @@ def _on_one_page(page: _NotebookDisplay, following: _NotebookDisplay) -> MimeBun
     return together if len(together["text/markdown"]) <= _MAX_PAGE_CHARACTERS else None
 
 
+def _has_a_place(display: _NotebookDisplay) -> bool:
+    """Return whether a display is known by its id, or shows a widget."""
+    is_known = display.own is not None and display.own.display_id is not None
+    return is_known or any(kind.startswith("application/vnd.jupyter.widget") for kind in display.bundle)
+
+
+class _Unshown:
+    """Output that is not sent."""
+
+    def publish(self, *_: object, **__: object) -> None:
+        """Send nothing."""
+
+
 @dataclass
 class _NotebookDisplay:
     cell: CellOutput
@@ -230,10 +294,15 @@ class _NotebookDisplay:
     bundle: MimeBundle
     final: bool
     own: Own | None = None
+    parts: list[MimeBundle] = field(init=False)
+    """What was joined in it."""
+
+    def __post_init__(self) -> None:
+        self.parts = [self.bundle]
 
     def update(self, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> None:
         is_shown = own is not None and bundle is self.bundle
-        self.bundle, self.final, self.own = bundle, final, own
+        self.bundle, self.final, self.own, self.parts = bundle, final, own, [bundle]
         if not is_shown:
             self.publish(update=True)
 

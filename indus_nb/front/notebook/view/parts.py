@@ -121,9 +121,11 @@ class Line(Block):
     """A block that is complete from the beginning.
 
     It is a notice, an error, or a message that is not the model's. ``in_panel`` is HTML for the place of what is shown.
+    ``unsaved`` is shown in its place where no file keeps it.
     """
 
     shown: MimeBundle = field(default_factory=dict[str, str])
+    unsaved: MimeBundle | None = None
     in_panel: str = ""
     is_notice: bool = False
 

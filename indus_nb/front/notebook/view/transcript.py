@@ -107,6 +107,7 @@ class Transcript:
         usage: Tokens and cost of the run.
         waiting_since: Time, by the clock, since which the model is waited for.
         remark: Addition to the closing line; empty for none.
+        beside: What the page says beside the closing line, and no file: what the run took, and a remark before the end.
         outputs: Outputs of calls for the user, where they can be shown.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
@@ -137,7 +138,7 @@ class Transcript:
         self.asked = False
         self.waiting_since: float | None = None if whole else self.began
         self.note: str | None = None
-        self.remark = ""
+        self.remark = self.beside = ""
         self._renderer = renderer
         self._tools = tools
         self.outputs: OutputBoard | None = None
@@ -251,9 +252,11 @@ class Transcript:
             self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
         if in_all := self._changes.take():
             self.add_notice(in_all)
-        spent = self.clock() - self.began
-        remarks = " · ".join(filter(None, (ending, self.remark))) or None
-        self.add_line(blocks.usage(self.model, self.usage, spent, conversation=self.conversation, ending=remarks))
+        took = blocks.measures(self.usage, self.clock() - self.began)
+        ends = (self.conversation, ending, self.remark)
+        shown, unsaved = blocks.usage(self.model, *ends), blocks.usage(self.model, took, *ends)
+        self._add(Line(self._key(), finished=True, shown=shown, unsaved=unsaved))
+        self.beside = " · ".join(filter(None, (took, self.beside)))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
         if fails_cell:

@@ -1250,6 +1250,7 @@ class StatusLines {
   constructor(store) {
     this.store = store;
     this.title = h("div", { class: "ia-title" });
+    this.beside = h("div", { class: "ia-aside" });
     this.warning = h("div", { class: "ia-warning", role: "note" });
     this.above = h("div", { class: "ia-widgets" });
     this.below = h("div", { class: "ia-widgets" });
@@ -1261,6 +1262,7 @@ class StatusLines {
   show(changes) {
     const { state } = this.store;
     if (changes.has("title")) setText(this.title, state.title);
+    if (changes.has("beside")) setText(this.beside, state.beside);
     if (changes.has("warning")) setText(this.warning, state.warning);
     if (changes.has("widgets")) this.showWidgets(state.widgets ?? {});
     if (changes.has("status")) this.showStatus(state.status ?? {});
@@ -1452,6 +1454,7 @@ class CellView extends View {
     const { announcer, blocks, dialogs, ended, footer, lines } = this;
     this.root.append(
       lines.title,
+      lines.beside,
       lines.warning,
       lines.above,
       blocks.node,
@@ -2707,6 +2710,21 @@ class PanelView extends View {
   }
 }
 
+// src/beside.js
+const SETTLES_MS = 3000;
+
+function drawBeside(area, text) {
+  if (!area) return;
+  const draw = () => {
+    const line = [...area.querySelectorAll(".indus-usage")].at(-1);
+    if (line && !line.querySelector(".ia-beside")) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
+  };
+  const observer = new MutationObserver(draw);
+  observer.observe(area, { childList: true, subtree: true });
+  setTimeout(() => observer.disconnect(), SETTLES_MS);
+  draw();
+}
+
 // src/download.js
 class Download {
   constructor() {
@@ -3071,11 +3089,11 @@ function noteWidget(notebook, widget, html) {
   else notebook.deleteMetadata?.("widgets");
 }
 
-function noteSession(notebook, id) {
+function nameNotebook(notebook, id) {
   if (!notebook?.getMetadata || !notebook.setMetadata) return;
   const held = notebook.getMetadata(OURS);
   const ours = typeof held === "object" && held !== null && !Array.isArray(held) ? held : {};
-  if (/** @type {{ session?: unknown }} */ (ours).session !== id) notebook.setMetadata(OURS, { ...ours, session: id });
+  if (!(/** @type {{ id?: unknown }} */ (ours).id)) notebook.setMetadata(OURS, { ...ours, id });
 }
 
 // src/following.js
@@ -3508,8 +3526,9 @@ class Store {
     this.carryOver(changes);
     if (changes.has("fallback") && this.state.widget && this.state.fallback !== undefined)
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
-    if (changes.has("session", "saved") && this.state.session && this.state.saved)
-      noteSession(this.notebook, this.state.session.id);
+    if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
+    if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
+      drawBeside(this.follower.area, this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }

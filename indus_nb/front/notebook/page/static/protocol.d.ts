@@ -417,8 +417,11 @@ export interface CellState {
   background?: boolean;
   /** Whether the conversation is kept in a file. */
   saved?: boolean;
-  /** Which session; of one that is ``saved`` a page notes the id in its notebook's metadata. */
   session?: SessionName;
+  /** The id that a page notes in its notebook's metadata, unless that has one: conversations are found by it. */
+  notebook?: string | null;
+  /** What is said of a run in a line below it, and later beside its last one: what no file keeps. */
+  beside?: string;
   /** The widget's id, by which an output names it. */
   widget?: string;
   /** HTML that stands in the place of the widget where its kernel is not there; ``null`` when nothing shall. */

@@ -17,6 +17,7 @@ export class CellView extends View {
     const { announcer, blocks, dialogs, ended, footer, lines } = this;
     this.root.append(
       lines.title,
+      lines.beside,
       lines.warning,
       lines.above,
       blocks.node,

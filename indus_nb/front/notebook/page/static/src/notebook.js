@@ -369,14 +369,14 @@ export function noteWidget(notebook, widget, html) {
 }
 
 /**
- * Note in the notebook's metadata which conversation it has, so that a copy of the notebook has it too.
+ * Give the notebook an id in its metadata, unless it has one, so that it has its conversations under another name too.
  *
  * @param {Notebook | undefined} notebook
  * @param {string} id
  */
-export function noteSession(notebook, id) {
+export function nameNotebook(notebook, id) {
   if (!notebook?.getMetadata || !notebook.setMetadata) return;
   const held = notebook.getMetadata(OURS);
   const ours = typeof held === "object" && held !== null && !Array.isArray(held) ? held : {};
-  if (/** @type {{ session?: unknown }} */ (ours).session !== id) notebook.setMetadata(OURS, { ...ours, session: id });
+  if (!(/** @type {{ id?: unknown }} */ (ours).id)) notebook.setMetadata(OURS, { ...ours, id });
 }

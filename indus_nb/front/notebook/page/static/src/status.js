@@ -20,6 +20,7 @@ export class StatusLines {
   constructor(store) {
     this.store = store;
     this.title = h("div", { class: "ia-title" });
+    this.beside = h("div", { class: "ia-aside" });
     this.warning = h("div", { class: "ia-warning", role: "note" });
     this.above = h("div", { class: "ia-widgets" });
     this.below = h("div", { class: "ia-widgets" });
@@ -33,6 +34,7 @@ export class StatusLines {
   show(changes) {
     const { state } = this.store;
     if (changes.has("title")) setText(this.title, state.title);
+    if (changes.has("beside")) setText(this.beside, state.beside);
     if (changes.has("warning")) setText(this.warning, state.warning);
     if (changes.has("widgets")) this.showWidgets(state.widgets ?? {});
     if (changes.has("status")) this.showStatus(state.status ?? {});

@@ -6,6 +6,7 @@
  * Messages are handled one by one, and each ends in one `show` of what it changed.
  */
 
+import { drawBeside } from "./beside.js";
 import { Changes } from "./changes.js";
 import { copyAnswer } from "./copying.js";
 import { Download } from "./download.js";
@@ -14,7 +15,7 @@ import { FocusMemory } from "./focus.js";
 import { Follower } from "./following.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
-import { answerRequest, isOfAgent, noteSession, noteWidget, replaceWidget } from "./notebook.js";
+import { answerRequest, isOfAgent, nameNotebook, noteWidget, replaceWidget } from "./notebook.js";
 
 /** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
 /** @import { SessionContext, WidgetEnd } from "./life.js" */
@@ -206,8 +207,9 @@ export class Store {
     this.carryOver(changes);
     if (changes.has("fallback") && this.state.widget && this.state.fallback !== undefined)
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
-    if (changes.has("session", "saved") && this.state.session && this.state.saved)
-      noteSession(this.notebook, this.state.session.id);
+    if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
+    if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
+      drawBeside(this.follower.area, this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }

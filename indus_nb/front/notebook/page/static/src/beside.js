@@ -1,0 +1,28 @@
+/**
+ * What a page says beside the end of a run and no file keeps: tokens, cost, seconds, which are others with each run.
+ *
+ * Contract: it is text, in the line that closes the run in the outputs of its cell, and goes with that line.
+ */
+
+import { h } from "./dom.js";
+
+/** How long the line may take to appear, or to move to where it stays. */
+const SETTLES_MS = 3000;
+
+/**
+ * Write a text behind the last closing line of a cell, as soon as that is there.
+ *
+ * @param {Element | null} area the outputs of the cell; front ends without such an element show it in no place
+ * @param {string} text
+ */
+export function drawBeside(area, text) {
+  if (!area) return;
+  const draw = () => {
+    const line = [...area.querySelectorAll(".indus-usage")].at(-1);
+    if (line && !line.querySelector(".ia-beside")) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
+  };
+  const observer = new MutationObserver(draw);
+  observer.observe(area, { childList: true, subtree: true });
+  setTimeout(() => observer.disconnect(), SETTLES_MS);
+  draw();
+}

@@ -1,0 +1,66 @@
+"""Code that runs in a copy of the kernel while the user works on, and whose values are brought back at its end.
+
+What this module promises: the kernel is free meanwhile, and what the user has changed in that time is not overwritten.
+A value of a variable that is another one by then gets a name of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from indus_nb.base import textcut
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.wire import clean_text
+from indus_nb.kernel.toolset.results import joined
+from indus_nb.kernel.trials.trying import Trial
+from indus_nb.safety.effects import Effect
+from indus_nb.safety.redaction import hide_known, labelled_secrets
+from indus_nb.tools.jobs import Jobs
+from indus_nb.tools.tool import ToolContext
+
+_TOOL = "python beside"
+"""The name of such jobs: those of the tool's own name hold the kernel."""
+_MAX_REASON_CHARACTERS = 160
+
+
+async def run_beside(
+    work: Callable[[ToolContext], Awaitable[ToolOutput]], context: ToolContext, jobs: Jobs | None, code: str
+) -> ToolOutput:
+    """Run code as a job from the beginning; without jobs it is waited for.
+
+    Raises:
+        ToolError: It failed at once.
+    """
+    if jobs is None:
+        return await work(context)
+    return await jobs.run(work, context, tool=_TOOL, what=code, background=True)
+
+
+def names_beside(names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Return other names for variables that were changed since the copy was made.
+
+    Args:
+        names: Variables that the code in the copy has made or changed.
+        before: The variables of then.
+        now: The variables of now.
+
+    >>> names_beside(["a", "b", "c"], {"a": 1}, {"a": 1, "b": 2, "b_beside": 3})
+    {'b': 'b_beside_2'}
+    """
+    missing = object()
+    changed = (name for name in sorted(names) if now.get(name, missing) is not before.get(name, missing))
+    return {name: _free_name(f"{name}_beside", now) for name in changed}
+
+
+def _free_name(name: str, taken: Mapping[str, Any]) -> str:
+    others = (f"{name}_{number}" for number in count(2))
+    return name if name not in taken else next(other for other in others if other not in taken)
+
+
+def not_kept(trial: Trial, effects: Sequence[Effect]) -> str:
+    """Return what the model reads of code whose effects a copy cannot hand over."""
+    why = textcut.one_line(effects[0].words, _MAX_REASON_CHARACTERS)
+    text = f"It ran in a copy of the kernel, of which nothing was kept: it {why}. Run it without beside."
+    return clean_text(hide_known(joined(trial.text().content, text), labelled_secrets()))
