@@ -3,6 +3,7 @@
 import { ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { Links } from "./links.ts";
+import { tellPlaces } from "./places.ts";
 import { sidePanel } from "./side_panel.ts";
 import css from "./style.css";
 
@@ -17,6 +18,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     style.textContent = css;
     document.head.append(style);
     const links = new Links(app, tracker);
+    tellPlaces(tracker);
     sidePanel(app, links, restorer);
   },
 };
