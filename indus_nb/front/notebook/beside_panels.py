@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from indus_nb.base import textcut
@@ -15,7 +14,6 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.magic import Command
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
-from indus_nb.front.notebook.notebook_sessions import NotebookSessions
 from indus_nb.front.notebook.panel.surroundings import Filled
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
@@ -41,15 +39,15 @@ class PanelKernel:
         notebook: NotebookTools,
         taking_back: TakingBack,
         compute: Callable[[Sequence[str]], Awaitable[Mapping[str, Computed]]],
-        known: NotebookSessions,
+        note_session: Callable[[AgentSession], str | None],
     ) -> None:
         """Bind the kernel's namespace, journal, notebook and undo to its panels.
 
         Args:
             compute: Computes the values of placeholders in a copy of the kernel.
-            known: The conversations of the notebook.
+            note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
         """
-        self._known = known
+        self.note_session = note_session
         self._compute = compute
         self._namespace = namespace
         self._journal = journal
@@ -112,10 +110,6 @@ class PanelKernel:
                 raise UsageError(f"Nothing was sent: @cell {number} is not known. {error}") from error
         size = textcut.byte_size(text)
         return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
-
-    def note_session(self, path: Path | None) -> str | None:
-        """Record the session file that the notebook uses now; returns the notebook's id for its metadata."""
-        return self._known.note(path)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
         """Run one of ``commands``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -31,7 +32,7 @@ from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
-from indus_nb.front.notebook.notebook_sessions import NotebookSessions
+from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
@@ -46,7 +47,7 @@ from indus_nb.front.notebook.view.output import (
     is_dashboard,
     screen_of,
 )
-from indus_nb.kernel.cell_ids import CellIds, asked_from
+from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -72,8 +73,6 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.served import Served
 
 T = TypeVar("T")
-FIRST = "main"
-"""Default name of a conversation."""
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
@@ -95,7 +94,6 @@ class Conversations:
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
         self._sessions: dict[str, AgentSession] = {}
-        self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
@@ -107,7 +105,9 @@ class Conversations:
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
         self._screen: Screen = screen_of(shell)
-        self._known = NotebookSessions(shell, cells)
+        self._notebooks = Notebooks(shell, cells)
+        self._choosing = threading.RLock()
+        """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._beside = ""
         """What the page is to say beside the next answer, and no file."""
         self._turns = CellTurns(cells)
@@ -122,7 +122,11 @@ class Conversations:
 
         It is ``None`` before the first.
         """
-        return self._sessions.get(self._current)
+        return self._sessions.get(self._notebook_of_cell.conversation)
+
+    @property
+    def _notebook_of_cell(self) -> UsedNotebook:
+        return self._notebooks.of(self._cells.client)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,10 +158,10 @@ class Conversations:
         if request.rows is not None:
             from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
 
-            return ask_rows(request.rows, self._chosen_session(request), self._shell)
+            return ask_rows(request.rows, self._session_of_cell(request), self._shell)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
-        session = self._chosen_session(request)
+        session = self._session_of_cell(request)
         if request.cells is not None:
             session.settings.cells = request.cells
         command = request.command
@@ -253,21 +257,33 @@ class Conversations:
         gate = self.comm_gate()
         if gate is not None:
             gate.watch(comm.comm_id)
-        comm.on_close(lambda _: self.thread.call(partial(self._close_door, comm.comm_id)))
+        comm.on_close(partial(self._door_closed, comm.comm_id))
         return door
 
-    def _close_door(self, comm_id: str) -> None:
-        self._doors.pop(comm_id).close()
+    def _refresh_doors(self) -> None:
+        for door in tuple(self._doors.values()):
+            self.thread.call(door.refresh)
+
+    def _door_closed(self, comm_id: str, _: object) -> None:
+        self.thread.call(self._doors.pop(comm_id).close)
         if self._gate is not None:
             self._gate.forget(comm_id)
 
+    def note_shown(self, shown: Shows, before: Shows | None) -> None:
+        """Note of which notebook a connection is; see `Notebooks.note`."""
+        self._notebooks.note(shown, before, self._sessions)
+
     def session_of(self, shown: Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""
-        return self.session
+        return self._sessions.get(self._notebooks.of(shown.client).conversation)
 
     def panel_of(self, shown: Shows) -> ChatPanel:
         """Return the chat panel of a notebook's conversation, which is opened if it is not open."""
-        return self._panel(self._chosen_session(parse("", None)))
+        notebook = self._notebooks.of(shown.client)
+        with self._choosing:
+            session = self._chosen_session(parse("", None), notebook, resumes=True)
+            notebook.sessions.note(session.store.path)
+            return self._panel(session, Origin(client=shown.client))
 
     def prompt_about_error(self, asked: AskAboutError) -> str:
         """Return the prompt about an error that a page shows."""
@@ -308,6 +324,7 @@ class Conversations:
         self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
     ) -> Any:
         inbox = Inbox() if request.wait else None
+        notebook = self._notebook_of_cell
         run = CellRun(
             session,
             self.thread,
@@ -319,8 +336,8 @@ class Conversations:
             timeout=request.timeout,
             insert=self._notebook.insert,
         )
-        run.conversation = None if self._current == FIRST else self._current
-        run.notebook_id = self._known.note(session.store.path)
+        run.conversation = None if notebook.conversation == FIRST else notebook.conversation
+        run.notebook_id = notebook.sessions.note(session.store.path)
         run.beside, self._beside = self._beside, ""
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
@@ -457,11 +474,11 @@ class Conversations:
             return
         if not self._has_page and not is_shown:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
-        panel = self._panel(session)
+        panel = self._panel(session, self._cells.origin)
         panel.shown_in(self._screen.show(panel.page.bundle, final=True))
         panel.focus()
 
-    def _panel(self, session: AgentSession) -> ChatPanel:
+    def _panel(self, session: AgentSession, shown_in: Origin) -> ChatPanel:
         """Return the session's panel, made on first use; displayed again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
@@ -474,9 +491,10 @@ class Conversations:
                 outputs=self.kernel.outputs,
                 undo=self.taking_back,
                 surroundings=self.surroundings,
-                shown_in=self._cells.origin,
+                shown_in=shown_in,
             )
             self._shown.append(panel.page)
+            self._refresh_doors()
         return panel
 
     @cached_property
@@ -486,8 +504,13 @@ class Conversations:
 
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(
-            namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute, self._known
+            namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute, self._note_session
         )
+
+    def _note_session(self, session: AgentSession) -> str | None:
+        """Record which session the notebook that talks to it uses now; return the notebook's id."""
+        name = next((name for name, each in self._sessions.items() if each is session), FIRST)
+        return self._notebooks.talking_to(name).sessions.note(session.store.path)
 
     @property
     def lender(self) -> Lender:
@@ -516,7 +539,7 @@ class Conversations:
             if before is not None and (shown := self._panels.pop(before, None)) is not None:
                 self._shown.remove(shown.page)  # it ends with its session, and shows what was done
         elif wanted != "status" and self._has_page:
-            panel = self._panel(served.session)
+            panel = self._panel(served.session, self._cells.origin)
             self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
@@ -597,20 +620,30 @@ class Conversations:
         note = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
         self._screen.show(blocks.notice(note), final=True)
 
-    def _chosen_session(self, request: Request) -> AgentSession:
-        name = request.name or self._current
+    def _session_of_cell(self, request: Request) -> AgentSession:
+        with self._choosing:
+            return self._chosen_session(request, self._notebook_of_cell, resumes=self._can_ask)
+
+    def _chosen_session(self, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession:
+        """Return the conversation that is asked for, which is the notebook's from then on.
+
+        Args:
+            resumes: Whether the conversation that the notebook had may be gone on with.
+        """
+        name = request.name or notebook.conversation
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
-            is_first = not (self._sessions or elsewhere or request.new)
-            session = (self._resumed(name, request) if is_first else None) or self._open(name, request)
-            self._current = name
+            is_first = session is None and not (elsewhere or request.new or (request.name and self._sessions))
+            resumed = self._resumed(name, request, notebook, resumes=resumes) if is_first else None
+            session = resumed or self._open(name, request, notebook)
+            notebook.conversation = name
             return session
         if request.tools is not None:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
-        self._current = name
+        notebook.conversation = name
         if session.model is None:
             self._run(session.models.choose_if_none)
         if any(changes := (request.model, request.provider, request.thinking)):
@@ -621,26 +654,31 @@ class Conversations:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
 
-    def _resumed(self, name: str, request: Request) -> AgentSession | None:
+    def _resumed(self, name: str, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession | None:
         """Resume the notebook's own conversation if a user is there who may object; else show which it has."""
-        resumed = self._known.resumed() if self._can_ask else None
+        resumed = notebook.sessions.resumed() if resumes else None
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
-                session = self._open(name, replace(request, continue_last=True))
-                self._show_beside(resumed)
+                session = self._open(name, replace(request, continue_last=True), notebook)
+                self._say(resumed)
                 return session
-        if (offer := self._known.offer()) is not None:
-            self._show_beside(offer)
+        if (offer := notebook.sessions.offer()) is not None:
+            self._say(offer)
         return None
 
-    def _show_beside(self, said: str) -> None:
-        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file."""
-        if is_compared(self._screen):
-            self._beside = said
-        else:
-            self._screen.show(blocks.notice(said), final=True)
+    def _say(self, text: str) -> None:
+        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file.
 
-    def _open(self, name: str, request: Request) -> AgentSession:
+        A panel needs none, which shows its conversation.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        if is_compared(self._screen):
+            self._beside = text
+        else:
+            self._screen.show(blocks.notice(text), final=True)
+
+    def _open(self, name: str, request: Request, notebook: UsedNotebook) -> AgentSession:
         """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
         previous = self._sessions.get(name)
         like = previous or self.session
@@ -650,11 +688,11 @@ class Conversations:
             )
         options = session_options(
             request,
-            self._known.last() if request.continue_last else None,
+            notebook.sessions.last() if request.continue_last else None,
             like,
             [self.kernel, self._notebook, self._in_cells],
             [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
-            live_place(self._known.notebook, in_terminal=self._front is None),
+            live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
         if like is not None:
@@ -668,7 +706,8 @@ class Conversations:
         asked_later = session.trusting.asked_later if self._asks(request) else None
         for problem in session.problems:
             if problem != asked_later:
-                self._screen.show(blocks.notice(problem), final=True)
+                self._say(problem)
+        self._refresh_doors()
         return session
 
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:

@@ -404,7 +404,7 @@ class ChatPanel:
     def _show_settings(self, session: AgentSession) -> None:
         model, around = session.model, self._surroundings
         self.page.set(
-            notebook=None if around is None else around.note_session(session.store.path),
+            notebook=None if around is None else around.note_session(session),
             saved=session.store.path is not None,
             session={"name": session.store.name, "id": session.store.session_id},
             models=session_state.models(session),

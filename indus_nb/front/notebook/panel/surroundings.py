@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from indus_nb.base.messages import Attachment
@@ -53,8 +52,8 @@ class Surroundings(Protocol):
         """
         ...
 
-    def note_session(self, path: Path | None) -> str | None:
-        """Record the session file that the notebook uses now; returns the notebook's id for its metadata."""
+    def note_session(self, session: AgentSession) -> str | None:
+        """Record which session the notebook uses now; returns the notebook's id for its metadata."""
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
