@@ -52,7 +52,7 @@ class Surroundings(Protocol):
         """
         ...
 
-    def note_session(self, session: AgentSession) -> str | None:
+    def note_session(self, session: AgentSession, /) -> str | None:
         """Record which session the notebook uses now; returns the notebook's id for its metadata."""
         ...
 
