@@ -78,6 +78,7 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: messages.State | None = None
         self._has_panel = False
+        self._opening = asyncio.Lock()
         self._own: Mapping[type, Callable[[Any], None]] = {
             messages.Shows: self._show,
             messages.OpenPanel: lambda _: self._start(self._open_panel),
@@ -147,7 +148,8 @@ class Door:
     async def _open_panel(self) -> ChatPanel | None:
         if self._shown is None:
             return None
-        panel = await asyncio.to_thread(self._host.panel_of, self._shown)
+        async with self._opening:  # what is asked at once meets in one conversation
+            panel = await asyncio.to_thread(self._host.panel_of, self._shown)
         self._has_panel = True
         self.refresh()
         return panel
