@@ -13,6 +13,7 @@ import { Links } from "./links.ts";
 import { loadBeforeCells } from "./loading.ts";
 import { markQuestions } from "./mark.ts";
 import { Options } from "./options.ts";
+import { tellPlaces } from "./places.ts";
 import presence from "./presence.css";
 import { OPEN_PANEL, sidePanel } from "./side_panel.ts";
 import { showStatus } from "./status.ts";
@@ -39,6 +40,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     style.textContent = css + presence;
     document.head.append(style);
     const links = new Links(app, tracker);
+    tellPlaces(tracker);
     sidePanel(app, links, restorer);
     const front: Front = {
       app,

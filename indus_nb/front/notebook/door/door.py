@@ -37,6 +37,10 @@ class Host(Protocol):
         """Return the thread of the agent."""
         ...
 
+    def note_shown(self, shown: messages.Shows, before: messages.Shows | None) -> None:
+        """Note of which notebook a connection is, and what the same page said of it before."""
+        ...
+
     def session_of(self, shown: messages.Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""
         ...
@@ -155,6 +159,7 @@ class Door:
         return panel
 
     def _show(self, shown: messages.Shows) -> None:
+        self._host.note_shown(shown, self._shown)
         self._shown = shown
         self.refresh()
         self._send(None, again=True)
