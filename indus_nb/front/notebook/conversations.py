@@ -93,6 +93,7 @@ class Conversations:
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
+        self._making_gate = threading.Lock()
         self._sessions: dict[str, AgentSession] = {}
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
@@ -410,8 +411,9 @@ class Conversations:
 
         ``None`` if the kernel does not support it.
         """
-        if self._gate is None and self._front is not None:
-            self._gate = CommGate(self._front, self.thread.call)
+        with self._making_gate:
+            if self._gate is None and self._front is not None:
+                self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
 
     def _reporter(self) -> RowsInCell | None:
@@ -638,6 +640,7 @@ class Conversations:
             resumed = self._resumed(name, request, notebook, resumes=resumes) if is_first else None
             session = resumed or self._open(name, request, notebook)
             notebook.conversation = name
+            self._refresh_doors()
             return session
         if request.tools is not None:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")

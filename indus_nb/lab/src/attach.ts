@@ -4,7 +4,7 @@
  * Contract: nothing is sent to a model by this; the user sees what was written, and may change it.
  */
 
-import { InputDialog } from "@jupyterlab/apputils";
+import { Dialog, InputDialog, showDialog } from "@jupyterlab/apputils";
 import type { Cell, CodeCell } from "@jupyterlab/cells";
 import type { IFileBrowserFactory } from "@jupyterlab/filebrowser";
 import { mention, relativePath } from "../../front/notebook/page/static/src/text.js";
@@ -13,6 +13,7 @@ import type { Link } from "./link.ts";
 
 /** How much is quoted; of what is longer the user attaches the cell. */
 const MAX_QUOTED = 4_000;
+const TITLE = "Attach a Variable";
 
 /** Write a text into the composer, behind what is there. */
 async function insert(front: Front, link: Link, text: string): Promise<void> {
@@ -59,12 +60,13 @@ export function attachFiles(front: Front, link: Link, browsers: IFileBrowserFact
 /** Let the user choose one of the kernel's variables, and refer to it. */
 export async function attachVariable(front: Front, link: Link): Promise<void> {
   if (!(await front.openPanel(link))) return;
-  const variables = await variablesOf(link);
-  const items = variables.map(({ name, type }) => `${name}: ${type}`);
-  if (items.length === 0) return;
-  const { value } = await InputDialog.getItem({ title: "Attach a variable", items, okLabel: "Attach", editable: true });
-  const name = value?.split(":")[0]?.trim();
-  if (name) await insert(front, link, `$${name}`);
+  const items = (await variablesOf(link)).map(({ name, type }) => `${name}: ${type}`);
+  if (items.length === 0) {
+    await showDialog({ title: TITLE, body: "The kernel holds no variable of yours.", buttons: [Dialog.okButton()] });
+    return;
+  }
+  const { value } = await InputDialog.getItem({ title: TITLE, items, okLabel: "Attach" });
+  if (value) await insert(front, link, `$${value.split(":")[0]}`);
 }
 
 function variablesOf(link: Link): Promise<readonly { name: string; type: string }[]> {

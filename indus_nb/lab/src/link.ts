@@ -79,14 +79,17 @@ export class Link implements IDisposable {
     if (known?.content.status === "ok" && Object.keys(known.content.comms).length > 0) await this.ensure();
   }
 
-  /** Load the package before what the kernel is sent next, and connect meanwhile. */
+  /** Load the package, and connect, before the kernel is sent anything else; it has to be one of Python. */
   loadFirst(): void {
     const kernel = this.notebook.sessionContext.session?.kernel;
     if (!kernel || this.opening || this.held.phase === "ready") return;
     this.wanted = true;
-    this.opening = this.open(this.load(kernel)).finally(() => {
-      this.opening = null;
-    });
+    this.opening = Promise.all([this.load(kernel), this.connect(kernel)])
+      .then(([problem, connected]) => problem === null && connected)
+      .catch(() => false) // the kernel is gone
+      .finally(() => {
+        this.opening = null;
+      });
   }
 
   /** Send a message, if the link is ready. */
@@ -109,7 +112,7 @@ export class Link implements IDisposable {
     Signal.clearData(this);
   }
 
-  private async open(loading?: Promise<string | null>): Promise<boolean> {
+  private async open(): Promise<boolean> {
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
     const kernel = sessionContext.session?.kernel;
@@ -117,7 +120,7 @@ export class Link implements IDisposable {
     this.set("loading");
     try {
       if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
-      const problem = await (loading ?? this.load(kernel));
+      const problem = await this.load(kernel);
       if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
       return await this.connect(kernel);
     } catch (error) {
@@ -137,7 +140,7 @@ export class Link implements IDisposable {
       user_expressions: { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` },
     });
     future.onIOPub = () => {
-      this.set("loading"); // it begins
+      if (this.held.phase === "waiting") this.set("loading"); // it begins
     };
     const reply = await future.done;
     if (reply.content.status !== "ok") return "The kernel did not load the package.";

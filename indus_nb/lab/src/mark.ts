@@ -1,5 +1,5 @@
 /**
- * Marks where the agent asks, on the notebook's tab and in the title of the page, and the way to the question.
+ * A mark on the tab of each notebook in which the agent asks, and the way to the question.
  *
  * Contract: a question takes the focus only if the user goes to it.
  */
@@ -10,37 +10,20 @@ import type { Link } from "./link.ts";
 
 const CLASS = "indus-mod-asks";
 const CAPTION = "The agent asks a question here";
-/** What stands before the title of a page in which the agent asks. */
-const SIGN = "(?) ";
 
-/** Mark the notebooks in which the agent asks, and the page. */
+/** Mark the notebooks in which the agent asks. */
 export function markQuestions(front: Front): void {
   const { links, options } = front;
-  const marked = new Set<NotebookPanel>();
-  const markPage = () => {
-    const title = document.title.startsWith(SIGN) ? document.title.slice(SIGN.length) : document.title;
-    const wanted = marked.size > 0 ? SIGN + title : title;
-    if (document.title !== wanted) document.title = wanted;
-  };
   forEachNotebook(front, (notebook) => {
     const link = links.of(notebook);
-    const show = () => {
-      const asks = options.questionMark && !notebook.isDisposed && isAsking(link);
-      mark(notebook, asks);
-      if (asks) marked.add(notebook);
-      else marked.delete(notebook);
-      markPage();
-    };
+    const show = () => mark(notebook, options.questionMark && isAsking(link));
     link.changed.connect(show);
     options.changed.connect(show);
     notebook.disposed.connect(() => {
       options.changed.disconnect(show);
-      show();
     });
     show();
   });
-  // The application writes the title anew for each document that comes to the front.
-  new MutationObserver(markPage).observe(document.head, { childList: true, subtree: true, characterData: true });
 }
 
 /** Whether a question of the agent waits in a notebook. */
@@ -64,10 +47,12 @@ export async function goToQuestion(front: Front, link: Link): Promise<void> {
     return;
   }
   const { content } = link.notebook;
+  content.activeCellIndex = cell;
   await content.scrollToItem(cell);
   const question = dialogIn(content.widgets[cell]?.node);
   question?.scrollIntoView({ block: "nearest" });
-  question?.querySelector("button")?.focus({ preventScroll: true });
+  // Behind the notebook, which takes the focus when it comes to the front.
+  requestAnimationFrame(() => question?.querySelector("button")?.focus({ preventScroll: true }));
 }
 
 function askingCell({ content }: NotebookPanel): number {

@@ -54,7 +54,7 @@ class StatusItem extends Widget {
     this.link = link;
     if (!link) return;
     const { kernel } = link.state;
-    const dollars = kernel?.cost_today ? `$${kernel.cost_today.toFixed(2)} today` : "";
+    const dollars = kernel?.cost_today ? `${amount(kernel.cost_today)} today` : "";
     this.button.textContent = [`Agent ${word(link.state)}`.trim(), kernel?.model, dollars].filter(Boolean).join(" · ");
     this.button.title = [kernel?.question ?? "Open the agent's panel", dollars && COST].filter(Boolean).join("\n");
     this.toggleClass("indus-mod-asks", isAsking(link));
@@ -70,4 +70,8 @@ class StatusItem extends Widget {
 function word({ kernel, phase }: DoorState): string {
   if (kernel) return WORDS[kernel.phase];
   return phase === "loading" ? "starts" : "";
+}
+
+function amount(dollars: number): string {
+  return dollars < 0.01 ? "< $0.01" : `$${dollars.toFixed(2)}`;
 }

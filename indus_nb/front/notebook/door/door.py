@@ -91,6 +91,7 @@ class Door:
         self._has_panel = False
         self._requests = PageRequests(lambda request: comm.send({"kind": "ask_page", "request": request}))
         self._editing = Editing(comm.send, host.cell_shown)
+        self._opening = asyncio.Lock()
         self._own: Mapping[type, Callable[[Any], None]] = {
             messages.Shows: self._show,
             messages.OpenPanel: lambda _: self._start(self._open_panel),
@@ -177,7 +178,8 @@ class Door:
     async def _open_panel(self) -> ChatPanel | None:
         if self._shown is None:
             return None
-        panel = await asyncio.to_thread(self._host.panel_of, self._shown)
+        async with self._opening:  # what is asked at once meets in one conversation
+            panel = await asyncio.to_thread(self._host.panel_of, self._shown)
         self._has_panel = True
         self.refresh()
         return panel
