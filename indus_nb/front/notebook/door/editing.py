@@ -49,9 +49,7 @@ _BUSY = "The agent is at work. Ask again when it has finished, or stop it first.
 class Editing:
     """What one page is shown of the proposals of a session, and what its user asks there. Used on the agent's thread."""
 
-    def __init__(
-        self, send: Callable[[messages.ToDoor], None], cell_shown: Callable[[str], Awaitable[str]]
-    ) -> None:
+    def __init__(self, send: Callable[[messages.ToDoor], None], cell_shown: Callable[[str], Awaitable[str]]) -> None:
         """Create it, without a session.
 
         Args:
@@ -151,24 +149,26 @@ class Editing:
         self._shown.add(dialog_id)
         placed = cast("Sequence[PlacedCell]", question.subject or ())
         text = "" if placed else question.text().partition("\n")[2].strip()
-        self._send({
-            "kind": "review",
-            "id": dialog_id,
-            "request": None if self._asked is None else self._asked.request,
-            "heading": textcut.head(plain(question.heading), _MAX_HEADING_CHARACTERS),
-            "text": plain(textcut.middle(text, _MAX_TEXT_CHARACTERS, "\n…\n")),
-            "cells": [_cell(each) for each in placed],
-            "choices": [
-                {
-                    "value": choice.option,
-                    "label": "Reject" if placed and choice.kind == "no" else choice.label or choice.option,
-                    "kind": choice.kind,
-                    "key": key,
-                }
-                for choice, key in zip(question.choices, question.keys, strict=True)
-            ],
-            "reason": question.takes_reason,
-        })
+        self._send(
+            {
+                "kind": "review",
+                "id": dialog_id,
+                "request": None if self._asked is None else self._asked.request,
+                "heading": textcut.head(plain(question.heading), _MAX_HEADING_CHARACTERS),
+                "text": plain(textcut.middle(text, _MAX_TEXT_CHARACTERS, "\n…\n")),
+                "cells": [_cell(each) for each in placed],
+                "choices": [
+                    {
+                        "value": choice.option,
+                        "label": "Reject" if placed and choice.kind == "no" else choice.label or choice.option,
+                        "kind": choice.kind,
+                        "key": key,
+                    }
+                    for choice, key in zip(question.choices, question.keys, strict=True)
+                ],
+                "reason": question.takes_reason,
+            }
+        )
 
     def _close(self, dialog_id: str) -> None:
         if dialog_id in self._shown:
