@@ -23,6 +23,7 @@ PACKAGE = ROOT / "indus_nb"
 DECLARATIONS = [
     PACKAGE / "base" / "readers.py",  # keys are written as strings
     *(PACKAGE / "front" / "notebook" / "page" / name for name in ("protocol.py", "states.py")),  # likewise
+    PACKAGE / "front" / "notebook" / "door" / "messages.py",  # likewise
     *(PACKAGE / "front" / "verbs").glob("*_verbs.py"),  # classes are found in their modules
 ]
 """Modules whose names are used without being mentioned."""

@@ -135,7 +135,7 @@ class Lab:
             self._process.wait()
         self._log.close()
 
-    def write(self, name: str, *cells: str) -> None:
+    def write(self, name: str, *cells: str, kernel: str = "python3") -> None:
         """Put a notebook with these code cells into the folder; a cell that begins with ``# `` is Markdown."""
         made = nbformat.v4.new_notebook(
             cells=[
@@ -143,7 +143,7 @@ class Lab:
                 for cell in cells
             ]
         )
-        made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        made.metadata.kernelspec = {"name": kernel, "display_name": "Python 3 (ipykernel)", "language": "python"}
         nbformat.write(made, self.folder / name)
 
     def open(self, page: Page, name: str) -> Notebook:

@@ -63,7 +63,7 @@ class CellIds:
     @property
     def origin(self) -> Origin:
         """Where what goes on was asked for: in the running cell, unless the task knows better."""
-        return ORIGIN.get() or Origin(self.running, self._client)
+        return ORIGIN.get() or Origin(self.running, self.client)
 
     def ran_over(self, client: str | None) -> frozenset[str]:
         """Return the ids of the cells that were run over a connection; all of them without one."""
@@ -91,10 +91,11 @@ class CellIds:
 
     def _note(self, cell_id: object) -> None:
         if isinstance(cell_id, str) and (cell_id in self._ids or len(self._ids) < _MAX_IDS):
-            self._ids[cell_id] = self._client
+            self._ids[cell_id] = self.client
 
     @property
-    def _client(self) -> str | None:
+    def client(self) -> str | None:
+        """The id that the page that ran the running cell has for its connection to the kernel."""
         header: object = self.request.get("header")
         client = cast("Mapping[str, object]", header).get("session") if isinstance(header, dict) else None
         return client if isinstance(client, str) else None

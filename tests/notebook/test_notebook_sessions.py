@@ -12,7 +12,7 @@ import pytest
 
 from indus_nb.base.messages import UserMessage
 from indus_nb.core.storage import SessionStore, session_directory
-from indus_nb.front.notebook.notebook_sessions import NotebookSessions
+from indus_nb.front.notebook.notebook_sessions import NotebookSessions, own_notebook
 from indus_nb.kernel.cell_ids import CellIds
 
 
@@ -44,7 +44,8 @@ class World:
         request: dict[str, Any] = {"metadata": {"cellId": cell}}
         events = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None)
         shell = SimpleNamespace(starting_dir=str(self.root), user_ns={}, events=events, get_parent=lambda: request)
-        return NotebookSessions(shell, CellIds(shell))
+        cells = CellIds(shell)
+        return NotebookSessions(own_notebook(shell, cells), cells)
 
 
 @pytest.fixture

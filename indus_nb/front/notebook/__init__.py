@@ -24,9 +24,9 @@ from indus_nb.base.errors import (
     SessionLockedError,
     UsageError,
 )
-from indus_nb.front.notebook import door
 from indus_nb.front.notebook.cells.failed_cells import ErrorHint
 from indus_nb.front.notebook.magic import QuietStatements, help_text, install_completion, literal_lines
+from indus_nb.front.notebook.page.comm_gate import DOOR
 from indus_nb.front.notebook.panel import defaults
 from indus_nb.front.notebook.preloading import importing, preload_in_steps
 from indus_nb.kernel.cell_ids import CellIds
@@ -98,7 +98,7 @@ class _InShell:
     def open_doors(self) -> None:
         """Take connections of the front-end extension; what answers them is made in a thread."""
         kernel: Any = getattr(self._shell, "kernel", None)
-        kernel.comm_manager.register_target(door.TARGET, self._on_door)
+        kernel.comm_manager.register_target(DOOR, self._on_door)
 
     def _on_door(self, comm: Any, opened: dict[str, Any]) -> None:
         made: Future[Door] = Future()

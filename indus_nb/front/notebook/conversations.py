@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -30,7 +31,7 @@ from indus_nb.front.notebook.cells.failed_cells import prompt_about_error
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
-from indus_nb.front.notebook.notebook_sessions import NotebookSessions
+from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
@@ -38,7 +39,7 @@ from indus_nb.front.notebook.session_options import as_before, check_key, sessio
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import Screen, asks_for_input, can_update, is_dashboard, screen_of
-from indus_nb.kernel.cell_ids import CellIds, asked_from
+from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.served import Served
 
 T = TypeVar("T")
-FIRST = "main"
-"""Default name of a conversation."""
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
@@ -87,7 +86,6 @@ class Conversations:
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
         self._sessions: dict[str, AgentSession] = {}
-        self._current = FIRST
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
@@ -97,7 +95,9 @@ class Conversations:
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._screen: Screen = screen_of(shell)
-        self._known = NotebookSessions(shell, cells)
+        self._notebooks = Notebooks(shell, cells)
+        self._choosing = threading.RLock()
+        """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._turns = CellTurns(cells)
         self._cells = cells
         self._served: Served | None = None
@@ -110,7 +110,11 @@ class Conversations:
 
         It is ``None`` before the first.
         """
-        return self._sessions.get(self._current)
+        return self._sessions.get(self._notebook_of_cell.conversation)
+
+    @property
+    def _notebook_of_cell(self) -> UsedNotebook:
+        return self._notebooks.of(self._cells.client)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,10 +146,10 @@ class Conversations:
         if request.rows is not None:
             from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
 
-            return ask_rows(request.rows, self._chosen_session(request), self._shell)
+            return ask_rows(request.rows, self._session_of_cell(request), self._shell)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
-        session = self._chosen_session(request)
+        session = self._session_of_cell(request)
         command = request.command
         if command is not None and (prompt := self._prompt_of(command, session)):
             return self._ask(session, request, prompt, images, answer)
@@ -239,21 +243,33 @@ class Conversations:
         gate = self.comm_gate()
         if gate is not None:
             gate.watch(comm.comm_id)
-        comm.on_close(lambda _: self.thread.call(partial(self._close_door, comm.comm_id)))
+        comm.on_close(partial(self._door_closed, comm.comm_id))
         return door
 
-    def _close_door(self, comm_id: str) -> None:
-        self._doors.pop(comm_id).close()
+    def _refresh_doors(self) -> None:
+        for door in tuple(self._doors.values()):
+            self.thread.call(door.refresh)
+
+    def _door_closed(self, comm_id: str, _: object) -> None:
+        self.thread.call(self._doors.pop(comm_id).close)
         if self._gate is not None:
             self._gate.forget(comm_id)
 
+    def note_shown(self, shown: Shows, before: Shows | None) -> None:
+        """Note of which notebook a connection is; see `Notebooks.note`."""
+        self._notebooks.note(shown, before, self._sessions)
+
     def session_of(self, shown: Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""
-        return self.session
+        return self._sessions.get(self._notebooks.of(shown.client).conversation)
 
     def panel_of(self, shown: Shows) -> ChatPanel:
         """Return the chat panel of a notebook's conversation, which is opened if it is not open."""
-        return self._panel(self._chosen_session(parse("", None)))
+        notebook = self._notebooks.of(shown.client)
+        with self._choosing:
+            session = self._chosen_session(parse("", None), notebook, resumes=True)
+            notebook.sessions.note(session.store.path)
+            return self._panel(session, Origin(client=shown.client))
 
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
@@ -282,7 +298,8 @@ class Conversations:
         self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
     ) -> Any:
         inbox = Inbox() if request.wait else None
-        self._known.note(session.store.path)
+        notebook = self._notebook_of_cell
+        notebook.sessions.note(session.store.path)
         run = CellRun(
             session,
             self.thread,
@@ -294,7 +311,7 @@ class Conversations:
             timeout=request.timeout,
             insert=self._notebook.insert,
         )
-        run.conversation = None if self._current == FIRST else self._current
+        run.conversation = None if notebook.conversation == FIRST else notebook.conversation
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)
@@ -425,11 +442,11 @@ class Conversations:
             return
         if not self._has_page and not is_shown:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
-        panel = self._panel(session)
+        panel = self._panel(session, self._cells.origin)
         panel.shown_in(self._screen.show(panel.page.bundle, final=True))
         panel.focus()
 
-    def _panel(self, session: AgentSession) -> ChatPanel:
+    def _panel(self, session: AgentSession, shown_in: Origin) -> ChatPanel:
         """Return the session's panel, made on first use; displayed again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
@@ -442,9 +459,10 @@ class Conversations:
                 outputs=self.kernel.outputs,
                 undo=self.taking_back,
                 surroundings=self.surroundings,
-                shown_in=self._cells.origin,
+                shown_in=shown_in,
             )
             self._shown.append(panel.page)
+            self._refresh_doors()
         return panel
 
     @cached_property
@@ -482,7 +500,7 @@ class Conversations:
             if before is not None and (shown := self._panels.pop(before, None)) is not None:
                 self._shown.remove(shown.page)  # it ends with its session, and shows what was done
         elif wanted != "status" and self._has_page:
-            panel = self._panel(served.session)
+            panel = self._panel(served.session, self._cells.origin)
             self.thread.call(partial(panel.page.set, log=True))
             panel.shown_in(self._screen.show(panel.page.bundle, final=True))
 
@@ -531,20 +549,30 @@ class Conversations:
         note = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
         self._screen.show(blocks.notice(note), final=True)
 
-    def _chosen_session(self, request: Request) -> AgentSession:
-        name = request.name or self._current
+    def _session_of_cell(self, request: Request) -> AgentSession:
+        with self._choosing:
+            return self._chosen_session(request, self._notebook_of_cell, resumes=self._can_ask)
+
+    def _chosen_session(self, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession:
+        """Return the conversation that is asked for, which is the notebook's from then on.
+
+        Args:
+            resumes: Whether the conversation that the notebook had may be gone on with.
+        """
+        name = request.name or notebook.conversation
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
         if session is None or elsewhere or request.new:
-            is_first = not (self._sessions or elsewhere or request.new)
-            session = (self._resumed(name, request) if is_first else None) or self._open(name, request)
-            self._current = name
+            is_first = session is None and not (elsewhere or request.new or (request.name and self._sessions))
+            resumed = self._resumed(name, request, notebook, resumes=resumes) if is_first else None
+            session = resumed or self._open(name, request, notebook)
+            notebook.conversation = name
             return session
         if request.tools is not None:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
-        self._current = name
+        notebook.conversation = name
         if session.model is None:
             self._run(session.models.choose_if_none)
         if any(changes := (request.model, request.provider, request.thinking)):
@@ -555,19 +583,24 @@ class Conversations:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
 
-    def _resumed(self, name: str, request: Request) -> AgentSession | None:
+    def _resumed(self, name: str, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession | None:
         """Resume the notebook's own conversation if a user is there who may object; else show which it has."""
-        resumed = self._known.resumed() if self._can_ask else None
+        resumed = notebook.sessions.resumed() if resumes else None
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
-                session = self._open(name, replace(request, continue_last=True))
-                self._screen.show(blocks.notice(resumed), final=True)
+                session = self._open(name, replace(request, continue_last=True), notebook)
+                self._say(resumed)
                 return session
-        if (offer := self._known.offer()) is not None:
-            self._screen.show(blocks.notice(offer), final=True)
+        if (offer := notebook.sessions.offer()) is not None:
+            self._say(offer)
         return None
 
-    def _open(self, name: str, request: Request) -> AgentSession:
+    def _say(self, text: str) -> None:
+        """Show a sentence in the cell that asks; a panel needs none, which shows its conversation."""
+        if threading.current_thread() is threading.main_thread():
+            self._screen.show(blocks.notice(text), final=True)
+
+    def _open(self, name: str, request: Request, notebook: UsedNotebook) -> AgentSession:
         """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
         previous = self._sessions.get(name)
         like = previous or self.session
@@ -577,11 +610,11 @@ class Conversations:
             )
         options = session_options(
             request,
-            self._known.last() if request.continue_last else None,
+            notebook.sessions.last() if request.continue_last else None,
             like,
             [self.kernel, self._notebook],
             [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
-            live_place(self._known.notebook, in_terminal=self._front is None),
+            live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
         if session.settings.jobs is not None:
@@ -593,7 +626,8 @@ class Conversations:
         asked_later = session.trusting.asked_later if self._asks(request) else None
         for problem in session.problems:
             if problem != asked_later:
-                self._screen.show(blocks.notice(problem), final=True)
+                self._say(problem)
+        self._refresh_doors()
         return session
 
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:

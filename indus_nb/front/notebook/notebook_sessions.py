@@ -35,6 +35,13 @@ _METADATA = "indus_nb"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+def own_notebook(shell: Any, cells: CellIds) -> str | None:
+    """Return the path of the file of the notebook that a kernel was started for; ``None`` if it is not known."""
+    directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+    notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
+    return None if notebook is None else os.path.realpath(notebook)
+
+
 class NotebookSessions:
     """Conversations of notebooks. No failure to read or write them is an error.
 
@@ -42,11 +49,8 @@ class NotebookSessions:
         notebook: The path of the notebook's file, as it was found first; ``None`` if it is not known.
     """
 
-    def __init__(self, shell: Any, cells: CellIds) -> None:
-        """Find the notebook's path."""
-        directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
-        notebook, _ = named_notebook(os.environ, shell.user_ns or {}, directory, cells.running)
-        self.notebook = None if notebook is None else os.path.realpath(notebook)
+    def __init__(self, notebook: str | None, cells: CellIds) -> None:
+        self.notebook = notebook
         self._cells = cells
         self._noted: str | None = None
 

@@ -8,6 +8,7 @@
 import { PanelLayout, Widget } from "@lumino/widgets";
 import { Installer } from "./installer.ts";
 import type { Link, Phase } from "./link.ts";
+import { placeIn } from "./places.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const COMPOSER = "textarea.ia-text";
@@ -40,6 +41,7 @@ export class Chat extends Widget {
     this.said.className = "indus_nb-said";
     this.said.setAttribute("role", "status");
     this.node.append(this.said, this.installer.node);
+    placeIn(link.notebook, this.node);
     link.changed.connect(this.follow, this);
   }
 

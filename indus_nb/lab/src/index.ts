@@ -5,6 +5,7 @@ import { ICommandPalette } from "@jupyterlab/apputils";
 import { INotebookTracker } from "@jupyterlab/notebook";
 import { editing } from "./editing.ts";
 import { Links } from "./links.ts";
+import { tellPlaces } from "./places.ts";
 import { sidePanel } from "./side_panel.ts";
 import css from "./style.css";
 
@@ -24,6 +25,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     style.textContent = css;
     document.head.append(style);
     const links = new Links(app, tracker);
+    tellPlaces(tracker);
     sidePanel(app, links, restorer);
     editing(app, links, tracker, palette);
   },

@@ -1,4 +1,1 @@
 """What the front-end extension and the kernel say to each other: one door per notebook that a page shows."""
-
-TARGET = "indus_nb.door"
-"""The target of the comms, which the extension opens."""

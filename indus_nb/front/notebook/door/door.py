@@ -39,6 +39,10 @@ class Host(Protocol):
         """Return the thread of the agent."""
         ...
 
+    def note_shown(self, shown: messages.Shows, before: messages.Shows | None) -> None:
+        """Note of which notebook a connection is, and what the same page said of it before."""
+        ...
+
     def session_of(self, shown: messages.Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""
         ...
@@ -102,6 +106,7 @@ class Door:
             return
         match message:
             case messages.Shows():
+                self._host.note_shown(message, self._shown)
                 self._shown = message
                 self.refresh()
                 self._send(None, again=True)

@@ -32,8 +32,6 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal, cast
 
-from indus_nb.front.notebook import door
-
 _NEEDED = attrgetter(
     "session.feed_identities",
     "session.unpack",
@@ -56,7 +54,9 @@ _STATUS_SECONDS = 1.0
 """Seconds until the kernel's status is published again: what else it was asked meanwhile ended with an idle."""
 
 _QUESTIONS = frozenset({"kernel_info_request", "comm_info_request"})
-_TARGETS = frozenset({"jupyter.widget.control", door.TARGET})
+DOOR = "indus_nb.door"
+"""The target of comms that the front-end extension opens."""
+_TARGETS = frozenset({"jupyter.widget.control", DOOR})
 """Targets of comms that pages open, whose messages are delivered while a cell waits."""
 
 

@@ -1592,7 +1592,7 @@ class Attachments {
       return;
     }
     event.dropAction = "copy";
-    const notebook = this.store.model.widget_manager?.context?.path ?? "";
+    const notebook = this.store.path;
     for (const path of paths) this.store.draft.add(mention(relativePath(String(path), notebook)));
     this.store.show(new Changes("composer"));
     this.focusField();
@@ -3252,6 +3252,7 @@ class Mirror {
 }
 
 // src/store.js
+const NOTEBOOK = Symbol.for("indus_nb notebook");
 const TOAST_MS = 8000;
 const NEW_VIEW_MS = 300;
 const ENDED_STYLE =
@@ -3301,12 +3302,12 @@ class Store {
   }
 
   get isHere() {
-    const cell = this.model.get("cell");
-    return !this.notebook?.cells || !cell || this.views.size > 0 || this.holds(cell, this.model.get("client"));
+    const [cell, client] = [this.model.get("cell"), this.model.get("client")];
+    return !this.notebook?.cells || !(cell || client) || this.views.size > 0 || this.holds(cell, client);
   }
 
   holds(cell, client) {
-    const own = this.model.widget_manager?.context?.sessionContext?.session?.kernel?.clientId;
+    const own = this.context?.sessionContext?.session?.kernel?.clientId;
     return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
@@ -3322,12 +3323,18 @@ class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
+  get context() {
+    const find = /** @type {Record<symbol, FindNotebook>} */ (/** @type {unknown} */ (globalThis))[NOTEBOOK];
+    const roots = [...this.views].map(({ root }) => root);
+    return find?.(roots, this.model.get("client")) ?? this.model.widget_manager?.context;
+  }
+
   get notebook() {
-    return this.model.widget_manager?.context?.model;
+    return this.context?.model;
   }
 
   get path() {
-    return this.model.widget_manager?.context?.path ?? "";
+    return this.context?.path ?? "";
   }
 
   get place() {
@@ -3415,7 +3422,7 @@ class Store {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
-      const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
+      const kernel = this.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
       const { origin } = request;
       value =

@@ -138,7 +138,7 @@ export class Attachments {
       return;
     }
     event.dropAction = "copy";
-    const notebook = this.store.model.widget_manager?.context?.path ?? "";
+    const notebook = this.store.path;
     for (const path of paths) this.store.draft.add(mention(relativePath(String(path), notebook)));
     this.store.show(new Changes("composer"));
     this.focusField();

@@ -22,6 +22,7 @@ import { answerRequest, noteSession, noteWidget, replaceWidget } from "./noteboo
 /** @import { KernelConnection } from "./running.js" */
 /** @import { View } from "./view.js" */
 
+const NOTEBOOK = Symbol.for("indus_nb notebook");
 const TOAST_MS = 8000;
 const NEW_VIEW_MS = 300;
 const ENDED_STYLE =
@@ -32,8 +33,10 @@ const ENDED_STYLE =
  * @property {((name: "kind") => WidgetKind) & ((name: "cell" | "client") => string)} get
  * @property {(event: "msg:custom" | "comm_live_update", handler: (message: ToPage) => void) => void} on
  * @property {(message: object) => void} send
- * @property {{ context?: { model?: Notebook, path?: string, sessionContext?: SessionContext }, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
+ * @property {{ context?: NotebookContext, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
  */
+/** @typedef {{ model?: Notebook, path?: string, sessionContext?: SessionContext }} NotebookContext */
+/** @typedef {((shown: Element[], client: string) => NotebookContext | undefined) | undefined} FindNotebook */
 /** @typedef {{ typeset(node: Element): void }} Typesetter */
 
 /** The id of this document, one for all widgets in it: of several pages the kernel asks the one that was used last.
@@ -109,8 +112,8 @@ export class Store {
 
   /** Whether this notebook shows the widget, or the front end does not say which one does. */
   get isHere() {
-    const cell = this.model.get("cell");
-    return !this.notebook?.cells || !cell || this.views.size > 0 || this.holds(cell, this.model.get("client"));
+    const [cell, client] = [this.model.get("cell"), this.model.get("client")];
+    return !this.notebook?.cells || !(cell || client) || this.views.size > 0 || this.holds(cell, client);
   }
 
   /**
@@ -120,7 +123,7 @@ export class Store {
    * @param {string | null} client what the page that ran it is to the kernel
    */
   holds(cell, client) {
-    const own = this.model.widget_manager?.context?.sessionContext?.session?.kernel?.clientId;
+    const own = this.context?.sessionContext?.session?.kernel?.clientId;
     return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
@@ -137,14 +140,26 @@ export class Store {
     return this.state.busy ?? this.kind === "cell";
   }
 
+  /**
+   * What is known of the notebook that shows the widget. Our extension of JupyterLab knows it; the widget manager knows
+   * one of the notebooks that use the kernel.
+   *
+   * @returns {NotebookContext | undefined}
+   */
+  get context() {
+    const find = /** @type {Record<symbol, FindNotebook>} */ (/** @type {unknown} */ (globalThis))[NOTEBOOK];
+    const roots = [...this.views].map(({ root }) => root);
+    return find?.(roots, this.model.get("client")) ?? this.model.widget_manager?.context;
+  }
+
   /** The notebook that shows the widget, where the front end gives access to it. */
   get notebook() {
-    return this.model.widget_manager?.context?.model;
+    return this.context?.model;
   }
 
   /** Where that notebook's file lies, below the directory of the server, where it is known. */
   get path() {
-    return this.model.widget_manager?.context?.path ?? "";
+    return this.context?.path ?? "";
   }
 
   /** The name of that file. */
@@ -249,7 +264,7 @@ export class Store {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
     try {
-      const kernel = this.model.widget_manager?.context?.sessionContext?.session?.kernel;
+      const kernel = this.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
       const { origin } = request;
       value =

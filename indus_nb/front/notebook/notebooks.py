@@ -1,0 +1,84 @@
+"""The notebooks that use one kernel, and the conversation that each talks to.
+
+Without the front-end extension a kernel knows no more than that there is a notebook: all cells talk to the conversation
+of the last one. The extension says which notebook each connection to the kernel is of.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+from indus_nb.front.notebook.door.messages import Shows
+from indus_nb.front.notebook.notebook_sessions import NotebookSessions, own_notebook
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.document.notebook_file import shown_notebook
+from indus_nb.kernel.document.reading import path_of
+
+FIRST = "main"
+"""Default name of a conversation."""
+_MAX_CONNECTIONS = 1_000
+
+
+class UsedNotebook:
+    """A notebook that uses the kernel.
+
+    Attributes:
+        conversation: The name of the conversation that its cells talk to by default, and its panel.
+        sessions: The conversations that it had before.
+    """
+
+    def __init__(self, conversation: str, sessions: NotebookSessions) -> None:
+        self.conversation = conversation
+        self.sessions = sessions
+
+
+class Notebooks:
+    """The notebooks of one kernel; the first one is that of every connection of which nothing is known."""
+
+    def __init__(self, shell: Any, cells: CellIds) -> None:
+        self._directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+        self._cells = cells
+        self._own = own_notebook(shell, cells)
+        self._first = UsedNotebook(FIRST, NotebookSessions(self._own, cells))
+        self._by_path: dict[str, UsedNotebook] = {}
+        self._by_client: dict[str, UsedNotebook] = {}
+
+    def of(self, client: str | None) -> UsedNotebook:
+        """Return the notebook of a connection to the kernel."""
+        return self._by_client.get(client or "", self._first)
+
+    def note(self, shown: Shows, before: Shows | None, taken: Container[str]) -> UsedNotebook:
+        """Note of which notebook a connection is.
+
+        Args:
+            before: What the same page said of the same notebook before: it may have been renamed.
+            taken: The names of conversations that another notebook's cannot have.
+        """
+        known = None if before is None else self._by_path.pop(before.path, None)
+        used = known or self._by_path.get(shown.path) or self._new(shown.path, taken)
+        self._by_path[shown.path] = self._by_client[shown.client] = used
+        if len(self._by_client) > _MAX_CONNECTIONS:
+            del self._by_client[next(iter(self._by_client))]
+        return used
+
+    def _new(self, path: str, taken: Container[str]) -> UsedNotebook:
+        if self._first not in self._by_path.values() and self._may_be_own(path):
+            return self._first
+        stem = Path(path).stem.replace(" ", "-") or "notebook"
+        others = {used.conversation for used in self._by_path.values()} | {FIRST}
+        names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, len(others) + _MAX_CONNECTIONS))
+        name = next(name for name in names if name not in others and name not in taken)
+        return UsedNotebook(name, NotebookSessions(self._file(path), self._cells))
+
+    def _may_be_own(self, path: str) -> bool:
+        """Return whether the kernel may have been started for the notebook, which may be renamed since."""
+        own, shown = Path(self._own or ""), Path(path_of({"path": path})).parts
+        return not own.is_file() or own.parts[-len(shown) :] == shown
+
+    def _file(self, path: str) -> str | None:
+        below = path_of({"path": path})
+        file = shown_notebook(below, self._directory, frozenset()) if below else None
+        return None if file is None else os.path.realpath(file.path)
