@@ -236,7 +236,7 @@ class CellProposals:
             except _RejectedError as error:
                 if at is None:
                     raise
-                return text_output(str(error), error.details).replace(terminate=True)
+                return error.output.replace(terminate=True)
             note = partial(self._note_cell, call.call_id, ctx.session.session_id)
             done = await self._carry_out(plans, ctx, note, run=run)
             return done if at is None else done.replace(terminate=True)

@@ -105,6 +105,19 @@ class Door:
             self._send(f"The kernel did not understand this page: {error}")
             return
         match message:
+            case messages.PageReply(id=number, value=value):
+                self._requests.take(number, value)
+            case messages.Edit() | messages.NewCells():
+                self._start(partial(self._edit, message))
+            case messages.Settle():
+                self._editing.settle(message)
+            case messages.Drop():
+                self._start(partial(self._editing.drop, message))
+            case _:
+                self._handle_chat(message)
+
+    def _handle_chat(self, message: messages.Shows | messages.OpenPanel | messages.Prompt | messages.Stop) -> None:
+        match message:
             case messages.Shows():
                 self._host.note_shown(message, self._shown)
                 self._shown = message
@@ -117,14 +130,6 @@ class Door:
             case messages.Stop():
                 if self._session is not None:
                     self._start(partial(self._ask_panel, protocol.Stop(kind="stop")))
-            case messages.Edit() | messages.NewCells():
-                self._start(partial(self._edit, message))
-            case messages.Settle():
-                self._editing.settle(message)
-            case messages.Drop():
-                self._start(partial(self._editing.drop, message))
-            case messages.PageReply(id=number, value=value):
-                self._requests.take(number, value)
 
     def refresh(self) -> None:
         """Follow the conversation that the notebook has now."""
