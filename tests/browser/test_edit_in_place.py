@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -24,6 +25,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    Path(environment["INDUSAGI_CODING_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
     with Lab(folder, environment, extension=True) as lab:
         yield lab
 
@@ -71,9 +73,8 @@ def proposing(source: str = NEW, **more: Any) -> Any:
     """An answer of a model that proposes another source of the cell that it was asked at."""
 
     def answer(request: Recorded) -> Reply:
-        found = re.search(r"replace=([\w-]+)", str(request.body["messages"]))
-        assert found is not None
-        return Reply(ToolUse("propose_cell", {"replace": found[1], "source": source}, **more))
+        cell = re.findall(r"replace=([\w-]+)", str(request.body["messages"]))[-1]
+        return Reply(ToolUse("propose_cell", {"replace": cell, "source": source}, **more))
 
     return answer
 
@@ -222,7 +223,7 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
 def test_what_the_agent_asks_on_the_way_is_asked_in_the_box(lab: Lab, page: Page, api: MessagesApi) -> None:
     notebook = opened(lab, page, "asks.ipynb", OLD)
     (lab.folder / "mine.txt").write_text("mine", encoding="utf-8")
-    api.add(Reply(ToolUse("write", {"path": "mine.txt", "content": "other"})), proposing())
+    api.add(Reply(ToolUse("bash", {"command": "rm mine.txt"})), proposing())
     asking = asked(notebook, 0, "square it")
     expect(asking).to_contain_text("mine.txt")
     button(asking, "No").click()
