@@ -93,7 +93,7 @@ class Door:
     ) -> JsonObject | None:
         """Send the page a request, and await its reply; see `AgentWidget.request`.
 
-        A page that gives none is gone, for all that is known: pages do not say so. It is asked again once it is heard of.
+        A page that gives none may be gone, which pages do not say. It is asked again once it has sent something.
         """
         answer = None if self._is_silent else await self._requests.ask(what, payload, timeout)
         self._is_silent = answer is None
