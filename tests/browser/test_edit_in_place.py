@@ -1,19 +1,21 @@
-"""Asking at a cell in a real JupyterLab: the answer is a difference in the cell itself, which the user settles there."""
+"""Asking at a cell in a real JupyterLab: the answer is a difference in the cell itself, and is settled there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyterlab_page import Lab, Notebook
 from kernels import private_environment
-from messages_api import Gate, MessagesApi, Recorded, Reply, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
-OLD = "def area(side):\n    return side * side\n\narea(2)"
-NEW = "def area(side):\n    return side**2\n\narea(3)"
+GREETS = "print('This is the area of a square:')"
+OLD = f"def area(side):\n    return side * side\n\n\n{GREETS}\narea(2)"
+NEW = f"def area(side):\n    return side**2\n\n\n{GREETS}\narea(3)"
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +24,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    Path(environment["INDUSAGI_CODING_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
     with Lab(folder, environment, extension=True) as lab:
         yield lab
 
@@ -69,9 +72,8 @@ def proposing(source: str = NEW, **more: Any) -> Any:
     """An answer of a model that proposes another source of the cell that it was asked at."""
 
     def answer(request: Recorded) -> Reply:
-        found = re.search(r"replace=([\w-]+)", str(request.body["messages"]))
-        assert found is not None
-        return Reply(ToolUse("propose_cell", {"replace": found[1], "source": source}, **more))
+        cell = re.findall(r"replace=([\w-]+)", str(request.body["messages"]))[-1]
+        return Reply(ToolUse("propose_cell", {"replace": cell, "source": source}, **more))
 
     return answer
 
@@ -86,7 +88,7 @@ def test_a_change_streams_into_the_cell_and_is_there_once_it_is_accepted(
 ) -> None:
     notebook = opened(lab, page, "change.ipynb", OLD)
     half = Gate()
-    api.add(proposing(hold=("\\n\\narea", half)))
+    api.add(proposing(hold=("\\n\\n\\nprint", half)))
     asking = asked(notebook, 0, "square it, and show three")
     half.reached.wait(60)
     cell = notebook.cell(0)
@@ -110,3 +112,127 @@ def test_a_change_streams_into_the_cell_and_is_there_once_it_is_accepted(
     page.keyboard.press("Control+z")
     expect(cell.locator(".cm-content")).to_contain_text("side * side")
     assert sources(notebook) == [OLD], "one undo takes it back"
+
+
+def test_a_rejected_change_leaves_the_cell_as_it_was_and_a_reason_brings_another(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "reject.ipynb", OLD)
+    api.add(proposing("area(1)"), proposing())
+    asking = asked(notebook, 0, "shorter")
+    button(asking, "Ask again").click()
+    expect(asking.get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("keep the function")
+    page.keyboard.press("Enter")
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    assert "keep the function" in str(api.requests[-1].texts)
+    requests = len(api.requests)
+    page.keyboard.press("Escape")
+    expect(asking).to_have_count(0)
+    assert sources(notebook) == [OLD]
+    expect(notebook.cell(0).locator(".indus_nb-inserted, .indus_nb-removed")).to_have_count(0)
+    assert len(api.requests) == requests, "the model is not asked for more words"
+
+
+def test_who_types_while_the_answer_streams_keeps_what_he_typed_and_ends_it(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "typing.ipynb", OLD)
+    half = Gate()
+    api.add(proposing(hold=("\\n\\n\\nprint", half)))
+    asking = asked(notebook, 0, "square it")
+    cell = notebook.cell(0)
+    expect(cell.locator(".indus_nb-inserted")).to_have_count(1)
+    cell.locator(".cm-line").last.click()
+    page.keyboard.press("End")
+    page.keyboard.type("  # mine")
+    expect(asking).to_contain_text("The cell was changed meanwhile")
+    expect(cell.locator(".indus_nb-inserted")).to_have_count(0)
+    assert api.requests[-1].disconnected.wait(60), "the model is not asked any longer"
+    assert sources(notebook) == [f"{OLD}  # mine"]
+    expect(cell.locator(".cm-content")).to_be_focused()
+
+
+def test_a_change_is_accepted_and_run_by_key_from_the_editor(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "run.ipynb", OLD)
+    api.add(proposing())
+    asking = asked(notebook, 0, "three")
+    button(asking, "Accept and run")
+    notebook.cell(0).locator(".cm-content").click()
+    page.keyboard.press("Alt+Shift+Y")
+    expect(notebook.cell(0).locator(".jp-OutputArea")).to_contain_text("9")
+    expect(asking).to_have_count(0)
+    assert sources(notebook) == [NEW]
+
+
+def test_new_cells_stand_below_as_one_group_until_all_are_accepted(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "new.ipynb", "x = 1", "y = 2")
+    cells = [{"source": "x + 1"}, {"source": "## What it <b>is</b>", "cell_type": "markdown"}]
+    api.add(Reply(ToolUse("propose_cell", {"cells": cells})))
+    asking = asked(notebook, 0, "what comes next?", keys="Control+Alt+k")
+    accept = button(asking, "Accept all")
+    expect(page.locator(".indus_nb-ghost")).to_have_text(["x + 1", "## What it <b>is</b>"])
+    assert sources(notebook) == ["x = 1", "y = 2"]
+    accept.click()
+    expect(asking).to_have_count(0)
+    expect(page.locator(".indus_nb-ghost")).to_have_count(0)
+    assert sources(notebook) == ["x = 1", "x + 1", "## What it <b>is</b>", "y = 2"]
+
+
+def test_after_a_reload_the_cell_is_as_it_was_and_the_question_is_there_again(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "reload.ipynb", OLD)
+    api.add(proposing())
+    expect(button(asked(notebook, 0, "square it"), "Accept")).to_be_focused()
+    notebook.save()
+    assert nbformat.read(lab.folder / "reload.ipynb", 4).cells[0].source == OLD
+    notebook = lab.open(page, "reload.ipynb")
+    assert sources(notebook) == [OLD]
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    button(box(notebook), "Accept").click()
+    expect(notebook.cell(0).locator(".cm-content")).to_contain_text("side**2")
+    assert sources(notebook) == [NEW]
+
+
+def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_once(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "agent.ipynb", OLD, "%agent improve the first cell", "z = 1")
+    api.add("Hello.")
+    expect(asked(notebook, 2, "hello")).to_contain_text("Hello.")
+    page.keyboard.press("Escape")
+    for where in ("in place", "in the dialog"):
+        api.add(Reply(ToolUse("propose_cell", {"replace": "1", "source": NEW})), "I see.")
+        notebook.run(1)
+        dialog = notebook.cell(1).get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        reject = button(box(notebook), "Reject")
+        expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+        if where == "in place":
+            reject.click()
+        else:
+            dialog.get_by_role("button", name="No", exact=True).click()
+        expect(box(notebook)).to_have_count(0)
+        expect(dialog).to_have_count(0)
+        expect(notebook.cell(1).locator(".jp-OutputArea")).to_contain_text("I see.")
+        assert sources(notebook)[0] == OLD
+
+
+def test_what_the_agent_asks_on_the_way_is_asked_in_the_box(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "asks.ipynb", OLD)
+    (lab.folder / "mine.txt").write_text("mine", encoding="utf-8")
+    api.add(Reply(ToolUse("bash", {"command": "rm mine.txt"})), proposing())
+    asking = asked(notebook, 0, "square it")
+    expect(asking).to_contain_text("mine.txt")
+    button(asking, "No").click()
+    button(asking, "Accept")
+    assert (lab.folder / "mine.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_model_that_fails_says_so_in_the_box_and_changes_nothing(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "fails.ipynb", OLD)
+    api.add(HttpError(400, "invalid_request_error", "No credit is left"))
+    asking = asked(notebook, 0, "square it")
+    expect(asking).to_contain_text("No credit is left")
+    assert sources(notebook) == [OLD]

@@ -232,7 +232,7 @@ class Conversations:
         Returns:
             The first answer; ``None`` when no page gives one.
         """
-        return await ask_notebook([*self._doors.values(), *self._shown], self._cells.origin, what, payload)
+        return await ask_notebook([*self._shown, *self._doors.values()], self._cells.origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
         """Insert a new cell with ``code`` below the one that waits.

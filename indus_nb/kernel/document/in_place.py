@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.render.markup import plain
@@ -60,10 +60,11 @@ def drafted(arguments: JsonObject, at: AskedAt) -> list[PlacedCell]:
     return list(_placed(given, at))
 
 
-def _placed(given: list[Any], at: AskedAt) -> Iterator[PlacedCell]:
+def _placed(given: list[object], at: AskedAt) -> Iterator[PlacedCell]:
     left, behind = _MAX_DRAFT_CHARACTERS, at.cell
-    for cell in given:
-        source: object = cell.get("source") if isinstance(cell, dict) else None
+    for each in given:
+        cell = cast("JsonObject", each) if isinstance(each, dict) else {}
+        source: object = cell.get("source")
         if not isinstance(source, str) or len(source) > left:
             return
         left -= len(source)
@@ -73,7 +74,7 @@ def _placed(given: list[Any], at: AskedAt) -> Iterator[PlacedCell]:
             named = at.cell
         text = plain(clean_text(source))
         if named is not None:
-            yield PlacedCell(text, kind, cell=str(named), after=None)
+            yield PlacedCell(text, kind, cell=str(named))
         else:
             yield PlacedCell(text, kind, after=behind if above is None else str(above))
         behind = at.cell if named is not None else None

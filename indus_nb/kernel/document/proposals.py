@@ -145,6 +145,10 @@ class _Applied(NamedTuple):
     number: int
 
 
+class _RejectedError(ToolError):
+    """The user rejected a proposal, and said of nothing else that it is wanted."""
+
+
 class CellProposals:
     """The tool ``propose_cell`` of one shell.
 
@@ -227,7 +231,12 @@ class CellProposals:
             plans = await self._planned(wanted)
             runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
             question = replace_fields(_question(plans), subject=self._placed(plans))
-            run = await _ask(ctx, question, plans, self._can_run if runnable else None)
+            try:
+                run = await _ask(ctx, question, plans, self._can_run if runnable else None)
+            except _RejectedError as error:
+                if at is None:
+                    raise
+                return error.output.replace(terminate=True)
             note = partial(self._note_cell, call.call_id, ctx.session.session_id)
             done = await self._carry_out(plans, ctx, note, run=run)
             return done if at is None else done.replace(terminate=True)
@@ -549,7 +558,7 @@ async def _ask(
         raise ToolError(why, _details(plans, "Not decided"))
     reason = decision.reason.strip()
     why = f" They said: {reason}" if reason else " Ask what to do instead."
-    raise ToolError(
+    raise (ToolError if reason else _RejectedError)(
         f"The user did not accept the cell. Nothing was put into the notebook.{why}",
         _details(plans, f"Not accepted: {reason}" if reason else "Not accepted"),
     )

@@ -131,7 +131,7 @@ export interface Draft {
   done: boolean;
 }
 
-/** Show proposed cells in their places, or another question, until it is answered; one with the same id replaces it. */
+/** Show proposed cells in their places, or another question; it takes the place of one with the same id. */
 export interface Review {
   kind: "review";
   id: string;

@@ -16,6 +16,8 @@ export interface BoxActions {
   answer(value: string): void;
   /** The user ends what goes on, or closes the box. */
   leave(): void;
+  /** The user saves the notebook. */
+  save(): void;
 }
 
 export interface Question {
@@ -120,6 +122,9 @@ export class EditBox extends Widget {
     if (event.key === "Escape") {
       event.preventDefault();
       this.escape();
+    } else if (event.key === "s" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      this.actions.save();
     } else if (event.key === "Enter" && !event.shiftKey && event.target === this.field) {
       event.preventDefault();
       this.send();

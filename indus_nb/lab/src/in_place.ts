@@ -111,6 +111,7 @@ class Edit {
       send: (instruction) => this.send(instruction),
       answer: (value) => this.answer(value),
       leave: () => this.leave(),
+      save: () => owner.link.notebook.context.save(),
     });
     const layout = cell.layout as PanelLayout;
     layout.insertWidget(where === "above" ? 0 : layout.widgets.length, this.box);

@@ -89,6 +89,7 @@ class Door:
         self._tasks: set[asyncio.Task[None]] = set()
         self._sent: messages.State | None = None
         self._has_panel = False
+        self._is_silent = False
         self._requests = PageRequests(lambda request: comm.send({"kind": "ask_page", "request": request}))
         self._editing = Editing(comm.send, host.cell_shown)
         self._opening = asyncio.Lock()
@@ -120,8 +121,13 @@ class Door:
         timeout: float = 3,  # noqa: ASYNC109 - the page may be gone
         **payload: Any,
     ) -> JsonObject | None:
-        """Send the page a request, and await its reply; see `AgentWidget.request`."""
-        return await self._requests.ask(what, payload, timeout)
+        """Send the page a request, and await its reply; see `AgentWidget.request`.
+
+        A page that gives none may be gone, which pages do not say. It is asked again once it has sent something.
+        """
+        answer = None if self._is_silent else await self._requests.ask(what, payload, timeout)
+        self._is_silent = answer is None
+        return answer
 
     def receive(self, content: object) -> None:
         """Carry out a message of the extension; may be called on any thread."""
@@ -134,6 +140,7 @@ class Door:
             _log.warning("A message of the notebook extension was rejected: %s", error)
             self._send(f"The kernel did not understand this page: {error}")
             return
+        self._is_silent = False
         self._own[type(message)](message)
 
     def refresh(self) -> None:
@@ -210,7 +217,7 @@ class Door:
     async def _edit(self, request: messages.Edit | messages.NewCells) -> None:
         await self._open_panel()
         if self._session is not None and self._shown is not None:
-            ORIGIN.set(Origin(client=self._shown.client, widget=self.comm_id))
+            ORIGIN.set(Origin(request.cell, self._shown.client))
             await self._editing.ask(self._session, request)
 
     async def _insert(self, text: str) -> None:

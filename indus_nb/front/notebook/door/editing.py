@@ -47,7 +47,7 @@ _BUSY = "The agent is at work. Ask again when it has finished, or stop it first.
 
 
 class Editing:
-    """What one page is shown of the proposals of a session, and what its user asks there. Used on the agent's thread."""
+    """What one page shows of the proposals of a session, and what its user asks there; on the agent's thread."""
 
     def __init__(self, send: Callable[[messages.ToDoor], None], cell_shown: Callable[[str], Awaitable[str]]) -> None:
         """Create it, without a session.

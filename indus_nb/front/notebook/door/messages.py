@@ -222,7 +222,7 @@ class ReviewChoice(TypedDict):
 
 
 class Review(TypedDict):
-    """Show proposed cells in their places, or another question, until it is answered; one with the same id replaces it."""
+    """Show proposed cells in their places, or another question; it takes the place of one with the same id."""
 
     kind: Literal["review"]
     id: str

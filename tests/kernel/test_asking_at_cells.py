@@ -1,0 +1,146 @@
+"""What a user asks at a cell, as the kernel and the front-end extension tell it each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+SETUP = """\
+import asyncio, json
+from indus_nb.front.notebook.door import messages
+from indus_nb.front.notebook.door.editing import Editing
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.document import NotebookTools
+from indus_nb.start import SessionOptions, open_session
+
+sent, answers, cells = [], [], {}
+
+async def ask_page(what, fields):
+    match what:
+        case "cells":
+            listed = [{"id": id, "type": "code", "source": text, "executionCount": None} for id, text in cells.items()]
+            return {"cells": listed}
+        case "replace_cell":
+            cells[fields["cell"]] = fields["source"]
+            return {"id": fields["cell"], "number": 1}
+        case "insert_cell":
+            cells["new"] = fields["source"]
+            return {"id": "new", "number": 3}
+        case _:
+            return {"error": "unavailable"}
+
+def send(message):
+    sent.append(message)
+    if message["kind"] == "review" and answers:
+        answer = messages.parse({"kind": "settle", "id": message["id"], **answers.pop(0)})
+        asyncio.get_running_loop().call_soon(editing.settle, answer)
+
+tools = NotebookTools(get_ipython(), ask_page, lambda text: False, CellIds(get_ipython()))
+session = open_session(
+    SessionOptions(model="anthropic/claude-sonnet-4-5", thinking="off", no_session=True, extensions=[tools])
+)
+await session.start()
+editing = Editing(send, tools.cell_shown)
+"""
+ACCEPT = {"answer": "Accept"}
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("asking")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(root, environment) as kernel:
+        assert kernel.run(SETUP).error is None
+        yield kernel
+
+
+def ask(kernel: Kernel, *answers: dict[str, str], kind: str = "edit") -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """What the extension is sent for a request at the cell `a`, and the cells of the notebook then."""
+    request = {"kind": kind, "id": "1", "cell": "a", "instruction": "Make it two."}
+    cell = kernel.run(
+        f"sent.clear(); answers[:] = {list(answers)!r}; cells.clear(); cells.update(a='x = 1', b='y = 2')\n"
+        f"await editing.ask(session, messages.parse({request!r}))\nprint(json.dumps([sent, cells]))"
+    )
+    assert cell.error is None
+    sent, cells = json.loads(cell.streams)
+    return sent, cells
+
+
+def proposal(**arguments: Any) -> Reply:
+    return Reply(ToolUse("propose_cell", arguments))
+
+
+def of(kind: str, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [message for message in sent if message["kind"] == kind]
+
+
+def test_a_change_is_drafted_reviewed_and_made_without_another_question_to_the_model(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    asked = len(api.requests)
+    api.add(proposal(replace="a", source="x = 2"))
+    sent, cells = ask(kernel, ACCEPT)
+    changed = {"source": "x = 2", "type": "code", "cell": "a", "after": None}
+    assert of("draft", sent)[-1] == {"kind": "draft", "id": "1", "cells": [{**changed, "old": None}], "done": True}
+    (review,) = of("review", sent)
+    assert (review["request"], review["cells"]) == ("1", [{**changed, "old": "x = 1"}])
+    assert [choice["label"] for choice in review["choices"]] == ["Accept", "Reject"]
+    assert sent[-1] == {"kind": "edit_over", "id": "1", "text": "", "failed": False}
+    assert cells == {"a": "x = 2", "b": "y = 2"}
+    assert len(api.requests) == asked + 1
+    told = str(api.requests[-1].body["messages"][-1])
+    assert "Make it two." in told
+    assert "id a" in told
+
+
+def test_a_proposal_that_names_no_cell_is_for_the_one_that_is_asked_at(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(source="x = 2"))
+    sent, cells = ask(kernel, ACCEPT)
+    assert [each["cell"] for each in of("review", sent)[0]["cells"]] == ["a"]
+    assert cells["a"] == "x = 2"
+
+
+def test_new_cells_come_below_the_one_that_is_asked_at(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(cells=[{"source": "z = 3"}, {"source": "# so", "cell_type": "markdown"}]))
+    sent, _ = ask(kernel, ACCEPT, kind="new_cells")
+    (review,) = of("review", sent)
+    assert [(each["cell"], each["after"]) for each in review["cells"]] == [(None, "a"), (None, None)]
+    assert [choice["label"] for choice in review["choices"]] == ["Accept all", "Reject"]
+
+
+def test_a_rejected_change_ends_the_request_and_one_with_a_reason_goes_on(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(source="x = 2"), proposal(source="x = 3"))
+    sent, cells = ask(kernel, {"answer": "No", "reason": "Three!"}, {"answer": "No"})
+    assert [review["cells"][0]["source"] for review in of("review", sent)] == ["x = 2", "x = 3"]
+    assert cells["a"] == "x = 1"
+    assert "Three!" in str(api.requests[-1].body["messages"][-1])
+    assert not of("edit_over", sent)[0]["failed"]
+
+
+def test_what_cannot_be_shown_is_never_asked_about(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(source="x = 2  # \u202e hidden"), "I give up.")
+    sent, cells = ask(kernel, ACCEPT)
+    assert not of("review", sent)
+    assert "\u202e" not in json.dumps(of("draft", sent), ensure_ascii=False)
+    assert cells["a"] == "x = 1"
+    assert sent[-1] == {"kind": "edit_over", "id": "1", "text": "I give up.", "failed": False}
+
+
+def test_arguments_that_are_nothing_of_the_kind_draw_nothing(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(cells=[{"source": 3}, "x", {"source": "y" * 50_000}]), "I give up.")
+    sent, cells = ask(kernel, ACCEPT)
+    assert [draft["cells"] for draft in of("draft", sent)][-1] == []
+    assert cells["a"] == "x = 1"
+
+
+def test_an_answer_to_what_was_not_asked_here_changes_nothing(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run('editing.settle(messages.parse({"kind": "settle", "id": "other", "answer": "Accept"}))')
+    api.add("Nothing is to be changed.")
+    sent, cells = ask(kernel)
+    assert sent == [{"kind": "edit_over", "id": "1", "text": "Nothing is to be changed.", "failed": False}]
+    assert cells == {"a": "x = 1", "b": "y = 2"}
