@@ -78,7 +78,9 @@ def test_a_run_becomes_cells_with_their_outputs_in_order(lab: Lab, page: Page, a
 def test_work_in_cells_stands_below_the_cell_that_asks_with_its_outputs_and_holds_when_verified(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
-    lab.write("in-cells.ipynb", LOAD, "rows = [3, 4]", f"{ASK}--cells total", "last = 1", "%agent verify", "%agent undo")
+    lab.write(
+        "in-cells.ipynb", LOAD, "rows = [3, 4]", f"{ASK}--cells total", "last = 1", "%agent verify", "%agent undo"
+    )
     table = "import pandas as pd\nframe = pd.DataFrame({'a': rows})\nprint('made')\nframe"
     api.add(
         Reply(ToolUse("python", {"code": "len(rows)"})),

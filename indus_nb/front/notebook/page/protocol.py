@@ -172,6 +172,14 @@ class ShowTree(PageMessage):
     kind: Literal["show_tree"]
 
 
+class Switch(PageMessage):
+    """Switch a way of working: code that changes something becomes cells, or the next prompt is planned first."""
+
+    kind: Literal["switch"]
+    mode: Literal["cells", "plan"]
+    on: bool
+
+
 class Complete(PageMessage):
     """Ask how the beginning of a prompt may go on; that comes in the state ``completions``."""
 
@@ -199,12 +207,12 @@ class CopyAnswer(PageMessage):
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
 PanelRequest: TypeAlias = (
-    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | Verb
+    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
 FromPage: TypeAlias = (
-    FromCellPage | AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
+    FromCellPage | AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
 )
 """What a page may send; a panel's page also verbs."""
 PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}
