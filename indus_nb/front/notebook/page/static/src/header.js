@@ -159,7 +159,12 @@ export class Header {
    * @param {string} place
    */
   switch(text, title, mode, place) {
-    const button = this.item(text, title, () => this.store.send({ kind: "switch", mode, on: !this.store.state[mode] }), place);
+    const button = this.item(
+      text,
+      title,
+      () => this.store.send({ kind: "switch", mode, on: !this.store.state[mode] }),
+      place,
+    );
     this.switches.push({ button, mode });
     return button;
   }
