@@ -17,7 +17,7 @@ from indus_nb.render.nodes import Node
 MimeBundle: TypeAlias = dict[str, str]
 _FAILED = "✗ Error"
 _CODE = re.compile(r"`([^`]+)`")
-_TASK_MARKS = {"abandoned": "~~", "in_progress": "**"}
+_TASK_MARKS = {"abandoned": "~~", "failed": "~~", "in_progress": "**"}
 
 
 def bundle(node: Node) -> MimeBundle:
@@ -165,7 +165,7 @@ def _task_list(block: nodes.TaskBlock) -> str:
         rows += [markdown.literal(phase.name), ""]
         for task in phase.tasks:
             mark = _TASK_MARKS.get(task.status, "")
-            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{markdown.literal(task.content)}{mark}")
+            rows.append(f"- [{' ' if task.is_open else 'x'}] {mark}{markdown.literal(task.line)}{mark}")
         rows.append("")
     return "\n".join(rows).rstrip()
 

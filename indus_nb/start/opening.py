@@ -97,7 +97,7 @@ class _Plan:
         else:
             self.tools = self.usual_tools if self.options.builtin_tools else ()
         # Offered only on request: a host or an extension may have a tool of that name.
-        self.keeper = self.keeper or _todo_keeper(self.settings, self.tools)
+        self.keeper = self.keeper or _todo_keeper(self.settings, wanted=self.options.plans or TODO in self.tools)
         self.subagents = self.subagents or _subagents(self)
 
     def requested_tools(self) -> dict[str, Tool]:
@@ -526,8 +526,8 @@ def _directories(session: AgentSession, agent_dir: Path, name: str) -> tuple[Pat
     return session.store.cwd / PROJECT_DIRECTORY / name, agent_dir / name
 
 
-def _todo_keeper(settings: Settings, tools: Sequence[str]) -> TodoKeeper | None:
-    if TODO not in tools:
+def _todo_keeper(settings: Settings, *, wanted: bool) -> TodoKeeper | None:
+    if not wanted:
         return None
     from indus_nb.extend.built_in.todo_keeper import TodoKeeper
 

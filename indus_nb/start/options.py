@@ -56,6 +56,7 @@ class SessionOptions:
     say so (``indus_nb.models.prompt_cache``): ``long`` where a person thinks between two prompts.
     ``typed_prompts`` offers the tool for typed answers from the first request on, so that the tools stay the same over
     all prompts, whether they ask for a type or not: for conversations that mix them.
+    ``plans`` keeps a to-do list at hand, which is offered once a plan is carried out.
     ``client`` is what the program that shows the session does in place of the built-in tools.
     ``sandbox`` confines commands and MCP servers that are programs: ``workspace`` to the working directory,
     ``read-only`` to reading, ``off`` not at all; what they may do besides is in the settings. ``hidden`` are paths that
@@ -97,6 +98,7 @@ class SessionOptions:
     hidden: Sequence[Path] = ()
     client: ClientTools | None = None
     typed_prompts: bool = False
+    plans: bool = False
     max_cost: float | None = None
     max_turns: int | None = None
     timeout: float | None = None

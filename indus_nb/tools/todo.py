@@ -6,7 +6,7 @@ list is saved with the session, and each branch has its own. The host of the too
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -15,8 +15,8 @@ from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.tools.description import MAX_SUMMARY_CHARACTERS, CallDescription
 from indus_nb.tools.tool import TODO, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
-TaskStatus = Literal["pending", "in_progress", "completed", "abandoned"]
-Operation = Literal["init", "append", "start", "done", "drop", "remove", "view"]
+TaskStatus = Literal["pending", "in_progress", "completed", "abandoned", "failed"]
+Operation = Literal["init", "append", "start", "done", "drop", "fail", "remove", "view"]
 
 MAX_TASKS = 200
 MAX_CHARACTERS = 500
@@ -26,8 +26,15 @@ _BRACKETS: Mapping[TaskStatus, str] = {
     "in_progress": "[>]",
     "completed": "[x]",
     "abandoned": "[-]",
+    "failed": "[!]",
 }
-_SIGNS: Mapping[TaskStatus, str] = {"pending": "☐", "in_progress": "◐", "completed": "☑", "abandoned": "☒"}
+_SIGNS: Mapping[TaskStatus, str] = {
+    "pending": "☐",
+    "in_progress": "◐",
+    "completed": "☑",
+    "abandoned": "☒",
+    "failed": "✗",
+}
 
 
 class Task(WireModel):
@@ -35,11 +42,18 @@ class Task(WireModel):
 
     content: str
     status: TaskStatus = "pending"
+    reason: str | None = None
+    """Why it failed."""
 
     @property
     def is_open(self) -> bool:
         """Return whether the task is still to be done."""
         return self.status in _OPEN
+
+    @property
+    def line(self) -> str:
+        """Return the task, and why it failed if it did."""
+        return f"{self.content} ({self.reason})" if self.status == "failed" and self.reason else self.content
 
 
 class Phase(WireModel):
@@ -80,7 +94,7 @@ class TodoList(WireModel):
 
     def _lines(self, signs: Mapping[TaskStatus, str]) -> str:
         parts = [
-            "\n".join([phase.name, *(f"  {signs[task.status]} {task.content}" for task in phase.tasks)])
+            "\n".join([phase.name, *(f"  {signs[task.status]} {task.line}" for task in phase.tasks)])
             for phase in self.phases
         ]
         return "\n".join(parts)
@@ -98,12 +112,14 @@ class TodoArguments(Arguments):
 
     op: Operation = wire_field(
         description="init: replace the list by phases; append: add tasks to phase; start, done, drop (given up), "
-        "remove: change task, or every task of phase, or the whole list; view: show it"
+        "remove: change task, or every task of phase, or the whole list; fail: task cannot be done or its assumption "
+        "does not hold, with reason, and the user says how to go on; view: show it"
     )
     phases: list[PhasePlan] | None = wire_field(default=None, description="For init")
     phase: str | None = wire_field(default=None, description="A phase's name")
     task: str | None = wire_field(default=None, description="A task, in the words of the list")
     tasks: list[str] | None = wire_field(default=None, description="For append")
+    reason: str | None = wire_field(default=None, description="For fail")
 
 
 def read_list(details: object) -> TodoList | None:
@@ -153,12 +169,15 @@ def changed(todos: TodoList, arguments: TodoArguments) -> TodoList:
             _append(phases, arguments)
         case "view":
             return todos
+        case "fail":
+            _fail(phases, arguments)
         case _:
             _change(phases, arguments)
     new = TodoList(phases=[phase for phase in phases if phase.tasks])
     if sum(1 for _ in new.tasks) > MAX_TASKS:
         raise ToolError(f"The list would have more than {MAX_TASKS} tasks. It is as it was; put several into one.")
-    if not any(task.status == "in_progress" for task in new.tasks) and new.open_tasks:
+    goes_on = arguments.op != "fail" and not any(task.status == "in_progress" for task in new.tasks)
+    if goes_on and new.open_tasks:
         new.open_tasks[0].status = "in_progress"
     return new
 
@@ -172,6 +191,13 @@ def _append(phases: list[Phase], arguments: TodoArguments) -> None:
         phase = Phase(name=name, tasks=[])
         phases.append(phase)
     phase.tasks += [Task(content=_short(task)) for task in arguments.tasks]
+
+
+def _fail(phases: list[Phase], arguments: TodoArguments) -> None:
+    if arguments.task is None or not (arguments.reason or "").strip():
+        raise ToolError('op "fail" needs `task` and `reason`. The list is as it was.')
+    (task,) = _chosen(phases, arguments)
+    task.status, task.reason = "failed", _short(arguments.reason or "")
 
 
 def _change(phases: list[Phase], arguments: TodoArguments) -> None:
@@ -226,17 +252,22 @@ def _short(text: str) -> str:
     return line
 
 
-def todo_tool(read: Callable[[], TodoList], keep: Callable[[TodoList], None]) -> FunctionTool[TodoArguments]:
+def todo_tool(
+    read: Callable[[], TodoList], keep: Callable[[TodoList], None], ask: Callable[[Task], Awaitable[str]]
+) -> FunctionTool[TodoArguments]:
     """Make the ``todo`` tool.
 
     Args:
         keep: Called with the list after each call.
+        ask: Asks the user how to go on behind a task that failed; returns that for the model.
     """
 
     async def run(arguments: TodoArguments, _context: ToolContext) -> ToolOutput:
         todos = changed(read(), arguments)
         keep(todos)
         text = f"{todos.summary}.\n{todos.text()}".rstrip()
+        if arguments.op == "fail":
+            text += f"\n\n{await ask(_chosen(todos.phases, arguments)[0])}"
         return text_output(text, {"op": arguments.op, **todos.to_wire()})
 
     return FunctionTool(

@@ -17,7 +17,7 @@ from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.transcript import Card, Transcript
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolError
-from indus_nb.tools.todo import TodoArguments, TodoList, changed, todo_tool
+from indus_nb.tools.todo import Task, TodoArguments, TodoList, changed, todo_tool
 
 PLAN = {"op": "init", "phases": [{"name": "Build", "tasks": ["Read", "Write"]}, {"name": "Ship", "tasks": ["Tell"]}]}
 
@@ -27,6 +27,10 @@ def after(*operations: dict[str, Any]) -> TodoList:
     for operation in operations:
         todos = changed(todos, TodoArguments.from_wire(operation))
     return todos
+
+
+async def ask_nobody(task: Task) -> str:
+    return f"Nobody knows how to go on behind {task.content}."
 
 
 def statuses(todos: TodoList) -> dict[str, str]:
@@ -85,7 +89,7 @@ def test_a_wrong_operation_says_what_is_wrong(operation: dict[str, Any], problem
 def test_a_card_shows_the_list_as_boxes():
     todos = after(PLAN, {"op": "done", "task": "Read"}, {"op": "drop", "task": "Tell"})
     arguments = {"op": "drop", "task": "Tell"}
-    described = todo_tool(lambda: todos, lambda _: None).describe_call(arguments)
+    described = todo_tool(lambda: todos, lambda _: None, ask_nobody).describe_call(arguments)
     shown = blocks.call(blocks.Call("todo", arguments, described, state="done", checklist=todos))
     assert shown["text/plain"].splitlines() == [
         "✓ todo  drop Tell",

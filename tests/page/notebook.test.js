@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   answerRequest,
+  isOfAgent,
   nameNotebook,
   noteWidget,
   replaceWidget,
@@ -390,4 +391,17 @@ test("a notebook that gives no access to its cells' metadata is left as it is", 
   assert.equal(showWhole(notebookOf("1"), 0), false);
   assert.equal(showWhole(notebookOf("1"), 7), false);
   assert.equal(showWhole(notebookOf("1"), Number.NaN), false);
+});
+
+test("a cell of the agent's says so in its metadata, and others are not taken for one", () => {
+  const notebook = notebookOf("a");
+  const agent = { run: "r1", call: "t1" };
+  answerRequest(notebook, insert({ outputs: [], agent }), 0);
+  assert.deepEqual(notebook.cells[1].metadata, { trusted: true, indus_nb: agent });
+  const cell = (mark) => ({ getMetadata: (key) => (key === "indus_nb" ? mark : undefined) });
+  assert.deepEqual(
+    [agent, "yes", { session: "s" }, null].map((mark) => isOfAgent(cell(mark))),
+    [true, false, false, false],
+  );
+  assert.equal(isOfAgent(undefined), false);
 });

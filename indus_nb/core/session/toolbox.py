@@ -86,6 +86,7 @@ class Toolbox:
         self._excluded: frozenset[str] = frozenset()
         self._asked: FinalAnswer | None = None
         self._final: Tool | None = None
+        self._added: dict[str, None] = {}
         self.takes_answers = False
         """Switch for the tool that takes answers of every type; see ``end_with``."""
 
@@ -122,7 +123,7 @@ class Toolbox:
         extensions = (name for name, tool in self._state.hooks.tools().items() if not getattr(tool, "deferred", False))
         usual = dict.fromkeys([*self.equipment.active, *extensions, *self._lent])
         names = self._chosen if self._chosen is not None else usual
-        active = {name: everything[name] for name in names if name in everything}
+        active = {name: everything[name] for name in (*names, *self._added) if name in everything}
         if JOB in everything and any(getattr(tool, "starts_jobs", False) for tool in active.values()):
             active.setdefault(JOB, everything[JOB])
         if self._final is not None:
@@ -150,6 +151,11 @@ class Toolbox:
         Unknown names are ignored.
         """
         self._chosen = names
+        self.refresh()
+
+    def add(self, name: str) -> None:
+        """Offer one tool besides the others from the next request on, if there is one of that name."""
+        self._added[name] = None
         self.refresh()
 
     def lend(self, lent: Iterable[Tool]) -> None:

@@ -9,12 +9,16 @@ from indus_nb.base.events import TodoAutoClear, TodoReminder
 from indus_nb.base.messages import AssistantMessage, CustomMessage, ToolResultMessage
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import TodoSettings
+from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, SessionShutdown, SessionStart, SessionTree
 from indus_nb.tools import TODO, FunctionTool
-from indus_nb.tools.todo import TodoArguments, TodoList, read_list, todo_tool
+from indus_nb.tools.todo import Task, TodoArguments, TodoList, read_list, todo_tool
+
+_GO_ON = "Go on with the others"
+_STOP = "Stop here"
 
 
 class TodoKeeper(RunWatcher):
@@ -33,7 +37,7 @@ class TodoKeeper(RunWatcher):
 
     def tool(self) -> FunctionTool[TodoArguments]:
         """Return the tool that changes the list."""
-        return todo_tool(lambda: self.todos, self._keep)
+        return todo_tool(lambda: self.todos, self._keep, self._ask)
 
     def extension(self, session: AgentSession) -> Callable[[ExtensionApi], None]:
         """Build an extension that keeps the list in step with ``session``."""
@@ -75,6 +79,22 @@ class TodoKeeper(RunWatcher):
             f"answer of the user before you can go on, say so. (Reminder {attempt} of {most}.)\n</system-reminder>"
         )
         return [CustomMessage(custom_type="todo_reminder", content=text, display=False)]
+
+    async def _ask(self, task: Task) -> str:
+        """Ask how to go on behind a task that failed; the model is not reminded of the others if it is to stop."""
+        heading = f"A step failed: {task.content}. Go on with the others?"
+        choices = [Choice(_GO_ON, "yes"), Choice(_STOP, "no")]
+        question = Question(heading, choices, body=task.reason or "", takes_reason=True)
+        session = self._session
+        asks = session is not None and session.ui.has_host
+        decided = await session.ui.choose(question, signal=session.abort_signal) if session and asks else Decision(None)
+        if decided.option == _GO_ON:
+            return "The user says: go on with the other tasks."
+        if decided.reason:
+            return f"The user says how to go on: {decided.reason}"
+        self._reminders = self._settings.max_reminders
+        why = "The user says: stop here." if decided.option == _STOP else "Nobody has said how to go on: stop here."
+        return f"{why} Do no other task. Say in your answer what you found, and how it could go on."
 
     def _keep(self, todos: TodoList) -> None:
         self.todos = todos

@@ -340,6 +340,7 @@ class Conversations:
         run.conversation = None if notebook.conversation == FIRST else notebook.conversation
         run.notebook_id = notebook.sessions.note(session.store.path)
         run.beside, self._beside = self._beside, ""
+        run.plans = request.plan
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)
@@ -616,6 +617,7 @@ class Conversations:
     def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
         """Queue a prompt of ``--no-wait`` behind the current run, whose view shows the answer."""
         own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
+        own += (request.plan or None,)
         if any(each is not None for each in own):
             raise SessionBusyError(_BUSY)
         self._run(lambda: session.follow_up(text, images))

@@ -47,6 +47,7 @@ def session_options(
         usual_jobs_after=_JOBS_AFTER,
         usual_cache_retention="long",
         typed_prompts=True,
+        plans=True,
         trust=request.trust,
         extensions=extensions,
         more_tools=more_tools,

@@ -44,7 +44,13 @@ _MAX_TITLE_CHARACTERS = 200
 _MAX_DIFF_BYTES = 256 * 1024
 _MAX_LINE = 2**31 - 1
 """Largest line number: clients read them as 32 bits, and reject an update with a larger one."""
-_TASKS = {"pending": "pending", "in_progress": "in_progress", "completed": "completed", "abandoned": "completed"}
+_TASKS = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "completed": "completed",
+    "abandoned": "completed",
+    "failed": "completed",
+}
 
 
 def chunk(kind: Chunk, block: JsonObject, message_id: str) -> JsonObject:

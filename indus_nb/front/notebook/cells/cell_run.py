@@ -19,6 +19,7 @@ from indus_nb.core.session.stats import usage_of
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.front.notebook.page.cell_outputs import CellOutputs
+from indus_nb.front.notebook.plan_first import plan_first
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.output import NotebookScreen, Screen
@@ -76,6 +77,8 @@ class CellRun:
         """What the page says of the conversation beside the answer; empty for nothing."""
         self.notebook_id: str | None = None
         """The notebook's id, for its metadata."""
+        self.plans = False
+        """Whether the prompt is planned first."""
         self._asks = asks
         self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
         self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
@@ -147,7 +150,7 @@ class CellRun:
         self._dialogs.attach(asks=self._asks)
         try:
             with spending_from(self._budget or spending()):
-                await session.prompt(text, images, on_accepted=accepted, answer=answer, limits=self._limits)
+                await self._send(text, images, accepted, answer)
             await self._code.follow()
             ended = True
         except asyncio.CancelledError:
@@ -166,6 +169,18 @@ class CellRun:
             # A cell whose prompt was a command, or was handled by an extension, ends well.
             self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
             await self._part(view)
+
+    async def _send(
+        self,
+        text: str,
+        images: Sequence[ImageContent],
+        accepted: Callable[[Disposition], None],
+        answer: FinalAnswer | None,
+    ) -> None:
+        if self.plans:
+            await plan_first(self._session, text, images, on_accepted=accepted, limits=self._limits)
+        else:
+            await self._session.prompt(text, images, on_accepted=accepted, answer=answer, limits=self._limits)
 
     def note_replaced(self, warning: str) -> None:
         """Note in the closing line that this answer replaces the cell's previous one.
@@ -260,8 +275,8 @@ class CellRun:
         if self._code.has_run:
             self._do(self._session.abort())
         self._do(self._code.stop())
-        if not self._transcript.asked:
-            self._prompting.cancel()  # an abort does not reach a command, nor what precedes a run
+        if not self._transcript.asked or (self.plans and not self._session.is_running):
+            self._prompting.cancel()  # an abort does not reach a command, what precedes a run, nor a plan's question
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

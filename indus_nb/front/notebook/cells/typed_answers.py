@@ -27,6 +27,8 @@ def typed_answer(request: Request, namespace: Mapping[str, Any]) -> FinalAnswer 
     """
     if request.result is None:
         return None
+    if request.plan:
+        raise UsageError("--plan goes without --result: the answer to a plan is what was done.")
     command = request.command
     if command is not None and not command.slashed and command.name not in _PROMPTS:
         raise UsageError(f"--result goes with a prompt, and `%agent {command.name}` is none.")

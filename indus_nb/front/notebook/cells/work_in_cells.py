@@ -35,7 +35,9 @@ from indus_nb.tools.tool import ToolContext, ToolError, in_thread
 
 _MAX_HEADING_CHARACTERS = 100
 _FAILED = "[It failed, so no cell was written: what later cells need of it has to be in the next call.]"
-_NO_PAGE = "This front end lets nobody write cells, so the agent's code stays in its cards. `%agent cell all` makes cells of it."
+_NO_PAGE = (
+    "This front end lets nobody write cells: the agent's code stays in cards. `%agent cell all` makes cells of it."
+)
 
 
 @dataclass(slots=True)

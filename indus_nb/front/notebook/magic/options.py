@@ -190,6 +190,7 @@ OPTIONS = (
     ),
     Option("cells", "cells", "from now on write code that changes something as cells below"),
     Option("no-cells", "cells", "from now on show such code in its card, as usual", sets=False),
+    Option("plan", "plan", "look first, and carry out the steps that you said go to"),
     Option(
         "image",
         "images",

@@ -101,6 +101,7 @@ class Request:
     trust: bool | None = None
     sandbox: str | None = None
     cells: bool | None = None
+    plan: bool = False
     images: tuple[str, ...] = ()
     wait: bool = True
     max_cost: float | None = None

@@ -173,6 +173,14 @@ class ShowTree(PageMessage):
     kind: Literal["show_tree"]
 
 
+class Switch(PageMessage):
+    """Switch a way of working: code that changes something becomes cells, or the next prompt is planned first."""
+
+    kind: Literal["switch"]
+    mode: Literal["cells", "plan"]
+    on: bool
+
+
 class Complete(PageMessage):
     """Ask how the beginning of a prompt may go on; that comes in the state ``completions``."""
 
@@ -210,12 +218,12 @@ class GiveKey(PageMessage):
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
 PanelRequest: TypeAlias = (
-    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer | GiveKey | Verb
+    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer | GiveKey | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
-_OfPanels: TypeAlias = AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Complete | SaveFile | CopyAnswer
+_OfPanels: TypeAlias = AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
 FromPage: TypeAlias = FromCellPage | _OfPanels | GiveKey
 """What a page may send; a panel's page also verbs."""
 PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}

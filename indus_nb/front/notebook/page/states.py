@@ -234,6 +234,10 @@ class PanelState(CellState, total=False):
     context: ContextFill | None
     approve: str
     """When the user is asked: ``never``, ``effects``, ``writes`` or ``always``; with ``looks`` nothing is changed."""
+    cells: bool
+    """Whether code of the agent's that changes something becomes cells of the notebook."""
+    plan: bool
+    """Whether the next prompt is planned first."""
     examples: list[str]
     """Prompts to begin with."""
     inserted: Composer

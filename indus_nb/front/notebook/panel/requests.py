@@ -25,6 +25,7 @@ from indus_nb.front.notebook.page import protocol, states
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.panel import composing, dropped_files, session_state
 from indus_nb.front.notebook.panel.surroundings import Surroundings
+from indus_nb.front.notebook.plan_first import plan_first
 from indus_nb.front.notebook.taking_back import TakingBack
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
@@ -50,6 +51,7 @@ class PanelRequests:
 
     Attributes:
         shows_tree: Whether a page has asked for the tree, which is kept up to date from then on.
+        plans: Whether the next prompt is planned first.
         preparing: How many prompts are on their way to the session.
         undo: Undoes the changes of the session's calls, where they are known.
     """
@@ -70,6 +72,7 @@ class PanelRequests:
             changed: Called when the panel is to be drawn again.
         """
         self.shows_tree = False
+        self.plans = False
         self.preparing = 0
         self.undo: TakingBack | None = None
         self.keys = KeyForm(widget, self.start_task)
@@ -91,6 +94,7 @@ class PanelRequests:
             protocol.Undo: self._undo,
             protocol.Export: self._export,
             protocol.ShowTree: self._show_tree,
+            protocol.Switch: self._switch_mode,
             protocol.Complete: self._complete,
             protocol.SaveFile: self._save,
             protocol.CopyAnswer: self._copy,
@@ -188,9 +192,13 @@ class PanelRequests:
             written, cells = await composing.written_out(request.text, self._surroundings, literal=request.literal)
             for note in written.notes:
                 self._toast(note, "info")
-            await session.prompt(
-                written.text, request.images, attachments=cells, streaming_behavior=joins, on_accepted=accept
-            )
+            if self.plans and not session.is_running:
+                self.plans = False
+                await plan_first(session, written.text, request.images, attachments=cells, on_accepted=accept)
+            else:
+                await session.prompt(
+                    written.text, request.images, attachments=cells, streaming_behavior=joins, on_accepted=accept
+                )
         finally:
             if not accepted:
                 self.preparing -= 1
@@ -280,6 +288,12 @@ class PanelRequests:
             self._toast("This panel knows no steps of a kernel. One opened with %agent panel does.", "warning")
         elif notice := await self.undo.ask(session):
             self._toast(notice, "info")
+
+    async def _switch_mode(self, session: AgentSession, request: protocol.Switch) -> None:
+        if request.mode == "cells":
+            session.settings.cells = request.on
+        else:
+            self.plans = request.on
 
     async def _new(self, session: AgentSession, _: object) -> None:
         await self._run(session, NewSession())  # a page knows no session that it could be a part of

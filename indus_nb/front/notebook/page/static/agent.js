@@ -2146,6 +2146,8 @@ class EmptyState {
 
 // src/header.js
 const UNDO = "Take back what the agent's last call changed in variables, files and cells";
+const CELLS = "Write code that changes something as cells of the notebook, with its outputs";
+const PLAN = "Have the next prompt planned first: nothing is changed before you say go";
 const DOCK =
   "To keep the panel in sight, right-click it, choose “Create New View for Cell Output”, and drag the tab to where you want it.";
 
@@ -2170,6 +2172,7 @@ class Header {
       onchange: () => this.chooseLevel(),
     });
     this.approve = h("span", { class: "ia-approve", hidden: true });
+    this.switches = [];
     this.filled = h("span", { class: "ia-filled" });
     this.percent = h("span");
     const bar = h("span", { class: "ia-bar", "aria-hidden": "true" }, this.filled);
@@ -2229,6 +2232,8 @@ class Header {
   usual(place) {
     const { store, view } = this;
     return [
+      this.switch("Cells", CELLS, "cells", place),
+      this.switch("Plan", PLAN, "plan", place),
       this.item("New", "Begin a new session", () => store.send({ kind: "new_session" }), place),
       this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
       this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
@@ -2249,6 +2254,17 @@ class Header {
       act();
     };
     return h("button", { class: "ia-item", type: "button", "data-k": `${place}${text}`, title, text, onclick });
+  }
+
+  switch(text, title, mode, place) {
+    const button = this.item(
+      text,
+      title,
+      () => this.store.send({ kind: "switch", mode, on: !this.store.state[mode] }),
+      place,
+    );
+    this.switches.push({ button, mode });
+    return button;
   }
 
   get isOpen() {
@@ -2276,6 +2292,10 @@ class Header {
     const { approve, context, kernel, session, models = [], current_model: current, levels = [], level } = state;
     this.undo.hidden = !kernel;
     this.dock.hidden = !this.store.notebook;
+    for (const { button, mode } of this.switches) {
+      button.hidden = !kernel || state.log === true;
+      button.setAttribute("aria-pressed", String(state[mode] === true));
+    }
     const words = approvalWords(approve);
     setText(this.approve, words.short);
     this.approve.title = words.long;

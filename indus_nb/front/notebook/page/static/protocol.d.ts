@@ -86,6 +86,13 @@ export interface ShowTree extends PageMessage {
   kind: "show_tree";
 }
 
+/** Switch a way of working: code that changes something becomes cells, or the next prompt is planned first. */
+export interface Switch extends PageMessage {
+  kind: "switch";
+  mode: "cells" | "plan";
+  on: boolean;
+}
+
 /** Ask how the beginning of a prompt may go on; that comes in the state ``completions``. */
 export interface Complete extends PageMessage {
   kind: "complete";
@@ -460,6 +467,10 @@ export interface PanelState extends CellState {
   context?: ContextFill | null;
   /** When the user is asked: ``never``, ``effects``, ``writes`` or ``always``; with ``looks`` nothing is changed. */
   approve?: string;
+  /** Whether code of the agent's that changes something becomes cells of the notebook. */
+  cells?: boolean;
+  /** Whether the next prompt is planned first. */
+  plan?: boolean;
   /** Prompts to begin with. */
   examples?: string[];
   /** Text that goes behind what is written in the composer. */
@@ -720,6 +731,7 @@ export type FromPage =
   | Undo
   | Export
   | ShowTree
+  | Switch
   | Complete
   | SaveFile
   | CopyAnswer

@@ -16,6 +16,8 @@ import { approvalWords, contextFill } from "./text.js";
 /** @typedef {Pick<ModelChoice, "provider" | "id" | "name" | "price">} ListedModel */
 
 const UNDO = "Take back what the agent's last call changed in variables, files and cells";
+const CELLS = "Write code that changes something as cells of the notebook, with its outputs";
+const PLAN = "Have the next prompt planned first: nothing is changed before you say go";
 const DOCK =
   "To keep the panel in sight, right-click it, choose “Create New View for Cell Output”, and drag the tab to where you want it.";
 
@@ -46,6 +48,9 @@ export class Header {
       onchange: () => this.chooseLevel(),
     });
     this.approve = h("span", { class: "ia-approve", hidden: true });
+    /** Buttons that stay pressed while a way of working is on.
+     * @type {{ button: HTMLButtonElement, mode: "cells" | "plan" }[]} */
+    this.switches = [];
     this.filled = h("span", { class: "ia-filled" });
     this.percent = h("span");
     const bar = h("span", { class: "ia-bar", "aria-hidden": "true" }, this.filled);
@@ -110,6 +115,8 @@ export class Header {
   usual(place) {
     const { store, view } = this;
     return [
+      this.switch("Cells", CELLS, "cells", place),
+      this.switch("Plan", PLAN, "plan", place),
       this.item("New", "Begin a new session", () => store.send({ kind: "new_session" }), place),
       this.item("Sessions", "Go on with another session", () => store.open("sessions", view), place),
       this.item("Tree", "Go back to an earlier point, or fork there", () => store.open("tree", view), place),
@@ -143,6 +150,25 @@ export class Header {
     return h("button", { class: "ia-item", type: "button", "data-k": `${place}${text}`, title, text, onclick });
   }
 
+  /**
+   * A button for a way of working.
+   *
+   * @param {string} text
+   * @param {string} title
+   * @param {"cells" | "plan"} mode
+   * @param {string} place
+   */
+  switch(text, title, mode, place) {
+    const button = this.item(
+      text,
+      title,
+      () => this.store.send({ kind: "switch", mode, on: !this.store.state[mode] }),
+      place,
+    );
+    this.switches.push({ button, mode });
+    return button;
+  }
+
   /** Whether the menu is unfolded. */
   get isOpen() {
     return this.menu.classList.contains("ia-open");
@@ -170,6 +196,10 @@ export class Header {
     const { approve, context, kernel, session, models = [], current_model: current, levels = [], level } = state;
     this.undo.hidden = !kernel;
     this.dock.hidden = !this.store.notebook;
+    for (const { button, mode } of this.switches) {
+      button.hidden = !kernel || state.log === true;
+      button.setAttribute("aria-pressed", String(state[mode] === true));
+    }
     const words = approvalWords(approve);
     setText(this.approve, words.short);
     this.approve.title = words.long;

@@ -1,0 +1,111 @@
+"""Plan first: the model looks and answers with steps, the user changes them and says go, and only then they are done.
+
+What this module promises: until the user says go, the gate refuses every call that would change something, whatever
+the model wants; without a yes nothing of the plan is done. What is done is what the user read last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import SessionBusyError
+from indus_nb.base.messages import Attachment, ImageContent
+from indus_nb.base.visible import visible
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.answers import FinalAnswer, answer_kind
+from indus_nb.core.session.limits import RunLimits
+from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
+from indus_nb.core.session.queues import Disposition
+from indus_nb.core.session.session import AgentSession
+from indus_nb.tools import TODO
+
+_MAX_STEPS = 40
+_MAX_STEP_CHARACTERS = 400
+_PLAN: JsonObject = {
+    "type": "array",
+    "description": (
+        "The plan for what the user asks: steps in order, each a line that says what is done and what it assumes. Look "
+        "first at what it depends on. Nothing is carried out before the user says go, and calls that change something "
+        "are refused."
+    ),
+    "items": {"type": "string"},
+    "minItems": 1,
+    "maxItems": _MAX_STEPS,
+}
+_GO, _CHANGE, _NO = "Go", "Change the steps", "No"
+_LEFT = "The plan was left: nothing of it was done."
+_EDIT = "The plan, a step in each line"
+_BUSY = "The agent still works. A plan begins when it has finished, or after %agent abort."
+
+
+async def plan_first(
+    session: AgentSession,
+    text: str,
+    images: Sequence[ImageContent] = (),
+    *,
+    attachments: Sequence[Attachment] = (),
+    on_accepted: Callable[[Disposition], None] | None = None,
+    limits: RunLimits | None = None,
+) -> None:
+    """Have the model plan what the user asks for, and carry the plan out once the user said go.
+
+    Args:
+        on_accepted: As for ``AgentSession.prompt``, of the first prompt.
+        limits: Of the plan, and once more of its steps.
+
+    Raises:
+        SessionBusyError: A run is going on.
+    """
+    if session.is_running:
+        raise SessionBusyError(_BUSY)
+    answer = FinalAnswer(answer_kind(_PLAN))
+    mode, session.settings.approve = session.settings.approve, "looks"
+    try:
+        await session.prompt(
+            text, images, attachments=attachments, on_accepted=on_accepted, answer=answer, limits=limits
+        )
+    finally:
+        session.settings.approve = mode
+    if not answer.is_given:
+        return  # it failed, or was stopped, which its view shows
+    steps, objection = await _decided(session, _cleaned(cast("list[str]", answer.value())))
+    if objection:
+        await plan_first(session, f"Change the plan: {objection}", limits=limits)
+    elif steps:
+        session.toolbox.add(TODO)
+        await session.prompt(_go(steps), limits=limits)
+    else:
+        session.ui.notify(_LEFT)
+
+
+async def _decided(session: AgentSession, steps: list[str]) -> tuple[list[str], str]:
+    """Ask about a plan; returns the steps to carry out, none without a yes, and what the user wants instead."""
+    while steps:
+        choices = [Choice(_GO, "yes"), Choice(_CHANGE, "yes", digit=YES_AND_MORE), Choice(_NO, "no")]
+        question = Question("Carry out this plan?", choices, body=visible(_numbered(steps)), takes_reason=True)
+        decided = await session.ui.choose(question)
+        if decided.option == _GO:
+            return steps, ""
+        if decided.option != _CHANGE:
+            return [], decided.reason
+        edited = await session.ui.editor(_EDIT, "\n".join(steps))
+        steps = steps if edited is None else _cleaned(edited.split("\n"))
+    return [], ""
+
+
+def _cleaned(lines: Sequence[str]) -> list[str]:
+    short = (textcut.one_line(line, _MAX_STEP_CHARACTERS) for line in lines)
+    return [line for line in short if line][:_MAX_STEPS]
+
+
+def _numbered(steps: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
+
+
+def _go(steps: Sequence[str]) -> str:
+    return (
+        f"Go: carry out this plan, step by step.\n\n{_numbered(steps)}\n\nKeep the steps with the tool {TODO}. Where "
+        "one cannot be done, or what it assumes does not hold, mark it with op fail and the reason before you go on."
+    )
