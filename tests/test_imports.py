@@ -25,7 +25,7 @@ async def main():
 asyncio.run(main())
 early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extend")}
 assert not early, early
-assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 106
+assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 107
 """
 UNWANTED = {
     "pydantic", "pydantic_core",

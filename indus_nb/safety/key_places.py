@@ -59,7 +59,7 @@ AT_HOME = (
     *(".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge"),
     *(".config/vivaldi", ".config/opera", ".config/Code/User/globalStorage", ".config/Slack", ".config/Signal"),
     *(".config/sops", ".config/containers/auth.json"),
-    *(".local/share/keyrings", ".local/share/kwalletd", ".local/share/jupyter/runtime"),
+    *(".local/share/keyrings", ".local/share/python_keyring", ".local/share/kwalletd", ".local/share/jupyter/runtime"),
     *("snap/firefox", "snap/chromium", ".var/app", ".bash_history", ".zsh_history", ".local/share/fish/fish_history"),
     *(".python_history", ".psql_history", ".mysql_history", ".node_repl_history", ".sqlite_history", ".lesshst"),
     *("Library/Keychains", "Library/Cookies", "Library/Application Support/Google/Chrome"),

@@ -17,8 +17,8 @@ from indus_nb.models.registry import ModelRegistry
 from indus_nb.safety.key_variables import KEY_VARIABLES
 
 OFFLINE = (
-    "Without a key there is `offline` only: patterns that carry out simple commands, to see how things look. It is no "
-    "language model, and no assistant."
+    "Without a key there is --provider offline only: patterns that carry out simple commands, to see how things look. "
+    "It is no language model, and no assistant."
 )
 _ANSWER_TOKENS = 500
 _MAX_NAME_CHARACTERS = 200
@@ -102,7 +102,7 @@ async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bo
 
 
 def first_price(session: AgentSession, model: Model) -> str:
-    """Say what a first prompt to a model costs, by the session's instructions and tools, which may be estimated.
+    """Say what a first prompt to a model costs, by an estimate of the session's instructions and tools.
 
     Args:
         session: One that has begun.
@@ -110,14 +110,14 @@ def first_price(session: AgentSession, model: Model) -> str:
     from indus_nb.models.prompt_cache import price_anew
 
     if not model.cost.known:
-        return f"What {model.name} costs is not known here."
+        return "What a prompt costs is not known here."
     tools = [tool.spec for tool in session.active_tools.values()]
     tokens = session.state.conversation.estimate(session.system_prompt, tools)
     asked = price_anew(model, tokens, session.models.cache_retention)
     cost = asked + model.cost.usage(input=0, output=_ANSWER_TOKENS).cost.total
     return (
-        f"A first prompt to {model.name} costs about {cost_in_words(cost)}: {tokens:,} tokens of instructions and "
-        f"tools, and an answer of {_ANSWER_TOKENS}."
+        f"A first prompt costs about {cost_in_words(cost)}: {tokens:,} tokens of instructions and tools, and an answer "
+        f"of {_ANSWER_TOKENS}."
     )
 
 
@@ -126,4 +126,6 @@ async def choose_for_key(session: AgentSession, model: Model) -> str:
     await session.start()
     if session.model is None or not session.registry.has_key(session.model):
         await session.set_model(model)
-    return first_price(session, session.models.required)
+        session.models.is_usual = True
+    chosen = session.models.required
+    return f"{chosen.name} answers. {first_price(session, chosen)}"

@@ -140,6 +140,12 @@ def test_a_run_that_failed(notebook: Notebook, api: MessagesApi) -> None:
     check(notebook, "failed", ".jp-OutputArea-output")
 
 
+def test_a_form_for_a_key(notebook: Notebook) -> None:
+    output = ask(notebook, "%agent key")
+    expect(output.get_by_label("API key")).to_be_visible()
+    check(notebook, "key-form")
+
+
 @pytest.mark.parametrize("kind", ["select", "confirm", "input", "editor"])
 def test_a_dialog_in_a_cell(notebook: Notebook, kind: str) -> None:
     output = ask(notebook, f"{ASK}/ask {kind}")

@@ -81,7 +81,7 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
     failed.wait_for(lambda cell: any("You can ask now" in text for text in cell.shown))
     (told,) = [text for text in failed.shown if "You can ask now" in text]
     assert f"It is kept in {NAME}" in told
-    assert "A first prompt to Claude Opus 5.5 costs about $0." in told
+    assert "Claude Opus 5.5 answers. A first prompt costs about $0." in told
     api.add("Here.")
     assert "Here." in run(kernel, "%agent hello").shown
     assert api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
@@ -167,7 +167,7 @@ def test_in_a_console_the_key_is_asked_for_as_a_password(kernel: Kernel, api: Me
     cell.client.input(KEY)
     cell.finish()
     assert "The key for anthropic works" in cell.shown[0]
-    assert "A first prompt to Claude Opus 5.5 costs about" in cell.shown[0]
+    assert "Claude Opus 5.5 answers. A first prompt costs about" in cell.shown[0]
     api.add("Here.")
     assert "Here." in run(kernel, "%agent hello").shown
     assert files_with(tmp_path, KEY) == []

@@ -178,7 +178,7 @@ class _Magics:
 _HINTS: dict[type[IndusError], str] = {
     SessionLockedError: " If that is another notebook's kernel, shut it down there; `%agent --new` starts another one.",
     ModelNotFoundError: " `%agent model` lists those that can be used here.",
-    CredentialsError: " `%agent key` asks for one. One set in a cell counts at once: `import os, getpass; "
+    CredentialsError: " `%agent key` asks for a key. One set in a cell counts at once: `import os, getpass; "
     "os.environ[NAME] = getpass.getpass()`.",
 }
 

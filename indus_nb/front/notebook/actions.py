@@ -229,16 +229,13 @@ def unchosen(session: AgentSession) -> str:
     if model is None or not session.models.is_usual or session.last_answer is not None:
         return ""
     costs = f" ({paid} for a million tokens in / out)" if (paid := price(model)) else ""
-    return (
-        f"{model.name} answers{costs}, for no model was chosen. {first_price(session, model)} "
-        "`%agent model` lists others."
-    )
+    return f"{model.name} answers{costs}, for no model was chosen. {first_price(session, model)}"
 
 
 def describe(session: AgentSession) -> str:
     """Describe a session in one line: what it is ready with, and whether it is saved."""
     if session.model is None:
-        return "No model is chosen: set ANTHROPIC_API_KEY, or use --provider offline (no key, no network)."
+        return "No model is chosen: `%agent key` asks for a key; --provider offline needs none (no language model)."
     saved = "saved" if session.store.path else "not saved"
     thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
     return f"Ready: {session.model.name}{thinking} · {saved}"

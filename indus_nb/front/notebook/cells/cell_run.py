@@ -137,7 +137,9 @@ class CellRun:
             for problem in session.all_problems:
                 if problem not in shown:  # problems of the session's start, or of an answer to a question
                     self._transcript.add_notice(problem)
-            for notice in filter(None, (actions.unchosen(session), session.clearing.notice())):
+            unchosen = actions.unchosen(session)
+            others = f"{unchosen} `%agent model` lists others." if unchosen else ""
+            for notice in filter(None, (others, session.clearing.notice())):
                 self._transcript.add_notice(notice)
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))

@@ -218,12 +218,25 @@ class GiveKey(PageMessage):
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell
 """What a page may ask of a run in a cell."""
 PanelRequest: TypeAlias = (
-    CellRequest | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer | GiveKey | Verb
+    CellRequest
+    | Prompt
+    | Unqueue
+    | Undo
+    | Export
+    | ShowTree
+    | Switch
+    | Complete
+    | SaveFile
+    | CopyAnswer
+    | GiveKey
+    | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
 FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
-_OfPanels: TypeAlias = AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
+_OfPanels: TypeAlias = (
+    AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
+)
 FromPage: TypeAlias = FromCellPage | _OfPanels | GiveKey
 """What a page may send; a panel's page also verbs."""
 PAGE_VERBS: Mapping[str, type[Verb]] = {verb.names[0]: verb for verb in dict.fromkeys(VERBS.values()) if verb.for_pages}

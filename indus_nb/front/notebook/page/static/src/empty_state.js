@@ -36,9 +36,9 @@ export class EmptyState {
   }
 
   show() {
-    const { approve, busy, examples = [], first_prompt: first, kernel, log } = this.store.state;
+    const { approve, busy, examples = [], first_prompt: first, kernel, keys: form, log } = this.store.state;
     const said = [...this.store.mirror.blocks.values()].some((html) => html !== "");
-    this.node.hidden = said || Boolean(busy) || !this.store.complete;
+    this.node.hidden = said || Boolean(busy) || Boolean(form) || !this.store.complete;
     const shown = JSON.stringify([examples, approve, first, kernel, log]);
     if (this.node.hidden || shown === this.shown) return;
     this.shown = shown;

@@ -1,0 +1,134 @@
+"""``indusagi setup`` as somebody uses it at a terminal: a key, and the extension in IPython."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+from file_keyring import NAME, with_keyring
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi
+
+KEY = "test-key-that-only-the-keyring-may-have"
+PROGRAM = [sys.executable, "-m", "indus_nb"]
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    with MessagesApi() as api:
+        api.keys = {KEY}
+        yield api
+
+
+@pytest.fixture
+def environment(tmp_path: Path, api: MessagesApi) -> dict[str, str]:
+    return private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, **with_keyring(tmp_path / "passwords.json"))
+
+
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        check=False,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=240,
+    )
+
+
+def typed(environment: dict[str, str], *answers: tuple[str, str], arguments: tuple[str, ...] = ()) -> str:
+    """Answer each question at a terminal; returns all that was shown."""
+    shown = []
+    process = pexpect.spawn(
+        PROGRAM[0],
+        [*PROGRAM[1:], "setup", *arguments],
+        env=environment,
+        encoding="utf-8",
+        timeout=240,
+        dimensions=(40, 400),
+    )
+    try:
+        for question, answer in answers:
+            process.expect_exact(question)
+            shown.append(process.before)
+            process.sendline(answer)
+        process.expect(pexpect.EOF)
+        shown.append(process.before)
+    finally:
+        process.close()
+    assert process.exitstatus == 0, shown
+    return "".join(shown)
+
+
+def test_a_key_is_asked_for_tested_and_kept_and_the_next_prompt_uses_it(
+    environment: dict[str, str], api: MessagesApi, tmp_path: Path
+) -> None:
+    answers = [("a name [anthropic]:", "1"), ("[Y/n]", ""), ("(not shown):", "a-wrong-key"), ("(not shown):", KEY)]
+    shown = typed(environment, *answers)
+    assert f"Keep it in {NAME}?" in shown
+    assert "refuses this key (status 401)" in shown
+    assert f"It is kept in {NAME}" in shown
+    assert "Claude Opus 5.5 answers. A first prompt costs about $0." in shown
+    assert KEY not in shown
+    assert "a-wrong-key" not in shown
+    api.add("Here.")
+    assert run(environment, "--no-session", "hello").stdout == "Here.\n"
+    assert api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    with_key = [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert with_key == ["passwords.json"]
+    assert run(environment, "setup", "--forget", "anthropic").returncode == 0
+    assert "No model is chosen" in run(environment, "--no-session", "hello").stderr
+    assert "The keyring has no key of that provider" in run(environment, "setup", "--forget", "anthropic").stderr
+
+
+def test_without_a_keyring_the_line_to_set_the_key_with_is_shown_and_not_the_key(
+    environment: dict[str, str], api: MessagesApi
+) -> None:
+    environment = {**environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    shown = typed(environment, ("(not shown):", KEY), arguments=("--provider", "anthropic"))
+    assert "This machine has no keyring that programs can use" in shown
+    assert "export ANTHROPIC_API_KEY='…'" in shown
+    assert KEY not in shown
+
+
+def test_a_keyring_that_has_lost_a_key_or_cannot_be_asked_says_so(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "agent" / "keyring.json").write_text('["anthropic"]')
+    assert "has no key for anthropic any more" in run(environment, "--no-session", "hello").stderr
+    (tmp_path / "passwords.json").write_text("no JSON, but a-secret")
+    failed = run(environment, "--no-session", "hello").stderr
+    assert "which does not answer: JSONDecodeError" in failed
+    assert "a-secret" not in failed
+
+
+@pytest.mark.parametrize(
+    ("by", "sentence"),
+    [("", "set GROQ_API_KEY in the environment"), ("the data team", "Keys come from the data team.")],
+)
+def test_without_a_terminal_it_says_what_to_set(environment: dict[str, str], by: str, sentence: str) -> None:
+    failed = run({**environment, "INDUSAGI_KEYS_FROM": by}, "setup", "--provider", "groq")
+    assert failed.returncode == 2
+    assert sentence in failed.stderr
+
+
+def test_the_extension_is_loaded_in_each_kernel_once_the_profile_has_its_line(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    profile = Path(environment["IPYTHONDIR"]) / "profile_default" / "ipython_config.py"
+    profile.parent.mkdir(parents=True)
+    profile.write_text("c.InteractiveShellApp.exec_lines = ['x = 1']")
+    assert run(environment, "setup", "--ipython").returncode == 0
+    before = profile.read_text()
+    assert "has the line already" in run(environment, "setup", "--ipython").stdout
+    assert profile.read_text() == before
+    with Kernel(tmp_path, environment) as kernel:
+        assert kernel.run("%agent --provider offline compute 6 * 7").status == "ok"
+        assert kernel.run("print(x)").streams == "1\n"
+    assert run(environment, "setup", "--ipython", "--remove").returncode == 0
+    assert profile.read_text() == "c.InteractiveShellApp.exec_lines = ['x = 1']\n"
+    assert "has no such line" in run(environment, "setup", "--ipython", "--remove").stdout
+    assert "undoes --ipython" in run(environment, "setup", "--remove").stderr
