@@ -6,7 +6,7 @@
 </svg>`})});function W(o,e,t){let n=new P(e);o.shell.add(n,"right",{rank:ce,type:E}),t?.add(n,_),o.commands.addCommand(he,{label:"Open Agent Panel",caption:"Talk to the agent in the kernel of the notebook in front",icon:x,execute:()=>o.shell.activateById(_)})}var b,he,_,E,ce,P,F=l(()=>{"use strict";r();b=require("@lumino/widgets");M();O();he="indus_nb:open-panel",_="indus_nb-panel",E="Agent",ce=900;P=class extends b.Widget{constructor(t){super();s(this,"links",t);s(this,"chats",new Map);s(this,"none",document.createElement("p"));this.id=_,this.addClass("indus_nb-SidePanel"),this.title.icon=x,this.title.caption=E,this.node.setAttribute("role","region"),this.node.setAttribute("aria-label",E),this.none.className="indus_nb-said",this.none.textContent="Open a notebook to talk to the agent in its kernel.",this.node.append(this.none),this.layout=new b.PanelLayout,t.currentChanged.connect(this.follow,this)}onAfterShow(){this.follow()}onActivateRequest(){this.follow(),this.current()?.focusWhenThere()}current(){let{current:t}=this.links;if(!t)return null;let n=this.chats.get(t.notebook);if(n)return n;let i=new f(t);return this.chats.set(t.notebook,i),this.layout.addWidget(i),t.notebook.disposed.connect(a=>{this.chats.delete(a),i.dispose()}),i}follow(){if(!this.isVisible)return;let t=this.current();for(let n of this.chats.values())n.setHidden(n!==t);this.none.hidden=t!==null,t?.begin()}}});var V,J=l(()=>{V=`.indus_nb-SidePanel {
   display: flex;
   flex-direction: column;
-  min-width: 300px !important;
+  min-width: 240px !important;
   background: var(--jp-layout-color1);
   color: var(--jp-ui-font-color1);
   font-size: var(--jp-ui-font-size1);
