@@ -37,9 +37,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    write_kernel(
-        environment, "bare", WITHOUT_PACKAGE, "--IPKernelApp.exec_lines=" + f"exec('''{WITHOUT_PACKAGE + PIP}''')"
-    )
+    write_kernel(environment, "bare", "", f"--IPKernelApp.exec_lines=exec('''{WITHOUT_PACKAGE}{PIP}''')")
     write_kernel(environment, "other", OTHER_LANGUAGE)
     with Lab(folder, environment, extension=True) as lab:
         yield lab
