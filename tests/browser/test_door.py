@@ -61,10 +61,15 @@ def open_panel(page: Page) -> Locator:
     return page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
 
 
+def answer_in(chat: Locator) -> Locator:
+    """The newest answer in a chat."""
+    return chat.locator(".indus-answer").last
+
+
 def ask(chat: Locator, prompt: str, answer: str) -> None:
     chat.locator("textarea").fill(prompt)
     chat.locator("textarea").press("Enter")
-    expect(chat.locator(".indus-answer").last).to_have_text(answer)
+    expect(answer_in(chat)).to_have_text(answer)
 
 
 def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, page: Page, api: MessagesApi) -> None:
@@ -77,7 +82,7 @@ def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, pa
     ask(chat, "where?", "In the first.")
     second = lab.open_beside(page, "second.ipynb")
     expect(chat.locator("textarea")).to_be_visible()
-    expect(chat.get_by_text("In the first.")).to_have_count(0)
+    expect(answer_in(chat)).to_have_count(0)
     api.add(Reply(ToolUse("notebook", {})), "In the second.")
     ask(chat, "and now?", "In the second.")
     read = str(api.requests[-1].body["messages"])
@@ -87,11 +92,11 @@ def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, pa
     second.run(1)
     second.wait_until_run(1)
     assert "and now?" in str(api.requests[-1].body["messages"])
-    expect(chat.get_by_text("In a cell of the second.")).to_be_visible()
+    expect(answer_in(chat)).to_have_text("In a cell of the second.")
     page.evaluate("""async () => {
         await window.jupyterapp.commands.execute('docmanager:open', {path: 'first.ipynb'});
     }""")
-    expect(chat.get_by_text("In the first.")).to_be_visible()
+    expect(answer_in(chat)).to_have_text("In the first.")
 
 
 def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Page, api: MessagesApi) -> None:
@@ -105,10 +110,10 @@ def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Pa
     expect(page.locator(".jp-NotebookPanel")).to_be_visible()
     page.reload()
     page.wait_for_function(KERNEL_IS_READY)
-    expect(chat.get_by_text("Still here.")).to_be_visible()
+    expect(answer_in(chat)).to_have_text("Still here.")
     page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.restartKernel()")
     expect(chat.locator("textarea")).to_be_visible()
-    expect(chat.get_by_text("Still here.")).to_be_visible()
+    expect(answer_in(chat)).to_have_text("Still here.")
     api.add("After it.")
     ask(chat, "and after it?", "After it.")
     assert "are you there?" in str(api.requests[-1].body["messages"])

@@ -49,11 +49,12 @@ class SidePanel extends Widget {
     links.currentChanged.connect(this.follow, this);
   }
 
-  protected override onBeforeShow(): void {
+  protected override onAfterShow(): void {
     this.follow();
   }
 
   protected override onActivateRequest(): void {
+    this.follow();
     this.current()?.focusWhenThere();
   }
 
@@ -74,7 +75,7 @@ class SidePanel extends Widget {
 
   /** Show the chat of the notebook in front; nothing happens in its kernel before that can be seen. */
   private follow(): void {
-    if (this.isHidden) return;
+    if (!this.isVisible) return;
     const chat = this.current();
     for (const each of this.chats.values()) each.setHidden(each !== chat);
     this.none.hidden = chat !== null;
