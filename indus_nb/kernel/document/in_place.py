@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, cast
@@ -60,7 +60,7 @@ def drafted(arguments: JsonObject, at: AskedAt) -> list[PlacedCell]:
     return list(_placed(given, at))
 
 
-def _placed(given: list[object], at: AskedAt) -> Iterator[PlacedCell]:
+def _placed(given: Sequence[object], at: AskedAt) -> Iterator[PlacedCell]:
     left, behind = _MAX_DRAFT_CHARACTERS, at.cell
     for each in given:
         cell = cast("JsonObject", each) if isinstance(each, dict) else {}
