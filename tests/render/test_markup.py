@@ -73,7 +73,7 @@ def everything_made_of(text: str) -> list[blocks.MimeBundle]:
         blocks.error(text),
         blocks.notice(text),
         blocks.waiting(text),
-        blocks.usage(text, Usage(input=1), 1, ending=text),
+        blocks.usage(text, blocks.measures(Usage(input=1), 1), text),
         blocks.listing(text),
     ]
 

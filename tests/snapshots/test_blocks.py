@@ -42,8 +42,8 @@ BUNDLES = {
     ),
     "notice": blocks.notice("Another model answers from now on."),
     "listing": blocks.listing("one\ntwo"),
-    "usage": blocks.usage("Model M", USAGE, 12.3),
-    "usage_of_what_was_stopped": blocks.usage("Model M", USAGE, 12.3, ending="stopped"),
+    "usage": blocks.usage("Model M", blocks.measures(USAGE, 12.3)),
+    "usage_of_what_was_stopped": blocks.usage("Model M", "stopped"),
     "error": blocks.error("No key for anthropic. Set ANTHROPIC_API_KEY."),
 }
 

@@ -41,8 +41,8 @@ class LiveArguments(PythonArguments):
 
     beside: bool = wire_field(
         default=False,
-        description="For code that computes for minutes: run it as a job in a copy of the kernel, so that the user can "
-        "work on. It cannot write files or use the network. At its end its variables come back, if they are data",
+        description="For minutes of pure computing: a job in a copy of the kernel, beside the user; data in variables "
+        "comes back",
     )
 
 

@@ -13,7 +13,10 @@ The messages are in `protocol`; what a page does with them is in ``static``.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import gzip
+import hashlib
 import json
 import logging
 import threading
@@ -445,13 +448,42 @@ def _difference(key: str, before: str | None, html: str) -> protocol.Put | proto
     return protocol.Tail("tail", key, keep, html[low:])
 
 
+_LOADER = """\
+const name = Symbol.for("indus_nb module %(digest)s");
+async function load() {
+  const bytes = Uint8Array.from(atob("%(packed)s"), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const url = URL.createObjectURL(new Blob([await new Response(unpacked).text()], { type: "text/javascript" }));
+  try {
+    return await import(url);
+  } catch (error) {
+    delete globalThis[name];
+    throw error;
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+globalThis[name] ??= load();
+export default (await globalThis[name]).default;
+"""
+
+
+def _module(source: bytes) -> str:
+    """Return a module that loads another one once for each document, which keeps every module for good.
+
+    A front end makes a module of its own for each widget, and each run has a widget.
+    """
+    packed = base64.b64encode(gzip.compress(source, mtime=0)).decode()
+    return _LOADER % {"digest": hashlib.sha256(source).hexdigest()[:16], "packed": packed}
+
+
 @cache
 def _widget_class() -> type[Any]:
     import traitlets
     from anywidget import AnyWidget
 
     class Agent(AnyWidget):
-        _esm = (_STATIC / "agent.js").read_text(encoding="utf-8")
+        _esm = _module((_STATIC / "agent.js").read_bytes())
         _css = (_STATIC / "agent.css").read_text(encoding="utf-8")
         kind = traitlets.Unicode().tag(sync=True)
         cell = traitlets.Unicode().tag(sync=True)
