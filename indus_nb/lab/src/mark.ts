@@ -56,7 +56,8 @@ export async function goToQuestion(front: Front, link: Link): Promise<void> {
     await new Promise(requestAnimationFrame);
     const question = dialogIn(content.widgets[cell]?.node);
     question?.scrollIntoView({ block: "nearest" });
-    question?.querySelector("button")?.focus({ preventScroll: true });
+    const answers = [...(question?.querySelectorAll<HTMLElement>("button, input, textarea") ?? [])];
+    answers.find(({ offsetParent }) => offsetParent !== null)?.focus({ preventScroll: true });
   }
 }
 
