@@ -8,7 +8,7 @@
 import type { CodeCell, ICodeCellModel } from "@jupyterlab/cells";
 import type { IError } from "@jupyterlab/nbformat";
 import type { NotebookPanel } from "@jupyterlab/notebook";
-import { type Front, forEachNotebook } from "./front.ts";
+import { type Front, forEachNotebook, isForPython } from "./front.ts";
 import type { Link } from "./link.ts";
 
 export type Task = "fix" | "explain";
@@ -134,9 +134,4 @@ class ErrorBars {
     });
     return button;
   }
-}
-
-function isForPython({ content }: NotebookPanel): boolean {
-  const language = content.model?.defaultKernelLanguage ?? "";
-  return language === "" || /python/i.test(language);
 }

@@ -20,3 +20,9 @@ export function forEachNotebook({ tracker }: Front, act: (notebook: NotebookPane
   tracker.forEach(act);
   tracker.widgetAdded.connect((_, notebook) => act(notebook));
 }
+
+/** Whether a notebook is for Python, as far as it says. */
+export function isForPython({ content }: NotebookPanel): boolean {
+  const language = content.model?.defaultKernelLanguage ?? "";
+  return language === "" || /python/i.test(language);
+}

@@ -5,7 +5,7 @@
  */
 
 import { NotebookActions } from "@jupyterlab/notebook";
-import type { Front } from "./front.ts";
+import { type Front, isForPython } from "./front.ts";
 
 /** How a cell begins that needs the magics. */
 const ASKS = /^\s*%{1,2}agent\b/;
@@ -16,7 +16,7 @@ const LOADS = /^[ \t]*%(?:re)?load_ext[ \t]+indus_nb\b/m;
 export function loadBeforeCells({ links, options, tracker }: Front): void {
   NotebookActions.executionScheduled.connect((_, { notebook, cell }) => {
     const panel = tracker.find(({ content }) => content === notebook);
-    if (!panel || !options.loadBeforeCells) return;
+    if (!panel || !options.loadBeforeCells || !isForPython(panel)) return;
     const source = cell.model.sharedModel.getSource();
     if (ASKS.test(source)) links.of(panel).loadFirst();
   });

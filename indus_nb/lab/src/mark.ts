@@ -9,6 +9,7 @@ import { type Front, forEachNotebook } from "./front.ts";
 import type { Link } from "./link.ts";
 
 const CLASS = "indus-mod-asks";
+const FRAMES = 5;
 const CAPTION = "The agent asks a question here";
 
 /** Mark the notebooks in which the agent asks. */
@@ -47,12 +48,17 @@ export async function goToQuestion(front: Front, link: Link): Promise<void> {
     return;
   }
   const { content } = link.notebook;
+  content.mode = "command";
   content.activeCellIndex = cell;
   await content.scrollToItem(cell);
-  const question = dialogIn(content.widgets[cell]?.node);
-  question?.scrollIntoView({ block: "nearest" });
-  // Behind the notebook, which takes the focus when it comes to the front.
-  requestAnimationFrame(() => question?.querySelector("button")?.focus({ preventScroll: true }));
+  // The notebook takes the focus for itself some frames after it came to the front.
+  for (let frame = 0; frame < FRAMES; frame++) {
+    await new Promise(requestAnimationFrame);
+    const question = dialogIn(content.widgets[cell]?.node);
+    question?.scrollIntoView({ block: "nearest" });
+    const answers = [...(question?.querySelectorAll<HTMLElement>("button, input, textarea") ?? [])];
+    answers.find(({ offsetParent }) => offsetParent !== null)?.focus({ preventScroll: true });
+  }
 }
 
 function askingCell({ content }: NotebookPanel): number {
