@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from jupyterlab_page import Lab, Notebook
 from kernels import private_environment
