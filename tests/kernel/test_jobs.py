@@ -282,6 +282,7 @@ while not os.path.exists("go"):
     time.sleep(0.05)
 losses = [start * number for number in range(3)]
 mine = "from the copy"
+listed.append("from the copy")
 print("trained")
 """
 
@@ -289,10 +290,11 @@ print("trained")
 def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_end(
     claude: Kernel, api: MessagesApi
 ) -> None:
-    claude.run("import os\nstart, mine = 2, 1")
+    claude.run("import os\nstart, mine, listed = 2, 1, []")
     api.add(Reply(ToolUse("python", {"code": BESIDE, "beside": True})), "It trains.", "Trained.")
     assert claude.run("%agent train").shown[-2] == "It trains."
     assert "goes on as job-" in text_of(result(api, 1))
+    claude.run("listed.append('meanwhile')")
     assert claude.run("mine = 'changed meanwhile'; 1 + 1").results[-1]["text/plain"] == "2"  # while it goes on
     assert claude.run("'losses' in dir()").results[-1]["text/plain"] == "False"
     go(claude)
@@ -300,6 +302,7 @@ def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_
     assert claude.run("losses, mine, mine_beside").results[-1]["text/plain"] == (
         "([0, 2, 4], 'changed meanwhile', 'from the copy')"
     )
+    assert claude.run("listed, listed_beside").results[-1]["text/plain"] == "(['meanwhile'], ['from the copy'])"
     claude.run("%agent and?")
     (told,) = [text for text in api.requests[2].texts if text.startswith("job-")]
     assert "(python beside: " in told

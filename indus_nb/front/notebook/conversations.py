@@ -266,7 +266,8 @@ class Conversations:
             self.thread.call(door.refresh)
 
     def _door_closed(self, comm_id: str, _: object) -> None:
-        self.thread.call(self._doors.pop(comm_id).close)
+        if (door := self._doors.pop(comm_id, None)) is not None:
+            self.thread.call(door.close)
         if self._gate is not None:
             self._gate.forget(comm_id)
 
@@ -648,7 +649,9 @@ class Conversations:
             raise UsageError("The tools are chosen when a conversation starts: add --new to start one with --tools.")
         if request.sandbox not in (None, session.settings.sandbox):
             raise UsageError("The sandbox is chosen when a conversation starts: add --new to start one with --sandbox.")
-        notebook.conversation = name
+        if notebook.conversation != name:
+            notebook.conversation = name
+            self._refresh_doors()
         if session.model is None:
             self._run(session.models.choose_if_none)
         if any(changes := (request.model, request.provider, request.thinking)):

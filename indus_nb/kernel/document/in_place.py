@@ -14,6 +14,7 @@ CellType = Literal["code", "markdown"]
 
 _MAX_DRAFT_CHARACTERS = 40_000
 _MAX_DRAFT_CELLS = 30
+_MAX_ID_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _placed(given: Sequence[object], at: AskedAt) -> Iterator[PlacedCell]:
             named = at.cell
         text = plain(clean_text(source))
         if named is not None:
-            yield PlacedCell(text, kind, cell=str(named))
+            yield PlacedCell(text, kind, cell=str(named)[:_MAX_ID_CHARACTERS])
         else:
-            yield PlacedCell(text, kind, after=behind if above is None else str(above))
+            yield PlacedCell(text, kind, after=behind if above is None else str(above)[:_MAX_ID_CHARACTERS])
         behind = at.cell if named is not None else None

@@ -6,6 +6,7 @@ A value of a variable that is another one by then gets a name of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -23,6 +24,7 @@ from indus_nb.tools.tool import ToolContext
 _TOOL = "python beside"
 """The name of such jobs: those of the tool's own name hold the kernel."""
 _MAX_REASON_CHARACTERS = 160
+_WORD = re.compile(r"\w+")
 
 
 async def run_beside(
@@ -38,19 +40,27 @@ async def run_beside(
     return await jobs.run(work, context, tool=_TOOL, what=code, background=True)
 
 
-def names_beside(names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+def names_beside(
+    names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any], code: str = ""
+) -> dict[str, str]:
     """Return other names for variables that were changed since the copy was made.
 
     Args:
         names: Variables that the code in the copy has made or changed.
         before: The variables of then.
         now: The variables of now.
+        code: What the user has run since: a variable that it names may have been changed in itself.
 
     >>> names_beside(["a", "b", "c"], {"a": 1}, {"a": 1, "b": 2, "b_beside": 3})
     {'b': 'b_beside_2'}
+    >>> names_beside(["a", "b"], {"a": 1, "b": 2}, {"a": 1, "b": 2}, "a.append(1)")
+    {'a': 'a_beside'}
     """
     missing = object()
-    changed = (name for name in sorted(names) if now.get(name, missing) is not before.get(name, missing))
+    said = now.keys() & _WORD.findall(code)
+    changed = (
+        name for name in sorted(names) if name in said or now.get(name, missing) is not before.get(name, missing)
+    )
     return {name: _free_name(f"{name}_beside", now) for name in changed}
 
 

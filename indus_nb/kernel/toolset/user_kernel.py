@@ -77,6 +77,7 @@ class UserKernel:
         self._main = watch.main
         self._routes = watch.routes
         self.variables = KernelVariables(shell, watch.journal)
+        self._journal = watch.journal
         self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy or bool(running))
         self._cwd = Path()
         self._keys: Callable[[], Mapping[str, str]] = dict
@@ -217,7 +218,7 @@ class UserKernel:
     async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
         """Run code in a copy of the kernel, and take over its values at its end."""
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
-        before = await self.run(lambda: dict(self._shell.user_ns))
+        before, ran = await self.run(lambda: (dict(self._shell.user_ns), self._journal.count))
         seconds = arguments.timeout or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await following
@@ -228,7 +229,7 @@ class UserKernel:
                 outcome = hide_known(lines(trial), labelled_secrets())
                 await context.gate.ask(effects, outcome=outcome, holds=True)
             if effects:
-                await self.run(lambda: self._take_over(trial, context.call_id, before))
+                await self.run(lambda: self._take_over(trial, context.call_id, before, ran))
             trial.ran = True
         self.steps.forget(context.call_id)
         return await self._of_trial(trial, outputs)
@@ -265,14 +266,16 @@ class UserKernel:
             else:
                 trial.discard()
 
-    def _take_over(self, trial: Trial, call: str, known: Mapping[str, Any] | None = None) -> None:
+    def _take_over(self, trial: Trial, call: str, known: Mapping[str, Any] | None = None, ran: int = 0) -> None:
         """Take over the values from a copy as an undoable step; on the main thread.
 
         Args:
             known: The variables as the copy had them, if the user could change them meanwhile.
+            ran: The number of cells that had run by then.
         """
         before, code = self.variables.names(), trial.code
-        instead = {} if known is None else names_beside(trial.names, known, self._shell.user_ns)
+        code_since = "" if known is None else self._journal.code_since(ran)
+        instead = {} if known is None else names_beside(trial.names, known, self._shell.user_ns, code_since)
         self.steps.begin(call, code, trial.names | {*instead.values()})
         try:
             trial.take_over(self._shell, self.variables.own(), instead)

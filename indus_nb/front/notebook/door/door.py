@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -10,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError
+from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _MAX_QUESTION = 200
 _MAX_VARIABLES = 500
+_FAILED = "That failed for a reason of the program's own"
 
 _log = logging.getLogger("indus_nb")
 
@@ -90,10 +92,11 @@ class Door:
         self._sent: messages.State | None = None
         self._has_panel = False
         self._is_silent = False
-        self._requests = PageRequests(lambda request: comm.send({"kind": "ask_page", "request": request}))
-        self._editing = Editing(comm.send, host.cell_shown)
+        self._requests = PageRequests(lambda request: self._post({"kind": "ask_page", "request": request}))
+        self._editing = Editing(self._post, host.cell_shown)
+        self._edits: dict[str, asyncio.Task[None]] = {}
         self._opening = asyncio.Lock()
-        self._own: Mapping[type, Callable[[Any], None]] = {
+        self._own: Mapping[type, Callable[[Any], object]] = {
             messages.Shows: self._show,
             messages.OpenPanel: lambda _: self._start(self._open_panel),
             messages.Prompt: lambda asked: self._ask(protocol.Prompt(kind="prompt", text=asked.text)),
@@ -102,10 +105,10 @@ class Door:
             messages.AskAboutError: self._ask_about_error,
             messages.Insert: lambda given: self._start(partial(self._insert, given.text)),
             messages.ListVariables: self._list_variables,
-            messages.Edit: lambda asked: self._start(partial(self._edit, asked)),
-            messages.NewCells: lambda asked: self._start(partial(self._edit, asked)),
+            messages.Edit: self._edit,
+            messages.NewCells: self._edit,
             messages.Settle: self._editing.settle,
-            messages.Drop: lambda asked: self._start(partial(self._editing.drop, asked)),
+            messages.Drop: self._drop,
             messages.PageReply: lambda reply: self._requests.take(reply.id, reply.value),
         }
 
@@ -171,16 +174,20 @@ class Door:
             self._endings.pop()()
         self._session = None
 
-    def _start(self, work: Callable[[], Any]) -> None:
+    def _start(self, work: Callable[[], Any]) -> asyncio.Task[None]:
         async def carry_out() -> None:
             try:
                 await work()
             except IndusError as error:
                 self._send(textcut.one_line(str(error), 2_000))
+            except Exception as error:  # noqa: BLE001 - only the page waits for this, and it shows no traceback
+                _log.debug("A request of the notebook extension failed", exc_info=True)
+                self._send(textcut.one_line(f"{_FAILED}: {type(error).__name__}: {error}", 2_000))
 
         task = asyncio.get_running_loop().create_task(carry_out(), context=copy_context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _open_panel(self) -> ChatPanel | None:
         if self._shown is None:
@@ -214,11 +221,22 @@ class Door:
             ORIGIN.set(Origin(widget=panel.page.comm_id))
             panel.receive(request)
 
-    async def _edit(self, request: messages.Edit | messages.NewCells) -> None:
+    def _edit(self, request: messages.Edit | messages.NewCells) -> None:
+        task = self._edits[request.id] = self._start(partial(self._editing.ask, request, self._session_at))
+        task.add_done_callback(lambda _: self._edits.pop(request.id, None))
+
+    def _drop(self, request: messages.Drop) -> None:
+        """End a request whose user has gone on to something else, also one that has not begun yet."""
+        if (task := self._edits.get(request.id)) is not None:
+            task.cancel()
+
+    async def _session_at(self, cell: str) -> AgentSession:
+        """Return the conversation for what is asked at a cell, which is opened if it is not open."""
         await self._open_panel()
-        if self._session is not None and self._shown is not None:
-            ORIGIN.set(Origin(request.cell, self._shown.client))
-            await self._editing.ask(self._session, request)
+        if self._session is None or self._shown is None:
+            raise UsageError("The page has not said which notebook it shows.")
+        ORIGIN.set(Origin(cell, self._shown.client))
+        return self._session
 
     async def _insert(self, text: str) -> None:
         panel = await self._open_panel()
@@ -227,8 +245,8 @@ class Door:
 
     def _list_variables(self, _: object) -> None:
         newest_first = [*self._host.variables().items()][::-1]
-        listed = [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
-        self._comm.send({"kind": "variables", "variables": listed})
+        listed: list[messages.Variable] = [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
+        self._post({"kind": "variables", "variables": listed})
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):
@@ -244,7 +262,10 @@ class Door:
         state = self._state(error)
         if again or state != self._sent:
             self._sent = state
-            self._comm.send(state)
+            self._post(state)
+
+    def _post(self, message: messages.ToDoor) -> None:
+        self._comm.send(json.loads(dump(message)))  # without half characters, which no page could be sent
 
     def _state(self, error: str | None) -> messages.State:
         session = self._session

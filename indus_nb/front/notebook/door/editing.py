@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _DRAFT_SECONDS = 0.1
 """Time between two messages about a draft that grows."""
+_MAX_DRAFT_CHARACTERS = 100_000
 _MAX_TEXT_CHARACTERS = 4_000
 _MAX_HEADING_CHARACTERS = 300
 _TOOL = "propose_cell"
@@ -43,6 +44,7 @@ _NEW = (
     "{}\n\n(Asked below the cell with id {}, which is attached. Call propose_cell once, with the new cells that come "
     "below it. Answer in words only if no cell can be what is wanted.)"
 )
+_FAILED = "That could not be asked."
 _BUSY = "The agent is at work. Ask again when it has finished, or stop it first."
 
 
@@ -74,12 +76,21 @@ class Editing:
         self._session = session
         self._detach = session.ui.attach(self._show) if session is not None else lambda: None
 
-    async def ask(self, session: AgentSession, request: messages.Edit | messages.NewCells) -> None:
-        """Ask for another source of a cell, or for new ones, and say when that is over and what the model said."""
-        self.attach(session)
+    async def ask(
+        self, request: messages.Edit | messages.NewCells, session_at: Callable[[str], Awaitable[AgentSession]]
+    ) -> None:
+        """Ask for another source of a cell, or for new ones, and say when that is over and what the model said.
+
+        Cancelling it ends the request; what it proposed is gone.
+
+        Args:
+            session_at: Opens the session for a cell's id; may raise ``IndusError``.
+        """
         at = AskedAt(request.id, request.cell, isinstance(request, messages.Edit))
-        failed, said = True, ""
+        failed, said = True, _FAILED
         try:
+            session = await session_at(at.cell)
+            self.attach(session)
             said = await self._run(session, at, request.instruction)
             failed = False
         except (IndusError, ToolError) as error:
@@ -107,11 +118,6 @@ class Editing:
             self._drafts.close()
             self._asked = self._drafts = None
         return answer.text
-
-    async def drop(self, request: messages.Drop) -> None:
-        """End a request whose user has gone on to something else; what it proposed is gone."""
-        if self._session is not None and self._asked is not None and self._asked.request == request.id:
-            await self._session.abort()
 
     def settle(self, request: messages.Settle) -> None:
         """Answer a proposal, or a question of a request."""
@@ -185,6 +191,7 @@ class _Drafts:
         self._index: int | None = None
         self._growing: GrowingMessage | None = None
         self._later: asyncio.TimerHandle | None = None
+        self._left = _MAX_DRAFT_CHARACTERS
 
     def watch(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):
@@ -192,8 +199,10 @@ class _Drafts:
         match event.assistant_message_event:
             case ToolCallStart(content_index=index, tool_name=name) if name == _TOOL:
                 self._index, self._growing = index, event.growing
-            case ToolCallDelta(content_index=index) if index == self._index:
-                self._later = self._later or asyncio.get_running_loop().call_later(_DRAFT_SECONDS, self._draw)
+            case ToolCallDelta(content_index=index, delta=delta) if index == self._index:
+                self._left -= len(delta)
+                if self._left > 0:  # each draft is read from the beginning
+                    self._later = self._later or asyncio.get_running_loop().call_later(_DRAFT_SECONDS, self._draw)
             case ToolCallEnd(content_index=index) if index == self._index:
                 self.close()
                 self._draw(done=True)

@@ -106,7 +106,8 @@ async def written_out(
     """
     if surroundings is None:
         return Filled(text), []
-    numbers = dict.fromkeys(int(mention["number"]) for mention in islice(_CELL.finditer(text), 100))
+    mentions = () if literal else islice(_CELL.finditer(text), 100)
+    numbers = dict.fromkeys(int(mention["number"]) for mention in mentions)
     cells = [await surroundings.cell(number) for number in islice(numbers, _MAX_CELLS)]
     return await surroundings.fill_in(text, literal=literal), cells
 

@@ -1,0 +1,126 @@
+"""The door of a notebook, in a real kernel whose page says what no good page would, or says it at a bad moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+
+SETTINGS = "settings.json"
+CELLS = [{"type": "code", "source": "x = 1", "id": "first", "number": 1}]
+
+
+class DoorPage:
+    """What a page with the front-end extension says to a kernel, and what it hears."""
+
+    def __init__(self, kernel: Kernel, first: dict[str, str] | None = None) -> None:
+        self.client: Any = kernel._client  # pyright: ignore[reportPrivateUsage]
+        kernel.run("from indus_nb.front.notebook import open_doors\nopen_doors()")
+        self.say("comm_open", target_name="indus_nb.door", data=first or self.shows())
+
+    def shows(self, path: str = "one.ipynb") -> dict[str, str]:
+        return {"kind": "shows", "path": path, "client": "page"}
+
+    def say(self, message_type: str, **content: Any) -> None:
+        self.client.shell_channel.send(self.client.session.msg(message_type, {"comm_id": "door", **content}))
+
+    def send(self, kind: str, **fields: Any) -> None:
+        self.say("comm_msg", data={"kind": kind, **fields})
+
+    def hear(self, kind: str, **fields: Any) -> dict[str, Any]:
+        """The next message of a kind with these fields; requests about the notebook are answered meanwhile."""
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            content: dict[str, Any] = message["content"]
+            data: dict[str, Any] = content.get("data", {}) if content.get("comm_id") == "door" else {}
+            if data.get("kind") == kind and fields.items() <= data.items():
+                return data
+            if data.get("kind") == "ask_page" and data["request"]["what"] == "cells":
+                self.send("reply", id=data["request"]["id"], value={"cells": CELLS})
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, messages_api: MessagesApi) -> Iterator[Kernel]:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="test-key")
+    agent = Path(environment["INDUSAGI_CODING_AGENT_DIR"])
+    (agent / SETTINGS).write_text("{}", encoding="utf-8")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with Kernel(folder, environment) as kernel:
+        yield kernel
+
+
+def test_a_request_that_is_dropped_before_it_began_costs_nothing(kernel: Kernel, messages_api: MessagesApi) -> None:
+    page = DoorPage(kernel)
+    page.send("edit", id="1", cell="first", instruction="make it 2")
+    page.send("drop", id="1")
+    messages_api.add("Here I am.")
+    page.send("edit", id="2", cell="first", instruction="make it 3")
+    assert page.hear("edit_over", id="2")["text"] == "Here I am."
+    assert len(messages_api.requests) == 1
+
+
+def test_a_request_that_finds_no_conversation_says_so_where_it_was_asked(kernel: Kernel) -> None:
+    request = {"kind": "edit", "id": "1", "cell": "first", "instruction": "make it 2"}
+    over = DoorPage(kernel, request).hear("edit_over", id="1")
+    assert over["failed"]
+    assert "which notebook" in over["text"]
+
+
+def test_variables_whose_names_hold_half_characters_are_listed(kernel: Kernel) -> None:
+    page = DoorPage(kernel)
+    kernel.run("globals()['half\\ud800'] = 1")
+    page.send("list_variables")
+    names = [variable["name"] for variable in page.hear("variables")["variables"]]
+    assert "half\ufffd" in names
+
+
+def test_a_draft_that_is_larger_than_a_proposal_may_be_is_not_drawn(kernel: Kernel, messages_api: MessagesApi) -> None:
+    page = DoorPage(kernel)
+    page.send("open_panel")
+    name = "a" * 100_000
+    messages_api.add(Reply(ToolUse("propose_cell", {"replace": name, "source": "x = 2"})), "I cannot.")
+    page.send("edit", id="1", cell="first", instruction="make it 2")
+    assert len(str(page.hear("draft", id="1", done=True))) < 2_000
+    page.hear("edit_over", id="1")
+
+
+def test_a_page_that_is_closed_in_the_middle_of_a_request_ends_it(kernel: Kernel, messages_api: MessagesApi) -> None:
+    page = DoorPage(kernel)
+    gate = Gate()
+    messages_api.add(Reply(Text("I think", gate)))
+    page.send("edit", id="1", cell="first", instruction="make it 2")
+    page.hear("state", phase="working")
+    messages_api.wait_for_requests(1)
+    page.say("comm_close", data={})
+    page.say("comm_open", target_name="indus_nb.door", data=page.shows())
+    page.hear("state", phase="idle")
+    gate.open()
+    messages_api.add("I am here.")
+    page.send("edit", id="2", cell="first", instruction="make it 3")
+    assert page.hear("edit_over", id="2")["text"] == "I am here."
+
+
+def test_an_error_that_mentions_a_cell_is_asked_about_as_it_is(kernel: Kernel, messages_api: MessagesApi) -> None:
+    page = DoorPage(kernel)
+    messages_api.add("It divides by zero.")
+    page.send("fix", cell="first", source="1 / 0  # as in @cell 99", error="ZeroDivisionError: see @cell 99 and {x}")
+    messages_api.wait_for_requests(1)
+    assert "@cell 99 and {x}" in str(messages_api.requests[0].body)
+
+
+def test_a_page_follows_the_conversation_that_a_cell_has_gone_over_to(
+    kernel: Kernel, messages_api: MessagesApi
+) -> None:
+    page = DoorPage(kernel)
+    messages_api.add("In the first.", "In the second.")
+    kernel.run("%agent --name first hello")
+    page.say("comm_msg", data=page.shows())
+    first = page.hear("state")["session"]
+    kernel.run("%agent --name second hello")
+    kernel.begin("%agent --name first")
+    assert page.hear("state", session=first)["phase"] == "idle"
