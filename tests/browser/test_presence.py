@@ -36,6 +36,8 @@ def _afresh(lab: Lab, api: MessagesApi) -> Iterator[None]:
     yield
     api.clear()
     lab.shut_down_kernels()
+    for changed in (lab.folder.parent / "jupyter" / "lab-settings").rglob("*.jupyterlab-settings"):
+        changed.unlink()  # the server keeps what a test turned off
 
 
 def bar(within: Locator | Page) -> Locator:

@@ -687,6 +687,24 @@ def test_models_names_and_sessions_are_chosen(panel: Stage) -> None:
     expect(panel.root.locator(".ia-entry")).to_have_count(0)
 
 
+def test_a_way_of_working_that_is_on_is_seen_in_its_switch_and_on_the_menu(panel: Stage) -> None:
+    panel.set(kernel=True)
+    menu = panel.root.get_by_role("button", name="Menu", exact=True)
+    for mode, name in (("cells", "Cells"), ("plan", "Plan")):
+        switch = panel.root.get_by_role("button", name=name, exact=True)
+        expect(switch).to_have_attribute("aria-pressed", "false")
+        switch.click()
+        panel.hears(kind="switch", mode=mode, on=True)
+        panel.set(**{mode: True})
+        expect(switch).to_have_attribute("aria-pressed", "true")
+        expect(menu).to_have_attribute("title", f"{name} is on")
+        switch.click()
+        panel.hears(kind="switch", mode=mode, on=False)
+        panel.set(**{mode: False})
+        expect(switch).to_have_attribute("aria-pressed", "false")
+        expect(menu).to_have_attribute("title", "")
+
+
 def test_the_tree_leads_back_and_forks(panel: Stage) -> None:
     rows = [
         {

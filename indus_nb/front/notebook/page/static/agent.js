@@ -2296,6 +2296,9 @@ class Header {
       button.hidden = !kernel || state.log === true;
       button.setAttribute("aria-pressed", String(state[mode] === true));
     }
+    const on = this.switches.filter(({ button, mode }) => this.menu.contains(button) && state[mode] === true);
+    this.more.classList.toggle("ia-on", on.length > 0); // where there is no room, the switches are in the menu
+    this.more.title = on.map(({ button }) => `${button.textContent} is on`).join(", ");
     const words = approvalWords(approve);
     setText(this.approve, words.short);
     this.approve.title = words.long;
@@ -2640,8 +2643,9 @@ class PanelView extends View {
   show(changes) {
     super.show(changes);
     this.root.classList.toggle("ia-log", this.store.state.log === true);
-    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
+    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context"))
       this.header.show();
+    else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();

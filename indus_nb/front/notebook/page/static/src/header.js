@@ -200,6 +200,9 @@ export class Header {
       button.hidden = !kernel || state.log === true;
       button.setAttribute("aria-pressed", String(state[mode] === true));
     }
+    const on = this.switches.filter(({ button, mode }) => this.menu.contains(button) && state[mode] === true);
+    this.more.classList.toggle("ia-on", on.length > 0); // where there is no room, the switches are in the menu
+    this.more.title = on.map(({ button }) => `${button.textContent} is on`).join(", ");
     const words = approvalWords(approve);
     setText(this.approve, words.short);
     this.approve.title = words.long;

@@ -69,8 +69,9 @@ export class PanelView extends View {
   show(changes) {
     super.show(changes);
     this.root.classList.toggle("ia-log", this.store.state.log === true);
-    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context", "kernel"))
+    if (changes.has("session", "models", "current_model", "levels", "level", "busy", "approve", "context"))
       this.header.show();
+    else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
