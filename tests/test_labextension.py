@@ -46,9 +46,9 @@ def labextension(environment: dict[str, str], *arguments: str) -> str:
 
 
 def test_jupyter_lists_the_extension_as_enabled_and_one_command_disables_it(jupyter: dict[str, str]) -> None:
-    (line,) = [line for line in labextension(jupyter, "list").splitlines() if " indus_nb " in line]
+    (line,) = [line for line in labextension(jupyter, "list").splitlines() if " indus_nb v" in line]
     assert "enabled" in line
     assert "OK" in line
     labextension(jupyter, "disable", "indus_nb", "--level=user")
-    (line,) = [line for line in labextension(jupyter, "list").splitlines() if line.strip().startswith("indus_nb ")]
+    (line,) = [line for line in labextension(jupyter, "list").splitlines() if " indus_nb v" in line]
     assert "disabled" in line

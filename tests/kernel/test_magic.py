@@ -94,7 +94,7 @@ def test_a_long_run_stays_within_the_outputs_that_jupyterlab_shows(claude: Kerne
     assert [text.removeprefix("✗ ") for text in seen] == "|".join(expected).split("|")
     last, usage = [text for text in cell.shown if text][-2:]  # what was folded leaves its places empty
     assert last.endswith("The end.")
-    assert usage.startswith("claude-sonnet-4-5 · ")
+    assert usage == "claude-sonnet-4-5"
 
 
 def test_thinking_is_folded_away(claude: Kernel, api: MessagesApi) -> None:

@@ -127,7 +127,7 @@ def test_a_run_in_the_background_draws_in_its_own_cell_and_is_steered_from_anoth
     assert "and three" in "".join(queue.shown)
     held.open()
     background.wait_for(lambda cell: any("Three." in text for text in cell.shown))
-    background.wait_for(lambda cell: cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+    background.wait_for(lambda cell: cell.shown[-1] == "claude-sonnet-4-5")
     assert api.requests[-1].texts[-1] == "and three"
     wait = "import time\nwhile answer != 'Three.':\n    time.sleep(0.01)"  # it is set when all is drawn
     assert claude.run(f"{wait}\nprint(answer)").streams == "Three.\n"
@@ -138,7 +138,7 @@ def test_code_of_a_run_in_the_background_runs_between_cells(claude: Kernel, api:
     api.add(Reply(ToolUse("python", {"code": "numbers.append(3)\nprint('to the card')"})), Reply("Done."))
     background = claude.begin("%agent --no-wait add three")
     background.goes_on()
-    background.wait_for(lambda cell: bool(cell.shown) and cell.shown[-1].startswith("claude-sonnet-4-5 · "))
+    background.wait_for(lambda cell: bool(cell.shown) and cell.shown[-1] == "claude-sonnet-4-5")
     assert any("to the card" in text for text in background.shown)
     assert background.streams == ""
     assert claude.run("print(numbers)").streams == "[1, 2, 3]\n"

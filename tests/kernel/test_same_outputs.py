@@ -36,7 +36,6 @@ def test_two_runs_without_a_page_show_the_same_whatever_the_pace_of_the_answers(
             api.clear()
             api.add(*answers(chunk))
             runs.append(executed(folder / "n.ipynb", environment))
-    Path("/tmp/ob.ipynb").write_text(runs[1])
     assert runs[0] == runs[1]
     assert "ZeroDivisionError" in runs[0]
     assert "Paragraph 39" in runs[0]

@@ -131,7 +131,7 @@ def test_a_mistake_in_map_is_named_and_nothing_is_asked(line: str, said: str) ->
         ("--new=yes", "--new takes no value"),
         ("--no-wait=1 x", "--no-wait takes no value"),
         ("--new --session x", "--new and --session exclude each other"),
-        ("--approve sometimes x", "choose never, effects, writes or always"),
+        ("--approve sometimes x", "choose never, effects, writes, always or looks"),
         ("--thinking hard x", "--thinking hard: choose off, minimal, low, medium, high or xhigh."),
         ("--name ' ' x", "--name needs a name"),
         ("-o", "-o needs a value: -o VALUE"),
