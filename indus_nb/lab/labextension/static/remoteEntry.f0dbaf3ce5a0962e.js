@@ -68,7 +68,7 @@ ${o}
 `),this.toggleClass("indus-mod-asks",L(t))}go(){this.link&&(L(this.link)?G(this.front,this.link):this.front.openPanel(this.link))}}});var Cn,xn=v(()=>{Cn=`.indus_nb-SidePanel {
   display: flex;
   flex-direction: column;
-  min-width: 240px !important;
+  min-width: min(320px, 40vw) !important;
   background: var(--jp-layout-color1);
   color: var(--jp-ui-font-color1);
   font-size: var(--jp-ui-font-size1);
