@@ -158,5 +158,5 @@ def test_approve_without_a_value_is_rejected_and_trusts_nothing(tmp_path: Path, 
     (tmp_path / "AGENTS.md").write_text("Speak of whales.")
     done = indusagi("--provider", "offline", *arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "never, effects, writes or always" in done.stderr
+    assert "never, effects, writes, always or looks" in done.stderr
     assert "is --trust here" in done.stderr

@@ -144,8 +144,8 @@ async def test_another_model_has_nothing_of_the_conversation(messages_api, open_
 
 
 async def test_before_the_first_answer_the_context_is_estimated_and_says_so(open_):
-    text = await told(open_(), "")
-    assert text.split("\n")[-1].endswith(" tokens, estimated")
+    rows = await told(open_(), "")
+    assert rows[-1][2] == "estimated"
 
 
 async def test_after_an_answer_the_context_is_what_the_server_has_counted(messages_api, open_):
@@ -158,8 +158,8 @@ async def test_after_an_answer_the_context_is_what_the_server_has_counted(messag
         )
     )
     await session.prompt("Hi")
-    text = await told(session, "")
-    assert text.split("\n")[-1] == "together          74,161 tokens"
+    rows = await told(session, "")
+    assert rows[-1] == ("together", "74,161 tokens", "")
     assert session.context_usage().tokens == 74_161
 
 
@@ -167,5 +167,5 @@ async def test_what_goes_along_is_all_that_is_estimated_then(messages_api, open_
     session = open_()
     messages_api.add(Reply("Yes.", usage={"input_tokens": 74_000}, final_usage={"output_tokens": 100}))
     await session.prompt("Hi")
-    text = await told(session, "x" * 40)
-    assert "together          74,110 tokens, of which 10 are estimated" in text
+    rows = await told(session, "x" * 40)
+    assert rows[-1] == ("together", "74,110 tokens", "of which 10 are estimated")
