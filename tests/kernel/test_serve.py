@@ -377,4 +377,4 @@ def test_what_the_agents_code_runs_cannot_serve_the_kernel(kernel: Kernel) -> No
     assert "Nothing is served" in kernel.run("indus_nb.serve('status')").shown[0]
     cell = kernel.run("%agent serve --approve perhaps")
     assert cell.error is not None
-    assert "choose never, effects, writes or always" in cell.error["evalue"]
+    assert "choose never, effects, writes, always or looks" in cell.error["evalue"]
