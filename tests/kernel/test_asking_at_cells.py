@@ -45,6 +45,10 @@ session = open_session(
     SessionOptions(model="anthropic/claude-sonnet-4-5", thinking="off", no_session=True, extensions=[tools])
 )
 await session.start()
+
+async def session_at(cell):
+    return session
+
 editing = Editing(send, tools.cell_shown)
 """
 ACCEPT = {"answer": "Accept"}
@@ -64,7 +68,7 @@ def ask(kernel: Kernel, *answers: dict[str, str], kind: str = "edit") -> tuple[l
     request = {"kind": kind, "id": "1", "cell": "a", "instruction": "Make it two."}
     cell = kernel.run(
         f"sent.clear(); answers[:] = {list(answers)!r}; cells.clear(); cells.update(a='x = 1', b='y = 2')\n"
-        f"await editing.ask(session, messages.parse({request!r}))\nprint(json.dumps([sent, cells]))"
+        f"await editing.ask(messages.parse({request!r}), session_at)\nprint(json.dumps([sent, cells]))"
     )
     assert cell.error is None
     sent, cells = json.loads(cell.streams)

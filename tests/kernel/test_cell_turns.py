@@ -37,7 +37,7 @@ def test_the_cell_of_the_last_turn_run_again_replaces_it(kernel: Kernel, api: Me
     first = kernel.run("%agent count", cell_id="cell-b")
     again = kernel.run("%agent count, please", cell_id="cell-b")
     assert REPLACES not in first.shown[-1]
-    assert again.shown[-1].endswith(f"s · {REPLACES}")
+    assert again.shown[-1].endswith(f" · {REPLACES}")
     texts = [m["content"][-1]["text"] for m in api.requests[-1].body["messages"]]
     assert texts == ["begin", "Zero.", "count, please"]
     tree = kernel.run("%agent tree").shown[0]
