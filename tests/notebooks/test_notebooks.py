@@ -62,7 +62,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
         "12 messages  compute 6 * 7",
         "3 of yours, 6 answers",
         "*A summary stands in the place of the older part",
-        "    summary: I am no language model.",
+        "\N{EM SPACE}summary: I am no language model.",
         "branches.html",
     ),
     "replay_in_ci": (
