@@ -20,6 +20,7 @@ class Gate:
     """A gate of one call that answers as it is told to, and remembers what it was asked."""
 
     readable: Sequence[Path] = ()
+    looks_only = False
 
     def __init__(self, answer: str = "run", *, covers: bool = False) -> None:
         self.answer = answer
