@@ -525,7 +525,7 @@ def test_what_was_sent_besides_a_prompt_is_shown_above_its_answer_without_secret
     )
     cell = claude.run("%agent look")
     context, answer = [bundles[-1] for bundles in cell.displays.values()][:2]
-    assert re.fullmatch(r"Context · 2 cells, 2 variables, about [\d,]+ tokens", context["text/plain"])
+    assert re.fullmatch(r"Context · 2 cells, 1 variable, about [\d,]+ tokens", context["text/plain"])
     assert answer["text/plain"] == "I see."
     shown = re.search(r"<pre[^>]*>(.*?)</pre>", context["text/html"], re.DOTALL)
     assert shown is not None
