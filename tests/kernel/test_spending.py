@@ -32,7 +32,7 @@ ASKING = {
 
 
 @pytest.mark.parametrize("where", ASKING)
-def test_what_code_of_the_models_asks_stays_within_what_the_cell_may_cost_and_stands_in_its_line(
+def test_what_code_of_the_models_asks_stays_within_what_the_cell_may_cost_and_is_counted(
     tmp_path: Path, api: MessagesApi, where: str
 ) -> None:
     before = len(api.requests)
@@ -49,10 +49,9 @@ def test_what_code_of_the_models_asks_stays_within_what_the_cell_may_cost_and_st
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     with Kernel(tmp_path, environment) as kernel:
         kernel.run("%load_ext indus_nb\n%agent --model claude-haiku-4-5 --approve never")
-        cell = kernel.run("%agent --max-cost 0.026 lead")
+        kernel.run("%agent --max-cost 0.026 lead")
         assert sum(sold) <= 0.026
-        line = next(text for text in reversed(cell.shown) if text.startswith("claude-haiku-4-5 · "))
-        cost = re.search(r"\$(0\.\d+)", line)
+        cost = re.search(r"cost +\$(0\.\d+)", kernel.run("%agent stats").shown[-1])
         assert cost is not None
         assert float(cost[1]) == pytest.approx(sum(sold), abs=1e-4)
         assert len(api.requests) - before > 2
