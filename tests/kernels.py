@@ -57,6 +57,8 @@ class Cell:
     results: list[dict[str, str]] = field(default_factory=list)
     """The bundles of values that the cell displayed, as what stands alone at its end."""
     error: dict[str, Any] | None = None
+    clears: bool = False
+    """Whether the next display takes the place of all."""
     idle: bool = False
     status: str | None = None
     states: list[str] = field(default_factory=list)
@@ -109,7 +111,12 @@ class Cell:
 
     def _take(self, kind: str, content: dict[str, Any]) -> None:
         match kind:
+            case "clear_output":
+                self.clears = True  # all that is sent here waits for what comes next
             case "display_data" | "update_display_data":
+                if self.clears:
+                    self.displays.clear()
+                    self.clears = False
                 key = content["transient"].get("display_id") or f"#{len(self.displays)}"
                 self.displays.setdefault(key, []).append(content["data"])
             case "execute_result":

@@ -182,7 +182,9 @@ def test_a_turn_that_was_steered_is_replaced_as_a_whole_after_a_restart(tmp_path
         cell.wait_for(lambda cell: any("One" in text for text in cell.shown))
         kernel.run("%agent steer and three", cell_id="cell-c")
         held.open()
-        cell.wait_for(lambda cell: any("Three." in text for text in cell.shown) and "tokens" in cell.shown[-1])
+        cell.wait_for(
+            lambda cell: any("Three." in text for text in cell.shown) and cell.shown[-1] == "claude-sonnet-4-5"
+        )
         (file,) = tmp_path.rglob("sessions/**/*.jsonl")
         wait_until(lambda: file.read_text().count('"over":true') == 2)  # behind the last line of the cell
     with started(tmp_path, api) as kernel:

@@ -282,7 +282,7 @@ while not os.path.exists("go"):
     time.sleep(0.05)
 losses = [start * number for number in range(3)]
 mine = "from the copy"
-listed.append("from the copy")
+listed = [*listed, "from the copy"]
 print("trained")
 """
 

@@ -80,6 +80,15 @@ def test_every_display_can_be_read_without_scripts_widgets_and_kernel(offline: K
         assert "<script" not in bundles[-1]["text/html"]
 
 
+def test_a_user_whose_page_draws_nothing_reads_in_the_cell_what_a_run_took(claude: Kernel, api: MessagesApi) -> None:
+    api.add("Four.", "Five.")
+    watched = claude.begin("%agent count", asks=True).finish()
+    assert re.fullmatch(r"claude-sonnet-4-5 · 100 tokens in, 20 out · \$0\.0006 · \d+\.\d s", watched.shown[-1])
+    assert (
+        claude.run("%agent go on").shown[-1] == "claude-sonnet-4-5"
+    )  # where nobody is, it would differ from run to run
+
+
 def test_a_long_run_stays_within_the_outputs_that_jupyterlab_shows(claude: Kernel, api: MessagesApi) -> None:
     def calls(turn: int) -> list[ToolUse]:
         return [ToolUse("ls", {"path": f"gone-{turn}-{number}"}) for number in range(4)]
@@ -413,11 +422,11 @@ def test_after_a_restart_the_first_prompt_goes_on_with_the_notebooks_conversatio
             assert (goes_on in str(begun.shown)) == (said == "second")
     with Kernel(tmp_path, environment) as kernel:
         kernel.run("%load_ext indus_nb")
-        listed = kernel.begin("%agent fork", asks=True).finish().shown
+        (listed,) = kernel.begin("%agent fork", asks=True).finish().shown
         assert re.search(r"\d messages  a  +first$", kernel.run("%agent sessions").shown[-1], re.MULTILINE)
-        assert goes_on in listed[0]
-        assert "first" in listed[1]
-        assert "second" in listed[1]
+        assert "first" in listed
+        assert "second" in listed
+        assert goes_on in kernel.begin("%agent --provider offline and now?", asks=True).finish().shown[-1]
         assert goes_on not in str(kernel.begin("%agent --new --provider offline third", asks=True).finish().shown)
         assert "first" not in kernel.run("%agent fork").shown[0]
 
@@ -434,12 +443,11 @@ def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: 
             assert "This notebook has a conversation" not in str(begun.shown)
     with Kernel(tmp_path, environments[0]) as kernel:
         kernel.run("%load_ext indus_nb")
-        offered = kernel.run("%agent --provider offline")
-        assert offered.shown[0].startswith("This notebook has a conversation of today, ")
-        named = re.search(r" 2 messages: `(%agent --session \S{13})` goes on with it.$", offered.shown[0])
+        assert len(kernel.run("%agent --provider offline").shown) == 1
+        answered = kernel.begin("%agent hello", asks=True).finish()  # after which another conversation is the last one
+        offered = answered.shown[-1].partition(" · This notebook has a conversation of today, ")[2]
+        named = re.search(r" 2 messages: `(%agent --session \S{13})` goes on with it.$", offered)
         assert named is not None
-        assert len(offered.shown) == 2
-        kernel.run("%agent hello")  # after which another conversation is the last one
         kernel.run(named[1])
         assert "first" in kernel.run("%agent fork").shown[0]
         with Kernel(tmp_path, environments[0]) as other:

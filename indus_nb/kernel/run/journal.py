@@ -138,10 +138,6 @@ class Journal:
             note.append("(What cells printed that ran before the agent was loaded is not known.)")
         return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
 
-    def code_since(self, index: int) -> str:
-        """Return the code of the cells after the one of that index, of those that are remembered."""
-        return "\n".join(cell.code for cell in self._cells.copy() if cell.index > index)
-
     @property
     def by_number(self) -> dict[int, str]:
         """Return the code of the cells that ran last, by their numbers."""

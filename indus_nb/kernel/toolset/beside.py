@@ -6,7 +6,6 @@ A value of a variable that is another one by then gets a name of its own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -24,7 +23,7 @@ from indus_nb.tools.tool import ToolContext
 _TOOL = "python beside"
 """The name of such jobs: those of the tool's own name hold the kernel."""
 _MAX_REASON_CHARACTERS = 160
-_WORD = re.compile(r"\w+")
+_UNCHANGING = (str, bytes, bool, int, float, complex, type(None))
 
 
 async def run_beside(
@@ -41,25 +40,30 @@ async def run_beside(
 
 
 def names_beside(
-    names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any], code: str = ""
+    names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any], *, cells_ran: bool
 ) -> dict[str, str]:
-    """Return other names for variables that were changed since the copy was made.
+    """Return other names for variables that may have been changed since the copy was made.
 
     Args:
-        names: Variables that the code in the copy has made or changed.
-        before: The variables of then.
+        names: Variables that the code in the copy has made or bound anew.
+        before: Those of its variables that were there then.
         now: The variables of now.
-        code: What the user has run since: a variable that it names may have been changed in itself.
+        cells_ran: Whether cells have run since, which may have changed a list or a frame in itself.
 
-    >>> names_beside(["a", "b", "c"], {"a": 1}, {"a": 1, "b": 2, "b_beside": 3})
+    >>> names_beside(["a", "b", "c"], {"a": 1, "b": 2}, {"a": 1, "b": 3, "b_beside": 4}, cells_ran=True)
     {'b': 'b_beside_2'}
-    >>> names_beside(["a", "b"], {"a": 1, "b": 2}, {"a": 1, "b": 2}, "a.append(1)")
+    >>> listed = [1]
+    >>> names_beside(["a"], {"a": listed}, {"a": listed}, cells_ran=False)
+    {}
+    >>> names_beside(["a"], {"a": listed}, {"a": listed}, cells_ran=True)
     {'a': 'a_beside'}
     """
     missing = object()
-    said = now.keys() & _WORD.findall(code)
     changed = (
-        name for name in sorted(names) if name in said or now.get(name, missing) is not before.get(name, missing)
+        name
+        for name in sorted(names)
+        if now.get(name, missing) is not (value := before.get(name, missing))
+        or (cells_ran and value is not missing and type(value) not in _UNCHANGING)
     )
     return {name: _free_name(f"{name}_beside", now) for name in changed}
 

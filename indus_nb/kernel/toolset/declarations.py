@@ -41,8 +41,8 @@ class LiveArguments(PythonArguments):
 
     beside: bool = wire_field(
         default=False,
-        description="For minutes of pure computing: a job in a copy of the kernel, beside the user; data in variables "
-        "comes back",
+        description="For minutes of pure computing: a job in a copy of the kernel, beside the user; data in new "
+        "variables comes back",
     )
 
 

@@ -45,6 +45,7 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
+from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval
@@ -218,7 +219,11 @@ class UserKernel:
     async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
         """Run code in a copy of the kernel, and take over its values at its end."""
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
-        before, ran = await self.run(lambda: (dict(self._shell.user_ns), self._journal.count))
+        bound = bound_in_source(arguments.code, self._shell.transform_cell)
+        names = self._shell.user_ns if bound is None else bound
+        before, ran = await self.run(
+            lambda: ({name: value for name, value in self._shell.user_ns.items() if name in names}, self._journal.count)
+        )
         seconds = arguments.timeout or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await following
@@ -270,12 +275,12 @@ class UserKernel:
         """Take over the values from a copy as an undoable step; on the main thread.
 
         Args:
-            known: The variables as the copy had them, if the user could change them meanwhile.
+            known: The variables that the code may bind, as the copy had them, if the user could change them meanwhile.
             ran: The number of cells that had run by then.
         """
         before, code = self.variables.names(), trial.code
-        code_since = "" if known is None else self._journal.code_since(ran)
-        instead = {} if known is None else names_beside(trial.names, known, self._shell.user_ns, code_since)
+        space, cells_ran = self._shell.user_ns, self._journal.count > ran
+        instead = {} if known is None else names_beside(trial.names, known, space, cells_ran=cells_ran)
         self.steps.begin(call, code, trial.names | {*instead.values()})
         try:
             trial.take_over(self._shell, self.variables.own(), instead)

@@ -74,7 +74,7 @@ class CellRun:
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
         self.beside = ""
-        """What the page says of the conversation beside the answer; empty for nothing."""
+        """What is said of the conversation beside the answer; empty for nothing."""
         self.notebook_id: str | None = None
         """The notebook's id, for its metadata."""
         self.plans = False
@@ -215,7 +215,8 @@ class CellRun:
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         if widget is not None:
             widget.set(beside=self._transcript.beside)
-        view.close(keeps_widget=True)
+        unseen = self._asks and not (widget is not None and widget.ready.is_set())
+        view.close(keeps_widget=True, tells_measures=unseen)
         if self.fails_cell and isinstance(self._screen, NotebookScreen):
             self._screen.settle()
         if widget is None:

@@ -40,7 +40,8 @@ class StaticDrawing:
         self._screen = screen
         self._drawn: dict[str, _Drawn] = {}
         self._rows = Rows(self._vacate) if can_change(screen) else None
-        self._tells_measures = not is_compared(screen)
+        self.tells_measures = not is_compared(screen)
+        """Whether it says what differs from run to run, which a page says beside it else."""
         self._places: dict[int, tuple[int, Display]] = {}
         """Position of each display among the others, by its identity."""
         self._free: list[Display] = []
@@ -52,7 +53,7 @@ class StaticDrawing:
     def draw(self, block: Block) -> None:
         """Draw the changes of a block; a finished one is drawn for the last time."""
         drawn = self._drawn.setdefault(block.key, _Drawn())
-        if isinstance(block, Card) and block.finished and not self._tells_measures:
+        if isinstance(block, Card) and block.finished and not self.tells_measures:
             block.call.seconds = None
         if drawn.version != block.version or block.finished:
             drawn.version = block.version
@@ -65,7 +66,7 @@ class StaticDrawing:
                     self._draw_card(block, drawn)
                 case Line():
                     self.end_row()
-                    self.show((self._tells_measures and block.unsaved) or block.shown, final=True)
+                    self.show((self.tells_measures and block.unsaved) or block.shown, final=True)
                 case _:
                     pass
         if block.finished:
@@ -330,13 +331,15 @@ class CellView:
             return
         self._draw_live(self._live)
 
-    def close(self, *, keeps_widget: bool = False) -> None:
+    def close(self, *, keeps_widget: bool = False, tells_measures: bool = False) -> None:
         """Draw the rest, and detach from the widget.
 
         Args:
+            tells_measures: Whether no page can say what the run took, so that the closing line does.
             keeps_widget: Whether to leave it open, for pages that do not get the displays.
         """
         live, tail = self._live, self._tail
+        self._static.tells_measures |= tells_measures
         if self._late is not None:
             self._late.close()
         if live is not None and tail is not None:

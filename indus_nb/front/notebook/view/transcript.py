@@ -254,8 +254,8 @@ class Transcript:
             self.add_notice(in_all)
         took = blocks.measures(self.usage, self.clock() - self.began)
         ends = (self.conversation, ending, self.remark)
-        shown, unsaved = blocks.usage(self.model, *ends), blocks.usage(self.model, took, *ends)
-        self._add(Line(self._key(), finished=True, shown=shown, unsaved=unsaved))
+        unsaved = blocks.usage(self.model, took, *ends, self.beside)
+        self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
         self.beside = " · ".join(filter(None, (took, self.beside)))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
