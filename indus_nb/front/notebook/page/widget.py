@@ -296,7 +296,7 @@ class AgentWidget:
 
         comm.close = closing
 
-    def _post(self, message: protocol.ToPage) -> None:
+    def _post(self, message: protocol.ToPage | JsonObject) -> None:
         if not self._closed:
             self._widget.send(message)
 
@@ -305,6 +305,9 @@ class AgentWidget:
         self._call(partial(self._handle, content))
 
     def _handle(self, content: object) -> None:
+        if content == _ASKS_FOR_MODULE:
+            self._post(_module())
+            return
         try:
             message = protocol.parse(content, self.kind)
         except protocol.RejectedError as error:
@@ -449,32 +452,52 @@ def _difference(key: str, before: str | None, html: str) -> protocol.Put | proto
 
 
 _LOADER = """\
-const name = Symbol.for("indus_nb module %(digest)s");
-async function load() {
-  const bytes = Uint8Array.from(atob("%(packed)s"), (letter) => letter.charCodeAt(0));
+const name = Symbol.for("indus_nb module %s");
+async function load(model) {
+  const packed = await new Promise((resolve) => {
+    model.on("msg:custom", (message) => message.kind === "module" && resolve(message.packed));
+    model.send({ kind: "module" });
+  });
+  const bytes = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const url = URL.createObjectURL(new Blob([await new Response(unpacked).text()], { type: "text/javascript" }));
-  try {
-    return await import(url);
-  } catch (error) {
-    delete globalThis[name];
-    throw error;
-  } finally {
-    URL.revokeObjectURL(url);
-  }
+  const module = await import(url);
+  URL.revokeObjectURL(url);
+  globalThis[name] ??= module.default;
 }
-globalThis[name] ??= load();
-export default (await globalThis[name]).default;
+export default () => {
+  let model, made;
+  async function make() {
+    if (!globalThis[name]) await load(model);
+    const widget = globalThis[name]();
+    return { widget, end: widget.initialize({ model }) };
+  }
+  return {
+    initialize(context) {
+      model = context.model;
+      return async () => (await made)?.end();
+    },
+    async render(context) {
+      made ??= make(); // not before: a widget that is being initialised gets no messages
+      return (await made).widget.render(context);
+    },
+  };
+};
 """
+_STYLES = 'document.head.append(Object.assign(document.createElement("style"), { textContent: %s }));'
+_ASKS_FOR_MODULE: JsonObject = {"kind": "module"}
 
 
-def _module(source: bytes) -> str:
-    """Return a module that loads another one once for each document, which keeps every module for good.
+@cache
+def _source() -> bytes:
+    styles = json.dumps((_STATIC / "agent.css").read_text(encoding="utf-8"))
+    return b"\n".join([(_STATIC / "agent.js").read_bytes(), (_STYLES % styles).encode()])
 
-    A front end makes a module of its own for each widget, and each run has a widget.
-    """
-    packed = base64.b64encode(gzip.compress(source, mtime=0)).decode()
-    return _LOADER % {"digest": hashlib.sha256(source).hexdigest()[:16], "packed": packed}
+
+@cache
+def _module() -> JsonObject:
+    """Return the message that brings a page what all widgets load."""
+    return {**_ASKS_FOR_MODULE, "packed": base64.b64encode(gzip.compress(_source(), mtime=0)).decode()}
 
 
 @cache
@@ -483,8 +506,9 @@ def _widget_class() -> type[Any]:
     from anywidget import AnyWidget
 
     class Agent(AnyWidget):
-        _esm = _module((_STATIC / "agent.js").read_bytes())
-        _css = (_STATIC / "agent.css").read_text(encoding="utf-8")
+        """A widget that asks for its module where the document has none: pages keep all of every widget for good."""
+
+        _esm = _LOADER % hashlib.sha256(_source()).hexdigest()[:16]
         kind = traitlets.Unicode().tag(sync=True)
         cell = traitlets.Unicode().tag(sync=True)
         client = traitlets.Unicode().tag(sync=True)
