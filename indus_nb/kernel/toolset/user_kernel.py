@@ -380,7 +380,8 @@ class UserKernel:
 
     async def _add_context(self, event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         await self.steps.begin_run(ctx.session.session_id)
-        message = self._context.message(event.prompt, ctx.session.newest_first(), self._settings.notebook)
+        prompt = "\n\n".join([event.prompt, *(each.extracted_text or "" for each in event.attachments)])
+        message = self._context.message(prompt, ctx.session.newest_first(), self._settings.notebook)
         return {"message": message, "beforePrompt": True} if message is not None else None
 
     def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
+from indus_nb.base.messages import Attachment
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
@@ -64,8 +65,8 @@ class Host(Protocol):
         """Return the names of the user's variables, the newest last, each with the name of its class."""
         ...
 
-    def prompt_about_error(self, asked: messages.AskAboutError) -> str:
-        """Return the prompt about an error that a page shows."""
+    def prompt_about_error(self, asked: messages.AskAboutError) -> tuple[str, Attachment]:
+        """Return the prompt about an error that a page shows, and what goes along with it for the model."""
         ...
 
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
@@ -212,8 +213,10 @@ class Door:
             self._ask(protocol.Stop(kind="stop"))
 
     def _ask_about_error(self, asked: messages.AskAboutError) -> None:
-        # What a page shows may be of others: nothing in it stands for a value.
-        self._ask(protocol.Prompt(kind="prompt", text=self._host.prompt_about_error(asked), literal=True))
+        words, along = self._host.prompt_about_error(asked)
+        prompt = protocol.Prompt(kind="prompt", text=words)
+        prompt.attach(along=[along])
+        self._ask(prompt)
 
     async def _ask_panel(self, request: protocol.PanelRequest) -> None:
         panel = await self._open_panel()
