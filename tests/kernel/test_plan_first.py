@@ -90,7 +90,7 @@ def test_until_go_nothing_is_changed_and_then_the_edited_steps_are_carried_out(
     assert kernel.run("print(rows)").streams == "[1, 3]\n"
     assert "1. Draw all" in messages(api)
     tree = "\n".join(kernel.run("%agent tree").shown)
-    assert "user: Go" in tree.split("\n")
+    assert "user: Go\n" in tree
     assert "Keep the steps with" not in tree
     assert page.state["approve"] == "never"
     assert "todo" in [tool["name"] for tool in api.requests[-1].body["tools"]]
