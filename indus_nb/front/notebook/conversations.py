@@ -11,7 +11,14 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from indus_nb.base.errors import CredentialsError, SessionBusyError, SessionLockedError, UsageError
+from indus_nb.base.errors import (
+    CredentialsError,
+    IndusError,
+    RunFailedError,
+    SessionBusyError,
+    SessionLockedError,
+    UsageError,
+)
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession, ApproveMode
@@ -564,6 +571,16 @@ class Conversations:
 
         taken = ask_and_take(session, lambda work: self.thread.drive(work, Inbox()))
         self._screen.show(blocks.notice(taken.text), final=True)
+
+    def provider_without_key(self, error: IndusError) -> str | None:
+        """Return the provider that an error wants a key for; ``None`` for an error about something else."""
+        if isinstance(error, CredentialsError):
+            return error.provider
+        if not isinstance(error, RunFailedError) or (session := self.session) is None or session.model is None:
+            return None
+        from indus_nb.start.key_setup import needs_key
+
+        return session.model.provider if needs_key(session) else None
 
     def offer_key(self, provider: str = "") -> bool:
         """Show a form for a key in the cell that runs, if a page may show it.

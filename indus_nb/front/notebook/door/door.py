@@ -22,6 +22,7 @@ from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.front.verbs.session_verbs import NewSession
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
+from indus_nb.start.key_setup import needs_key
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
@@ -282,7 +283,7 @@ class Door:
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
             "cost_today": None if session is None else spent_today(),
             "model": None if model is None else model.name,
-            "needs_key": session is not None and (model is None or not session.registry.has_key(model)),
+            "needs_key": session is not None and needs_key(session),
             "panel": None if panel is None else panel.page.comm_id,
             "session": None if session is None else session.store.session_id,
             "error": error,
