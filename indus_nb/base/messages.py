@@ -218,6 +218,13 @@ class Attachment(WireModel):
             self._block = self._made_block()
         return self._block
 
+    def as_read(self) -> TextContent | ImageContent:
+        """Return the block that a model is shown, or a text that says why there is none."""
+        try:
+            return self.block()
+        except ValueError as error:
+            return TextContent(text=f"{self.title}\n(It cannot be shown: {error}.)")
+
     def _made_block(self) -> TextContent | ImageContent:
         if self.type == "image":
             if not self.content:
@@ -274,14 +281,7 @@ class UserMessage(WireModel):
         if not self.attachments:
             return self.content
         own: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
-        return [*own, *map(_attached, self.attachments)]
-
-
-def _attached(attachment: Attachment) -> TextContent | ImageContent:
-    try:
-        return attachment.block()
-    except ValueError as error:
-        return TextContent(text=f"{attachment.title}\n(It cannot be shown: {error}.)")
+        return [*own, *(each.as_read() for each in self.attachments)]
 
 
 class AssistantMessage(WireModel):

@@ -35,7 +35,7 @@ def context(message: CustomMessage) -> Node:
 def contexts_along(message: UserMessage) -> list[Node]:
     """Draw the texts that went along with the words of the user."""
     return [
-        _folded([each.file_name], each.extracted_text or "") for each in message.attachments or () if is_along(each)
+        _folded([each.file_name], text_of([each.as_read()])) for each in message.attachments or () if is_along(each)
     ]
 
 
