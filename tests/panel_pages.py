@@ -89,6 +89,7 @@ class NotebookPage(Page):
         self.asked: list[dict[str, Any]] = []
         self.refuses: str | None = None
         self.silent = False
+        self.inserts_code = True
         super().__init__(wire, comm_id)
 
     def take(self, message: Any) -> None:
@@ -105,6 +106,8 @@ class NotebookPage(Page):
             case "cells":
                 listed = [{"id": name, "type": "code", "source": text} for name, text in self.cells.items()]
                 return {"cells": listed} if not self.silent else None
+            case "insert_cell" if message["type"] == "code" and not self.inserts_code:
+                return {"error": "The notebook was closed."}
             case "insert_cell":
                 name = f"new-{next(self._numbers)}"
                 ids = [*self.cells]

@@ -180,11 +180,17 @@ class Usage(WireModel):
 _AMOUNTS = ("input", "output", "cache_read", "cache_write", "total")
 
 
+CONTEXT = "context"
+"""The ``type`` of an attachment that holds what goes along with the user's words, for the model."""
+_KINDS = {"image": "Image", CONTEXT: "Context"}
+
+
 class Attachment(WireModel):
     """A file that was sent along with a message: its bytes in base64 (``content``), and the text that is in them.
 
-    An ``image`` is shown to the model as an image. Any other type is a document, of which the model is given the name
-    and the text: ``extracted_text``, or ``content`` where that is text already. ``preview`` is for front ends.
+    An ``image`` is shown to the model as an image. Of a ``context`` the model is given the text as it stands, and front
+    ends show it folded. Any other type is a document, of which the model is given the name and the text:
+    ``extracted_text``, or ``content`` where that is text already. ``preview`` is for front ends.
     """
 
     id: str = ""
@@ -204,14 +210,20 @@ class Attachment(WireModel):
     @property
     def title(self) -> str:
         """Return its kind and name, on one line."""
-        kind = "Image" if self.type == "image" else "Document"
-        return f"[{kind}: {' '.join(self.file_name.split())[:_MAX_NAME_CHARACTERS]}]"
+        return f"[{_KINDS.get(self.type, 'Document')}: {' '.join(self.file_name.split())[:_MAX_NAME_CHARACTERS]}]"
 
     def block(self) -> TextContent | ImageContent:
         """Build the block that a model is shown; raise ``ValueError`` when there is none."""
         if self._block is None:  # every request of a conversation asks
             self._block = self._made_block()
         return self._block
+
+    def as_read(self) -> TextContent | ImageContent:
+        """Return the block that a model is shown, or a text that says why there is none."""
+        try:
+            return self.block()
+        except ValueError as error:
+            return TextContent(text=f"{self.title}\n(It cannot be shown: {error}.)")
 
     def _made_block(self) -> TextContent | ImageContent:
         if self.type == "image":
@@ -220,7 +232,7 @@ class Attachment(WireModel):
             image = ImageContent(data=self.content, mime_type=self.mime_type)
             check_image(image)
             return image
-        return TextContent(text=f"{self.title}\n{self._text()}")
+        return TextContent(text=self._text() if self.type == CONTEXT else f"{self.title}\n{self._text()}")
 
     def _text(self) -> str:
         if self.extracted_text:
@@ -236,6 +248,15 @@ class Attachment(WireModel):
         if "\0" in text:
             raise ValueError("content is no text in UTF-8: send its text as extractedText")
         return text
+
+
+def going_along(name: str, text: str) -> Attachment:
+    """Make a text that goes along with the words of the user.
+
+    Args:
+        name: What it is, for front ends.
+    """
+    return Attachment(type=CONTEXT, file_name=name, mime_type="text/plain", extracted_text=text)
 
 
 class UserMessage(WireModel):
@@ -260,14 +281,7 @@ class UserMessage(WireModel):
         if not self.attachments:
             return self.content
         own: list[UserBlock] = [TextContent(text=self.content)] if isinstance(self.content, str) else [*self.content]
-        return [*own, *map(_attached, self.attachments)]
-
-
-def _attached(attachment: Attachment) -> TextContent | ImageContent:
-    try:
-        return attachment.block()
-    except ValueError as error:
-        return TextContent(text=f"{attachment.title}\n(It cannot be shown: {error}.)")
+        return [*own, *(each.as_read() for each in self.attachments)]
 
 
 class AssistantMessage(WireModel):

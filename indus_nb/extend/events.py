@@ -25,7 +25,7 @@ from indus_nb.base.events import (
     SessionEvent,
     ThinkingLevelChanged,
 )
-from indus_nb.base.messages import CustomMessage, ImageContent, Message, TextContent, ThinkingLevel
+from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, Message, TextContent, ThinkingLevel
 from indus_nb.base.readers import InvalidFieldsError
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel, wire_field
@@ -407,13 +407,14 @@ class UserInput(OwnEvent):
 
 @dataclass(slots=True)
 class BeforeAgentStart(OwnEvent):
-    """A prompt was accepted; ``system_prompt`` is what it has become so far."""
+    """A prompt was accepted, with what is attached to it; ``system_prompt`` is what it has become so far."""
 
     type = "before_agent_start"
     answer = BeforeAgentStartAnswer
     prompt: str
     images: Sequence[ImageContent]
     system_prompt: str
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(slots=True)

@@ -231,7 +231,9 @@ class Extensions(SessionHooks):
         return None if answers and answers[-1].ends else UserPrompt(event.text, event.images)
 
     async def before_run(self, prompt: UserPrompt, system_prompt: str) -> RunStart:
-        event = self._runtime.run_start = ev.BeforeAgentStart(prompt.text, prompt.images, system_prompt)
+        event = self._runtime.run_start = ev.BeforeAgentStart(
+            prompt.text, prompt.images, system_prompt, prompt.attachments
+        )
         messages: list[CustomMessage] = []
         before: list[CustomMessage] = []
         for answer in await self._ask(event):

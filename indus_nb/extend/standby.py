@@ -54,7 +54,7 @@ class Standby(SessionHooks):
         await self.started("reload")
 
     async def tool_call(self, call: ToolCall, arguments: JsonObject) -> Verdict:
-        if self._session.settings.approve == "never" and self._made is None:
+        if self._session.settings.approve_now == "never" and self._made is None:
             return Verdict()
         return await (await self._replace("startup")).tool_call(call, arguments)  # a run keeps its hooks to its end
 

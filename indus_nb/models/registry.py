@@ -321,6 +321,21 @@ class ModelRegistry:
             or self._has_secret(model.provider, read_stored_keys(self._auth_file))
         )
 
+    def is_refused(self, model: Model) -> bool:
+        """Return whether the model's server rejected the key that would be used.
+
+        Runs no command and asks no keyring: where a key comes from there, the one that was used last counts.
+        """
+        from indus_nb.models.http.refusals import refused_key
+
+        name = model.provider
+        secret = next(self._configured_secrets(name, read_stored_keys(self._auth_file)), None)
+        if isinstance(secret, Secret) and (secret.is_final or not secret.value.startswith("!")):
+            key = secret.resolve(name, self._environment)
+        else:
+            key = self._used.get(f"key of {name}", "")
+        return secret is not None and refused_key(model, key)
+
     def is_keyless(self, model: Model) -> bool:
         """Return whether the model does without a key.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeGuard
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import CustomMessage, Message, text_of
+from indus_nb.base.messages import CONTEXT, Attachment, CustomMessage, Message, UserMessage, text_of
 from indus_nb.core.session.compaction import estimated_text_tokens
 from indus_nb.render import cards, markup
 from indus_nb.render.nodes import Box, CodeBlock, Fold, Node, Sentence
@@ -26,17 +27,28 @@ def context(message: CustomMessage) -> Node:
 
     Viewers that cannot fold show the line alone: what it stands for is in the notebook already.
     """
-    text = text_of(message.content)
-    title = _title(message, estimated_text_tokens(len(text)))
-    shown = CodeBlock(markup.cut(text, lines=_MAX_LINES, characters=_MAX_CHARACTERS), "told")
-    return Box("quiet", "context", Fold(Sentence(title), [shown], elsewhere="left out"))
-
-
-def _title(message: CustomMessage, tokens: int) -> str:
     details = cards.told_by(message.details)
     told = (("toldCells", "cell"), ("toldVariables", "variable"), ("toldProfiles", "profile"))
-    parts = [_counted(details.get(key), what) for key, what in told]
-    return " · ".join(["Context", ", ".join([*filter(None, parts), f"about {tokens:,} tokens"])])
+    return _folded([_counted(details.get(key), what) for key, what in told], text_of(message.content))
+
+
+def contexts_along(message: UserMessage) -> list[Node]:
+    """Draw the texts that went along with the words of the user."""
+    return [
+        _folded([each.file_name], text_of([each.as_read()])) for each in message.attachments or () if is_along(each)
+    ]
+
+
+def is_along(attachment: Attachment) -> bool:
+    """Return whether an attachment is a text that goes along with the words of the user."""
+    return attachment.type == CONTEXT
+
+
+def _folded(parts: Iterable[str], text: str) -> Node:
+    parts = [*filter(None, parts), f"about {estimated_text_tokens(len(text)):,} tokens"]
+    shown = CodeBlock(markup.cut(text, lines=_MAX_LINES, characters=_MAX_CHARACTERS), "told")
+    title = Sentence(" · ".join(["Context", ", ".join(parts)]))
+    return Box("quiet", "context", Fold(title, [shown], elsewhere="left out"))
 
 
 def _counted(count: object, what: str) -> str:

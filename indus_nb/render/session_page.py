@@ -36,7 +36,7 @@ from indus_nb.core.storage.store import SessionStore, TreeNode
 from indus_nb.core.storage.text import user_text
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
-from indus_nb.render.context import context, is_context
+from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.nodes import Box, CodeBlock, Fold, Node, Passage, Sentence
 from indus_nb.render.writers import as_html
 from indus_nb.tools.description import by_arguments
@@ -219,8 +219,10 @@ def _message(node: TreeNode) -> Message | None:
 def _single(entry: _Entry) -> str:
     """Return the HTML of an entry that is no part of an answer."""
     match entry.message:
-        case UserMessage(content=content, attachments=attachments):
-            return entry.article("user", "User", _content(content) + "".join(map(_attachment, attachments or ())))
+        case UserMessage(content=content, attachments=attachments) as message:
+            attached = [_attachment(each) for each in attachments or () if not is_along(each)]
+            shown = entry.article("user", "User", "".join([_content(content), *attached]))
+            return "".join([*map(as_html, contexts_along(message)), shown])
         case BashExecutionMessage():
             return entry.article("tool", "Shell", _shell(entry.message))
         case CustomMessage() as message if is_context(message):

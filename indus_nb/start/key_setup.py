@@ -52,9 +52,15 @@ def providers(registry: ModelRegistry) -> list[Model]:
 
 
 def needs_key(session: AgentSession) -> bool:
-    """Return whether no prompt can be sent, for no key is known; no command is run and no keyring is asked."""
+    """Return whether a key is wanted: none is known, or the last answer failed for the server refused it.
+
+    No command is run and no keyring is asked.
+    """
     model = session.model or session.models.usual()
-    return model is None or not session.registry.has_key(model)
+    if model is None or not session.registry.has_key(model):
+        return True
+    answer = session.last_answer
+    return answer is not None and answer.stop_reason == "error" and session.registry.is_refused(model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from messages_api import MessagesApi, Reply, ToolUse
 
 SETUP = """\
 import asyncio, json
+from indus_nb.base.messages import text_of
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.kernel.cell_ids import CellIds
@@ -100,6 +101,13 @@ def test_a_change_is_drafted_reviewed_and_made_without_another_question_to_the_m
     told = str(api.requests[-1].body["messages"][-1])
     assert "Make it two." in told
     assert "id a" in told
+
+
+def test_what_is_asked_at_a_cell_is_shown_in_the_words_of_the_user(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It stays.")
+    ask(kernel)
+    said = kernel.run("print(text_of(session.messages[-2].content))").streams
+    assert said == "Make it two.\n"
 
 
 def test_a_proposal_that_names_no_cell_is_for_the_one_that_is_asked_at(kernel: Kernel, api: MessagesApi) -> None:

@@ -86,6 +86,25 @@ def test_fix_asks_about_the_last_failed_cell_also_from_before(kernel: Kernel, ap
     assert kernel.run("print(why)").streams == "Mended.\n"
 
 
+def test_fix_is_shown_as_what_the_user_did_and_the_cell_is_told_once(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run(LOAD)
+    kernel.run("price = 'a lot'")
+    kernel.run("price / 2")
+    api.add(Reply("Mended."))
+    shown = kernel.run(f"{ASK}fix").shown
+    assert any(line.startswith("Context · the failed cell, about ") for line in shown)
+    said = told(api)
+    assert said.count("```python\nprice / 2\n```") == 1
+    assert "Find the cause" in said
+    assert "```python\nprice = 'a lot'\n```" in said
+    tree = "\n".join(kernel.run("%agent tree").shown)
+    assert "Fix this error" in tree
+    assert "Find the cause" not in tree
+    api.add(Reply("Nothing new."))
+    kernel.run("%agent and now?")
+    assert told(api).count("```python\nprice / 2\n```") == 1
+
+
 def test_where_nothing_failed_or_it_ran_since_nothing_is_sent(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run(LOAD)
     assert "No cell of yours failed" in failure(kernel.run(f"{ASK}fix"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from file_keyring import NAME, with_keyring
 from kernels import Cell, Kernel, private_environment
-from messages_api import MessagesApi
+from messages_api import HttpError, MessagesApi
 from panel_pages import Page, Wire
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -143,6 +143,47 @@ def test_a_key_that_is_set_in_a_cell_meanwhile_counts_in_the_panel_at_once(
     page.prompt("hello")
     page.wait_until_idle("Here.")
     page.wait_for(lambda: page.state["keys"] is None)
+
+
+WRONG = "import os; os.environ['ANTHROPIC_API_KEY'] = 'a-wrong-key'"
+REFUSED = HttpError(401, "authentication_error", "invalid x-api-key")
+
+
+def test_a_key_that_the_server_refuses_is_asked_for_below_the_prompt(
+    kernel: Kernel, wire: Wire, api: MessagesApi
+) -> None:
+    kernel.run(WRONG)
+    api.add(REFUSED)
+    page, failed = form_below(kernel, wire, "%agent hello")
+    assert "401" in failed.error["evalue"]
+    assert page.state["keys"]["provider"] == "anthropic"
+    page.tell("key", provider="anthropic", key=KEY, keep=False)
+    page.wait_for(lambda: page.state["keys"] is None)
+    api.add("Here.")
+    assert "Here." in run(kernel, "%agent hello").shown
+    assert api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_key_that_the_server_refuses_is_asked_for_in_the_panel_and_an_answer_ends_that(
+    kernel: Kernel, wire: Wire, api: MessagesApi
+) -> None:
+    kernel.run(WRONG)
+    cell = run(kernel, "%agent panel")
+    page = Page(wire, next(shown[0][VIEW]["model_id"] for shown in cell.displays.values() if VIEW in shown[0]))
+    api.add(REFUSED)
+    page.prompt("hello")
+    page.wait_for(lambda: page.state.get("keys"))
+    assert page.state["keys"]["provider"] == "anthropic"
+    api.add("It was a mistake of the server.")
+    page.prompt("hello")
+    page.wait_until_idle("It was a mistake of the server.")
+    page.wait_for(lambda: page.state["keys"] is None)
+
+
+def test_in_a_console_a_refused_key_leads_to_the_command_that_asks_for_one(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run(f"{WRONG}; del os.environ['JPY_SESSION_NAME']")
+    api.add(REFUSED)
+    assert "`%agent key` asks for a key" in run(kernel, "%agent hello").error["evalue"]
 
 
 def test_where_a_hub_manages_the_keys_the_form_says_so_and_takes_none(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from panel_pages import NotebookPage, Wire
 
 OPEN = """\
@@ -89,6 +89,9 @@ def test_until_go_nothing_is_changed_and_then_the_edited_steps_are_carried_out(
     page.wait_until_idle("Drawn.")
     assert kernel.run("print(rows)").streams == "[1, 3]\n"
     assert "1. Draw all" in messages(api)
+    tree = "\n".join(kernel.run("%agent tree").shown)
+    assert "user: Go\n" in tree
+    assert "Keep the steps with" not in tree
     assert page.state["approve"] == "never"
     assert "todo" in [tool["name"] for tool in api.requests[-1].body["tools"]]
 
@@ -104,6 +107,22 @@ def test_a_no_with_a_reason_has_it_planned_anew_and_one_without_leaves_it(
     answer(page, "No")
     page.wait_for(lambda: "nothing of it was done" in f"{page.text} {page.toasts}")
     assert kernel.run("print(rows)").streams == "[1]\n"
+
+
+def test_a_mode_that_the_user_chooses_meanwhile_counts_once_the_plan_is_made(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    thinks = Gate()
+    api.add(Reply(Text("I look.", thinks), python("rows.append(2)")), Reply(plan(*STEPS)), Reply("All done."))
+    page.prompt("clean and draw")
+    page.wait_for(lambda: "I look." in page.text)
+    assert kernel.begin("%agent --approve writes", asks=True).finish().status == "ok"
+    assert page.state["approve"] == "looks"
+    thinks.open()
+    answer(page, "Go")
+    page.wait_until_idle("All done.")
+    assert kernel.run("print(rows)").streams == "[1]\n"
+    assert page.state["approve"] == "writes"
 
 
 @pytest.mark.parametrize(
@@ -137,4 +156,4 @@ def test_a_cell_without_a_page_asks_about_the_plan_too(kernel: Kernel, page: Not
     asked = cell.answer("1")
     assert "Carry out this plan?" in asked
     assert cell.finish().status == "ok", cell.error
-    assert "Go: carry out this plan, step by step." in messages(api)
+    assert "Carry out this plan, step by step." in messages(api)

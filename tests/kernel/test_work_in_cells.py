@@ -101,6 +101,30 @@ def test_one_undo_takes_back_cells_and_what_their_code_changed(
     assert kernel.run("print(rows)").streams == "[1, 2, 3]\n"
 
 
+def test_a_heading_whose_cell_could_not_be_inserted_is_taken_back_with_the_call(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    page.inserts_code = False
+    before = dict(page.cells)
+    ask(page, api, Reply(python("rows.append(2)")))
+    assert [*page.cells.values()] == [*before.values(), HEADING]
+    page.prompt("/undo prompt")
+    page.wait_for(lambda: "Taken back: " in f"{page.text} {page.toasts}")
+    assert page.cells == before
+    assert kernel.run("print(rows)").streams == "[1]\n"
+
+
+def test_a_heading_holds_no_secret_that_the_run_has_found(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:
+    given = "import os; os.environ['SERVICE_TOKEN'] = '-'.join(['given', 'Value', '1234'])"
+    api.add(Reply(python(given)), Reply("Done."))
+    page.prompt("the token is given-Value-1234")
+    page.wait_until_idle("Done.")
+    heading, _ = inserted(page)
+    assert "given-Value-1234" not in heading["source"]
+    assert heading["source"].startswith("**Agent:** the token is ")
+    kernel.run("del os.environ['SERVICE_TOKEN']")
+
+
 def test_code_that_failed_has_no_cell_and_the_model_is_told_so(page: NotebookPage, api: MessagesApi) -> None:
     ask(page, api, Reply(python("rows.append(2); 1 / 0")), Reply(python("rows.append(3)")))
     assert [each["source"] for each in inserted(page)][1:] == ["rows.append(3)"]

@@ -43,6 +43,15 @@ class DoorPage:
                 self.send("reply", id=data["request"]["id"], value={"cells": CELLS})
 
 
+def run_cell(kernel: Kernel, cell_id: str, code: str) -> None:
+    """Run a cell as a page does that names its cells."""
+    client: Any = kernel._client  # pyright: ignore[reportPrivateUsage]
+    request = client.session.msg("execute_request", {"code": code, "store_history": True}, metadata={"cellId": cell_id})
+    client.shell_channel.send(request)
+    while client.get_shell_msg(timeout=60)["parent_header"].get("msg_id") != request["header"]["msg_id"]:
+        pass
+
+
 @pytest.fixture
 def kernel(tmp_path: Path, messages_api: MessagesApi) -> Iterator[Kernel]:
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="test-key")
@@ -111,6 +120,21 @@ def test_an_error_that_mentions_a_cell_is_asked_about_as_it_is(kernel: Kernel, m
     page.send("fix", cell="first", source="1 / 0  # as in @cell 99", error="ZeroDivisionError: see @cell 99 and {x}")
     messages_api.wait_for_requests(1)
     assert "@cell 99 and {x}" in str(messages_api.requests[0].body)
+
+
+def test_a_cell_that_failed_before_another_is_told_once_and_as_it_ran(
+    kernel: Kernel, messages_api: MessagesApi
+) -> None:
+    page = DoorPage(kernel)
+    run_cell(kernel, "first", "1 / 0")
+    run_cell(kernel, "second", "[][1]")
+    messages_api.add("It divides by zero.")
+    page.send("explain", cell="first", source="1 / 0  # changed since", error="ZeroDivisionError")
+    messages_api.wait_for_requests(1)
+    told = "\n".join(messages_api.requests[0].texts)
+    assert told.count("```python\n1 / 0\n```") == 1
+    assert "changed since" not in told
+    assert told.count("```python\n[][1]\n```") == 1
 
 
 def test_a_page_follows_the_conversation_that_a_cell_has_gone_over_to(

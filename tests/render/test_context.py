@@ -7,7 +7,8 @@ from html import unescape
 
 import pytest
 
-from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, UserMessage
+from indus_nb.base.events import MessageEnd
+from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, UserMessage, going_along
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.context import context
@@ -63,6 +64,24 @@ def test_it_stands_above_the_answer_in_cells_panels_and_exported_pages(tmp_path)
         store.append_message(message)
     page = session_page(store)
     assert page.index("Context · 2 cells") < page.index("Why?</p>") < page.index("It is odd.")
+    assert TEXT in unescape(page)
+
+
+def test_what_goes_along_with_words_is_folded_beside_them(tmp_path) -> None:
+    along = going_along("the failed cell", TEXT)
+    asked = UserMessage(content="Fix this error", attachments=[along])
+    panel = Transcript("M", whole=True)
+    panel.add_history([told(toldCells=2), asked])
+    titles = [getattr(block, "shown", {}).get("text/plain") for block in panel.blocks]
+    context_line = "Context · the failed cell, about 23 tokens"
+    assert titles == ["> Fix this error", "Context · 2 cells, about 23 tokens", context_line]
+    cell = Transcript("M")
+    cell.feed(MessageEnd(message=asked))
+    assert [getattr(block, "shown", {}).get("text/plain") for block in cell.blocks] == [context_line]
+    store = SessionStore.in_memory(tmp_path)
+    store.append_message(asked)
+    page = session_page(store)
+    assert page.index(context_line) < page.index("Fix this error</p>")
     assert TEXT in unescape(page)
 
 

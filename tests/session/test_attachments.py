@@ -13,7 +13,7 @@ from messages_api import MessagesApi, Reply
 from PIL import Image
 from rpc_process import RpcProcess
 
-from indus_nb.base.messages import Attachment, UserMessage, for_model, parse_message
+from indus_nb.base.messages import Attachment, UserMessage, for_model, going_along, parse_message
 from indus_nb.core.storage.format import format_line
 
 
@@ -122,3 +122,7 @@ def test_attachments_of_a_prompt_reach_model_file_and_reader(messages_api: Messa
     assert "Sales fell." in first[2]["text"]
     last = messages_api.requests[-1].body["messages"][-1]["content"]
     assert last[-1]["text"] == "[Document: notes.txt]\ngrößer"
+
+
+def test_what_goes_along_with_the_words_is_shown_to_the_model_as_it_stands():
+    assert shown(going_along("the plan", "Go step by step.").to_wire()) == ["look", "Go step by step."]

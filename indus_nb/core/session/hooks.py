@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from indus_nb.base.events import SessionEvent
-from indus_nb.base.messages import CustomMessage, ImageContent
+from indus_nb.base.messages import Attachment, CustomMessage, ImageContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop import AbortSignal, RunHooks
 from indus_nb.core.storage.entries import Entry
@@ -32,6 +32,7 @@ class UserPrompt:
 
     text: str
     images: Sequence[ImageContent] = ()
+    attachments: Sequence[Attachment] = ()
 
 
 @dataclass(frozen=True, slots=True)

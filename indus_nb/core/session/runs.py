@@ -163,8 +163,9 @@ class Runs:
         try:
             self._shell.add_held_back()
             await self._recovery.begin(run)
+            attached = (prompt.attachments if isinstance(prompt, UserMessage) else None) or ()
             start = await self._state.hooks.before_run(
-                UserPrompt(text_of(prompt.content), images_of(prompt)), run.system_prompt
+                UserPrompt(text_of(prompt.content), images_of(prompt), attached), run.system_prompt
             )
             run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
             added = self._queues.pop_for_next_prompt()

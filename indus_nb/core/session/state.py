@@ -52,6 +52,8 @@ class SessionSettings:
     resize_images: bool = True
     """Switch for scaling images that are too large for a model; otherwise they are rejected."""
     approve: ApproveMode = "never"
+    plans: bool = False
+    """Whether a plan is made: until that ends only looks are allowed, whatever ``approve`` is."""
     effects: Mapping[EffectKind, Decision] = field(default_factory=dict["EffectKind", "Decision"])
     """Decisions on kinds of effects, where they differ from the mode of ``approve``."""
     sandbox: SandboxMode = "off"
@@ -69,6 +71,11 @@ class SessionSettings:
     """Most answers that a prompt may have; ``None`` for no limit."""
     timeout: float | None = None
     """Seconds for which a prompt may be worked on; ``None`` for no limit."""
+
+    @property
+    def approve_now(self) -> ApproveMode:
+        """Return the mode that counts for calls at present."""
+        return "looks" if self.plans else self.approve
 
 
 @dataclass(slots=True)

@@ -82,10 +82,10 @@ class _Gate:
 
     async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
         """Block the call unless its mode, a rule or the user allows it, or its tool asks about what it does."""
-        if ctx.settings.approve == "never":
+        if ctx.settings.approve_now == "never":
             return None
         mentions = ctx.settings.vault.meant(event.input)
-        asks_anyway = ctx.settings.approve == "always" or bool(mentions)
+        asks_anyway = ctx.settings.approve_now == "always" or bool(mentions)
         try:
             # Looked at as it will run: an edit is found only where the file has the value itself.
             described = ctx.describe_call(event.tool_name, ctx.with_secrets(event.tool_name, event.input))
@@ -111,7 +111,7 @@ class _Gate:
     ) -> None:
         """Return if a call whose effects are known before it runs may run; raises ``ToolError`` if not."""
         vault = ctx.settings.vault
-        if refusal := denied(approval.effects, ctx.settings.approve, ctx.settings.effects):
+        if refusal := denied(approval.effects, ctx.settings.approve_now, ctx.settings.effects):
             raise ToolError(refusal)
         by_program = bool(event.caller)
         if not asks_anyway and await self.allows(approval.effects, ctx, by_program=by_program):
@@ -163,14 +163,14 @@ class _Gate:
     async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
         """Return whether mode, settings and rules allow all of these effects."""
         asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
-        if not asked or denied(asked, ctx.settings.approve, ctx.settings.effects):
+        if not asked or denied(asked, ctx.settings.approve_now, ctx.settings.effects):
             return not asked
         allowed = await self._rules(ctx, by_program=by_program)
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
 
     def _not_by_setting(self, effects: Iterable[Effect], ctx: Context) -> list[Effect]:
         """Return the effects that mode and settings do not allow; off the event loop, for it looks at files."""
-        mode, chosen = ctx.settings.approve, ctx.settings.effects
+        mode, chosen = ctx.settings.approve_now, ctx.settings.effects
         return [
             effect
             for effect in effects
@@ -249,7 +249,7 @@ class _CallGate:
 
     @property
     def looks_only(self) -> bool:
-        return self.ctx.settings.approve == "looks"
+        return self.ctx.settings.approve_now == "looks"
 
     async def covers(self, effects: Sequence[Effect]) -> bool:
         return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
@@ -267,10 +267,10 @@ class _CallGate:
             return "wait"
         # With a yes it would run where it is held to nothing.
         held = [replace(effect, kind="unknown") for effect in effects] if self.looks_only else effects
-        if refusal := denied(held, settings.approve, settings.effects):
+        if refusal := denied(held, settings.approve_now, settings.effects):
             raise ToolError(refusal)
         # A rule about reading only widens what a trial may read: nothing runs by it that is not confined.
-        kinds = {each.kind for each in effects if decision(each.kind, settings.approve, settings.effects) == "ask"}
+        kinds = {each.kind for each in effects if decision(each.kind, settings.approve_now, settings.effects) == "ask"}
         holds = holds or kinds == {"reads_outside"}
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))

@@ -273,11 +273,13 @@ def load(shell: InteractiveShell) -> None:
             from indus_nb.base.terminal import plain
             from indus_nb.front.notebook.view.transcript import advice
 
-            hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), advice(str(error)))
+            provider = state.conversations.provider_without_key(error)
+            kind = type(error) if provider is None else CredentialsError
+            hint = next((text for known, text in _HINTS.items() if issubclass(kind, known)), advice(str(error)))
             text = plain(f"{without_home(str(error))}{hint}")
             error.args = (text,)  # the notebook keeps this, and shows what is rendered below
-            if isinstance(error, CredentialsError):
-                state.conversations.offer_key(error.provider)
+            if provider is not None:
+                state.conversations.offer_key(provider)
             # One that code may catch has its name; what cannot be done is a sentence.
             shown = f"{type(error).__name__}: {text}" if isinstance(error, RunFailedError) else text
             # IPython shows what this returns instead of a traceback into this package.

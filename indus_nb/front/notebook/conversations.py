@@ -11,8 +11,15 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from indus_nb.base.errors import CredentialsError, SessionBusyError, SessionLockedError, UsageError
-from indus_nb.base.messages import ImageContent
+from indus_nb.base.errors import (
+    CredentialsError,
+    IndusError,
+    RunFailedError,
+    SessionBusyError,
+    SessionLockedError,
+    UsageError,
+)
+from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
@@ -167,7 +174,7 @@ class Conversations:
             session.settings.cells = request.cells
         command = request.command
         if command is not None and (prompt := self._prompt_of(command, session)):
-            return self._ask(session, request, prompt, images, answer)
+            return self._ask(session, request, prompt[0], images, answer, prompt[1])
         if command is not None:
             self._command(command, session)
         elif not request.wait and session.is_running and (text.strip() or images):
@@ -178,17 +185,19 @@ class Conversations:
             self._screen.show(blocks.notice(actions.describe(session)), final=True)
         return None
 
-    def _prompt_of(self, command: Command, session: AgentSession) -> str | None:
-        """Return the prompt that a sub-command stands for, or ``None``."""
+    def _prompt_of(self, command: Command, session: AgentSession) -> tuple[str, Sequence[Attachment]] | None:
+        """Return the prompt that a sub-command stands for, and what goes along with it; or ``None``."""
         if command.slashed and command.slashed.split()[0][1:] in [each["name"] for each in session.list_commands()]:
-            return command.slashed
+            return command.slashed, ()
         match command.name:
             case "fix" | "explain":
-                return prompt_about_error(command.name, self._journal)
+                words, along = prompt_about_error(command.name, self._journal)
+                return words, [along]
             case "verify":
                 verified = self._with_page(partial(verified_in, self._notebook), VERIFYING_STOPPED)
                 if command.argument and not verified.is_good:
-                    return verified.prompt()
+                    words, along = verified.prompt()
+                    return words, [along]
             case _:
                 pass
         return None
@@ -287,8 +296,8 @@ class Conversations:
             notebook.sessions.note(session.store.path)
             return self._panel(session, Origin(client=shown.client))
 
-    def prompt_about_error(self, asked: AskAboutError) -> str:
-        """Return the prompt about an error that a page shows."""
+    def prompt_about_error(self, asked: AskAboutError) -> tuple[str, Attachment]:
+        """Return the prompt about an error that a page shows, and what goes along with it for the model."""
         return prompt_about_shown_error(asked.kind, self._journal, asked.cell, asked.source, asked.error)
 
     def variables(self) -> Mapping[str, str]:
@@ -323,7 +332,13 @@ class Conversations:
         return text, [image_of(wanted, self._shell) for wanted in request.images]
 
     def _ask(
-        self, session: AgentSession, request: Request, text: str, images: list[ImageContent], answer: FinalAnswer | None
+        self,
+        session: AgentSession,
+        request: Request,
+        text: str,
+        images: list[ImageContent],
+        answer: FinalAnswer | None,
+        along: Sequence[Attachment] = (),
     ) -> Any:
         inbox = Inbox() if request.wait else None
         notebook = self._notebook_of_cell
@@ -362,7 +377,7 @@ class Conversations:
                     if turn.replaces:
                         self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))
-                    await run.work(text, images, answer)
+                    await run.work(text, images, answer, along=along)
             finally:
                 self._followed.remove(session)
                 if live is not None:
@@ -556,6 +571,16 @@ class Conversations:
 
         taken = ask_and_take(session, lambda work: self.thread.drive(work, Inbox()))
         self._screen.show(blocks.notice(taken.text), final=True)
+
+    def provider_without_key(self, error: IndusError) -> str | None:
+        """Return the provider that an error wants a key for; ``None`` for an error about something else."""
+        if isinstance(error, CredentialsError):
+            return error.provider
+        if not isinstance(error, RunFailedError) or (session := self.session) is None or session.model is None:
+            return None
+        from indus_nb.start.key_setup import needs_key
+
+        return session.model.provider if needs_key(session) else None
 
     def offer_key(self, provider: str = "") -> bool:
         """Show a form for a key in the cell that runs, if a page may show it.

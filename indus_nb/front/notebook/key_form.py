@@ -40,7 +40,7 @@ class KeyForm:
         self._is_wanted = False
 
     def follow(self, session: AgentSession) -> None:
-        """Show the form while a session cannot be prompted for want of a key."""
+        """Show the form while a session wants for a key."""
         wanted = needs_key(session)
         if wanted == self._is_wanted:
             return

@@ -11,7 +11,7 @@ from typing import cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import SessionBusyError
-from indus_nb.base.messages import Attachment, ImageContent
+from indus_nb.base.messages import Attachment, ImageContent, going_along
 from indus_nb.base.visible import visible
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import FinalAnswer, answer_kind
@@ -61,13 +61,13 @@ async def plan_first(
     if session.is_running:
         raise SessionBusyError(_BUSY)
     answer = FinalAnswer(answer_kind(_PLAN))
-    mode, session.settings.approve = session.settings.approve, "looks"
+    session.settings.plans = True
     try:
         await session.prompt(
             text, images, attachments=attachments, on_accepted=on_accepted, answer=answer, limits=limits
         )
     finally:
-        session.settings.approve = mode
+        session.settings.plans = False
     if not answer.is_given:
         return  # it failed, or was stopped, which its view shows
     steps, objection = await _decided(session, _cleaned(cast("list[str]", answer.value())))
@@ -75,7 +75,7 @@ async def plan_first(
         await plan_first(session, f"Change the plan: {objection}", limits=limits)
     elif steps:
         session.toolbox.add(TODO)
-        await session.prompt(_go(steps), limits=limits)
+        await session.prompt(_GO, attachments=[going_along("the plan", _go(steps))], limits=limits)
     else:
         session.ui.notify(_LEFT)
 
@@ -106,6 +106,6 @@ def _numbered(steps: Sequence[str]) -> str:
 
 def _go(steps: Sequence[str]) -> str:
     return (
-        f"Go: carry out this plan, step by step.\n\n{_numbered(steps)}\n\nKeep the steps with the tool {TODO}. Where "
+        f"Carry out this plan, step by step.\n\n{_numbered(steps)}\n\nKeep the steps with the tool {TODO}. Where "
         "one cannot be done, or what it assumes does not hold, mark it with op fail and the reason before you go on."
     )

@@ -18,6 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
@@ -107,13 +108,14 @@ class Verified:
             rows.append("`%agent verify --fix` has the agent look into it.")
         return hide(plain(clean_text("\n".join(rows))), labelled_secrets())
 
-    def prompt(self) -> str:
-        """Write the prompt that asks the agent to fix the differences."""
-        return (
+    def prompt(self) -> tuple[str, Attachment]:
+        """Write the prompt that asks the agent to fix the differences: words, and what goes along for the model."""
+        task = (
             "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are numbered as in the tool "
             "`notebook`. Find out why it does not give what the notebook shows, and propose the mended cells with "
             f"propose_cell; an output that is only out of date needs no change, say so.\n\n{self.text()}"
         )
+        return "Fix this notebook", going_along("what a fresh kernel gives", task)
 
 
 async def verify(

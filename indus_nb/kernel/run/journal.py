@@ -119,22 +119,34 @@ class Journal:
         """Return the cell that failed last, unless it ran well since."""
         return self._failed
 
-    def since(self, index: int) -> tuple[str, int]:
-        """Write the cells after the one of that index for the model; return the text and how many are in it."""
-        cells = [cell for cell in self._cells if cell.index > index]
-        if not cells:
-            return "", 0
+    def failed_at(self, cell_id: str) -> Cell | None:
+        """Return how the cell with that id ran last, if it failed then."""
+        last = next((cell for cell in reversed(self._cells) if cell.cell_id == cell_id), None)
+        return None if last is None or last.error is None else last
+
+    def since(self, index: int, prompt: str = "") -> tuple[str, int]:
+        """Write the cells after the one of that index for the model; return the text and how many are in it.
+
+        Args:
+            prompt: What the model is told anyway: cells that stand in it are left out.
+        """
         texts: deque[str] = deque()
-        room = MAX_CHARACTERS
-        for cell in reversed(cells):
-            text = as_text(cell)
-            if len(text) > room:
+        room, before, unknown = MAX_CHARACTERS, min(self._count - index, self._count), False
+        for cell in reversed(self._cells):
+            if cell.index <= index:
                 break
-            room -= len(text)
-            texts.appendleft(text)
-        left_out = min(self._count - index, self._count) - len(texts)
-        note = [f"({left_out} earlier cells are left out here.)"] if left_out else []
-        if any(cell.printed is None for cell in cells[-len(texts) :]):
+            text = as_text(cell)
+            if text not in prompt:
+                if len(text) > room:
+                    break
+                room -= len(text)
+                texts.appendleft(text)
+                unknown = unknown or cell.printed is None
+            before -= 1
+        if not texts and not before:
+            return "", 0
+        note = [f"({before} earlier cells are left out here.)"] if before else []
+        if unknown:
             note.append("(What cells printed that ran before the agent was loaded is not known.)")
         return "\n\n".join(["The user ran these cells since the last message:", *note, *texts]), len(texts)
 

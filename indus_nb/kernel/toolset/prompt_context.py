@@ -57,14 +57,17 @@ class PromptContext:
         """Write what a conversation does not know yet: cells, variables, profiles of frames.
 
         Args:
-            prompt: Names frames; those come first whose names are in it, before those in the cells.
+            prompt: Names frames; those come first whose names are in it, before those in the cells. A cell that stands
+                in it is not told once more.
 
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
         """
         known = self._known(newest_first)
         last = known.get("cell")
-        cells, new_cells = self._journal.since(last if isinstance(last, int) else 0) if wanted.tell_cells else ("", 0)
+        cells, new_cells = "", 0
+        if wanted.tell_cells:
+            cells, new_cells = self._journal.since(last if isinstance(last, int) else 0, prompt)
         named = _NAME.findall(cells)
         begun = time.thread_time()  # whatever else the machine is busy with
         held, count = "", 0

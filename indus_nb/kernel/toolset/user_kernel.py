@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
+from indus_nb.base.messages import TextContent, text_of
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.resources.settings import NotebookSettings, Settings, agent_directory, load_settings
 from indus_nb.core.session.questions import caller
@@ -380,7 +381,8 @@ class UserKernel:
 
     async def _add_context(self, event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         await self.steps.begin_run(ctx.session.session_id)
-        message = self._context.message(event.prompt, ctx.session.newest_first(), self._settings.notebook)
+        prompt = text_of([TextContent(text=event.prompt), *(each.as_read() for each in event.attachments)])
+        message = self._context.message(prompt, ctx.session.newest_first(), self._settings.notebook)
         return {"message": message, "beforePrompt": True} if message is not None else None
 
     def untold(self, newest_first: Iterable[Entry]) -> tuple[str, JsonObject] | None:

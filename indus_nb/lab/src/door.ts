@@ -105,7 +105,7 @@ export interface State {
   /** US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one. */
   cost_today: number | null;
   model: string | null;
-  /** Whether the model that is set cannot be asked for want of a key. */
+  /** Whether no model can be asked for want of a key, or for its server refused it. */
   needs_key: boolean;
   /** The id of the chat panel's widget. */
   panel: string | null;

@@ -44,7 +44,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import MOST_SENT, explain, forgo
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_key
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -124,6 +124,7 @@ class AnthropicProvider:
             except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
                 problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
                 if isinstance(status := getattr(error, "status_code", None), int):
+                    note_key(status, options.api_key, model)
                     if not answer.started and forgo(status, problem, body, model) and number + 1 < MOST_SENT:
                         continue
                     problem += explain(status, problem, body, model)

@@ -32,7 +32,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import MOST_SENT, explain, forgo
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_key
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -136,6 +136,7 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
             lost = answer.whole and is_transport(error)
             problem = answer.problem if lost else _sentence(error, model, where, idle_timeout, reached=reached)
             if problem and isinstance(error, http.HttpStatusError):
+                note_key(error.status_code, options.api_key, model)
                 reason = f"{_fields(error.body).get('param') or ''} {problem}"
                 if forgo(error.status_code, reason, body, model) and number + 1 < MOST_SENT:
                     continue

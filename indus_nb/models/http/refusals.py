@@ -26,7 +26,9 @@ _MAX_REMEMBERED = 10_000
 _MAX_QUOTED = 60
 _HOUR = "ttl"
 """The field of a mark by which it keeps for an hour."""
+_KEY = "key"
 _STATUSES = (400, 413, 422)
+_UNAUTHORISED = 401
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
@@ -65,6 +67,17 @@ def refused(model: Model, part: ImageContent | ThinkingContent | ToolSpec) -> bo
 def refused_hour(model: Model) -> bool:
     """Return whether the model's server rejected a request because it was to be kept for an hour."""
     return (model.provider, model.base_url, (_HOUR, model.id)) in _refused
+
+
+def note_key(status: int, key: str | None, model: Model) -> None:
+    """Remember that the model's server rejected a key, if the status of its answer says so."""
+    if status == _UNAUTHORISED and key:
+        _remember(model, (_KEY, hash(key)))
+
+
+def refused_key(model: Model, key: str) -> bool:
+    """Return whether the model's server rejected this key."""
+    return (model.provider, model.base_url, (_KEY, hash(key))) in _refused
 
 
 def forgo(status: int, reason: str, body: JsonObject, model: Model) -> bool:

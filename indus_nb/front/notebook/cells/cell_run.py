@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
-from indus_nb.base.messages import ImageContent, UserMessage
+from indus_nb.base.messages import Attachment, ImageContent, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.budget import Budget, spending, spending_from
 from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
@@ -104,10 +105,20 @@ class CellRun:
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[Any] | None = None
 
-    async def work(self, text: str, images: Sequence[ImageContent] = (), answer: FinalAnswer | None = None) -> None:
+    async def work(
+        self,
+        text: str,
+        images: Sequence[ImageContent] = (),
+        answer: FinalAnswer | None = None,
+        *,
+        along: Sequence[Attachment] = (),
+    ) -> None:
         """Prompt the session, and draw until the run has settled.
 
         Code that becomes a job keeps the kernel busy, and so the cell: it is followed to its end.
+
+        Args:
+            along: What goes along with the prompt for the model.
 
         Raises what ``AgentSession.prompt`` raises.
         """
@@ -152,7 +163,7 @@ class CellRun:
         self._dialogs.attach(asks=self._asks)
         try:
             with spending_from(self._budget or spending()):
-                await self._send(text, images, accepted, answer)
+                await self._send(text, images, along, accepted, answer)
             await self._code.follow()
             ended = True
         except asyncio.CancelledError:
@@ -176,13 +187,12 @@ class CellRun:
         self,
         text: str,
         images: Sequence[ImageContent],
+        along: Sequence[Attachment],
         accepted: Callable[[Disposition], None],
         answer: FinalAnswer | None,
     ) -> None:
-        if self.plans:
-            await plan_first(self._session, text, images, on_accepted=accepted, limits=self._limits)
-        else:
-            await self._session.prompt(text, images, on_accepted=accepted, answer=answer, limits=self._limits)
+        sent = partial(self._session.prompt, answer=answer) if not self.plans else partial(plan_first, self._session)
+        await sent(text, images, attachments=along, on_accepted=accepted, limits=self._limits)
 
     def note_replaced(self, warning: str) -> None:
         """Note in the closing line that this answer replaces the cell's previous one.

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import Attachment, going_along
 from indus_nb.kernel.run.journal import Cell, Journal, as_text, is_users, shown_cell
 
 Task = Literal["fix", "explain"]
+_WORDS: dict[Task, str] = {"fix": "Fix this error", "explain": "Explain this error"}
+"""What the user says by it, as the conversation shows it."""
 _TASKS: dict[Task, str] = {
     "fix": (
         "This cell of my notebook failed. Find the cause: look at the variables it uses, and try it out if need be. "
@@ -24,8 +27,11 @@ _TASKS: dict[Task, str] = {
 }
 
 
-def prompt_about_error(task: Task, journal: Journal) -> str:
+def prompt_about_error(task: Task, journal: Journal) -> tuple[str, Attachment]:
     """Write the prompt about the cell that failed last.
+
+    Returns:
+        The words of the user, and what goes along for the model.
 
     Raises:
         UsageError: No cell failed, or it ran well since.
@@ -38,22 +44,25 @@ def prompt_about_error(task: Task, journal: Journal) -> str:
     return _prompt(task, journal.failed)
 
 
-def prompt_about_shown_error(task: Task, journal: Journal, cell_id: str, source: str, traceback: str) -> str:
+def prompt_about_shown_error(
+    task: Task, journal: Journal, cell_id: str, source: str, traceback: str
+) -> tuple[str, Attachment]:
     """Write the prompt about a cell whose error a page shows.
 
     What this kernel knows of that failure is told rather than what the page says: the code as it ran.
 
     Args:
         traceback: The error's text, with what a terminal would obey.
+
+    Returns:
+        The words of the user, and what goes along for the model.
     """
-    failed = journal.failed
-    known = failed is not None and failed.cell_id == cell_id
-    return _prompt(task, failed if failed is not None and known else shown_cell(cell_id, source, traceback))
+    return _prompt(task, journal.failed_at(cell_id) or shown_cell(cell_id, source, traceback))
 
 
-def _prompt(task: Task, cell: Cell) -> str:
+def _prompt(task: Task, cell: Cell) -> tuple[str, Attachment]:
     named = f" Its id is {cell.cell_id}." if cell.cell_id else ""
-    return f"{_TASKS[task]}{named}\n\n{as_text(cell)}"
+    return _WORDS[task], going_along("the failed cell", f"{_TASKS[task]}{named}\n\n{as_text(cell)}")
 
 
 class ErrorHint:

@@ -46,7 +46,7 @@ class _Group:
 
     Attributes:
         places: The cell that asks, if one does, and those that were written, by their ids.
-        heading: The line above them, where no cell shows the prompt; empty once it is written.
+        heading: The prompt that stands above them where no cell shows it; empty once it is written.
     """
 
     run: str
@@ -54,7 +54,7 @@ class _Group:
     heading: str
     told: bool = False
     steps: list[CellStep] = field(default_factory=list[CellStep])
-    """Cells that were written for the call at hand."""
+    """Cells that were written, and are in no step of a call yet."""
 
 
 class WorkInCells:
@@ -78,8 +78,8 @@ class WorkInCells:
 
     def _begin(self, event: BeforeAgentStart, ctx: Context) -> None:
         asking = self._origin().cell
-        heading = "" if asking is not None else one_line(event.prompt, _MAX_HEADING_CHARACTERS)
-        self._groups[ctx.session.session_id] = _Group(uuid4().hex, [] if asking is None else [asking], heading)
+        places, heading = ([], event.prompt) if asking is None else ([asking], "")
+        self._groups[ctx.session.session_id] = _Group(uuid4().hex, places, heading)
 
     async def carry_out(self, work: Awaitable[ToolOutput], ctx: Context, call: ToolContext, code: str) -> ToolOutput:
         """Carry out a call that runs code, and write its cell if the session works in cells.
@@ -99,30 +99,37 @@ class WorkInCells:
         shown = self._board.of(call.call_id)
         if shown is None or had_no_effect(output.details) or not _is_shown_as_it_is(code, call):
             return output
-        number = await self._write(group, call.call_id, code.strip("\n"), shown)
-        if number is None:
+        written, changed = None, ""
+        try:
+            written = await self._write(group, call, code.strip("\n"), shown)
+        finally:
+            if group.steps:  # a heading may stand there without its cell
+                add = partial(self._steps.add_cells, call.call_id, ctx.session.session_id, tuple(group.steps))
+                group.steps.clear()
+                changed = await in_thread(lambda _: add())
+        if written is None:
             if not group.told:
                 ctx.ui.notify(_NO_PAGE)
             group.told = True
             return output
-        return await self._noted(group, ctx, call, output, shown, number)
+        return _noted(output, shown, written, changed)
 
-    async def _write(self, group: _Group, call: str, source: str, shown: CallOutputs) -> int | None:
-        """Insert the cell of a call; returns its number, or ``None`` if it could not be inserted."""
+    async def _write(self, group: _Group, call: ToolContext, source: str, shown: CallOutputs) -> CellStep | None:
+        """Insert the cell of a call, and its heading before the first; ``None`` if it could not be inserted."""
         cells = await self._cells()
         if cells is None:
             return None
-        group.steps.clear()
         above = _above(group, cells)
-        mark: JsonObject = {"agent": {"run": group.run, "call": call}}
+        mark: JsonObject = {"agent": {"run": group.run, "call": call.call_id}}
         if group.heading:
-            text = f"**Agent:** {literal(group.heading)}"
+            # Hidden now, and as a whole: the run may have found a secret that the prompt holds.
+            text = f"**Agent:** {literal(one_line(call.hide(group.heading), _MAX_HEADING_CHARACTERS))}"
             above = await self._insert(group, {"after": above, "type": "markdown", "source": text, **mark})
             if above is None:
                 return None
             group.heading = ""
         wanted: JsonObject = {"after": above, "type": "code", "source": source, "outputs": notebook_outputs(shown)}
-        return group.steps[-1].number if await self._insert(group, {**wanted, **mark}) is not None else None
+        return group.steps[-1] if await self._insert(group, {**wanted, **mark}) is not None else None
 
     async def _cells(self) -> Sequence[Cell] | None:
         answer = await self._ask_page("cells", {})
@@ -142,19 +149,16 @@ class WorkInCells:
         group.places.append(own_id)
         return own_id
 
-    async def _noted(
-        self, group: _Group, ctx: Context, call: ToolContext, output: ToolOutput, shown: CallOutputs, number: int
-    ) -> ToolOutput:
-        """Make the cell a part of the call's step, and say in the result where it is."""
-        where = f"cell {number}" if number else "a cell"
-        add = partial(self._steps.add_cells, call.call_id, ctx.session.session_id, tuple(group.steps))
-        changed = await in_thread(lambda _: add())
-        shown.show(joined(shown.text, f"It is {where} of the notebook."), ())  # which has what it showed
-        details = {**told_by(output.details), "cell": group.steps[-1].id}
-        told = TextContent(text=f"[It is {where} of the notebook now, with its outputs; it need not be proposed.]")
-        return output.replace(
-            content=[*output.content, told], details={**details, "changed": changed} if changed else details
-        )
+
+def _noted(output: ToolOutput, shown: CallOutputs, written: CellStep, changed: str) -> ToolOutput:
+    """Say in the result of a call where its cell is."""
+    where = f"cell {written.number}" if written.number else "a cell"
+    shown.show(joined(shown.text, f"It is {where} of the notebook."), ())  # which has what it showed
+    details = {**told_by(output.details), "cell": written.id}
+    told = TextContent(text=f"[It is {where} of the notebook now, with its outputs; it need not be proposed.]")
+    return output.replace(
+        content=[*output.content, told], details={**details, "changed": changed} if changed else details
+    )
 
 
 def _above(group: _Group, cells: Sequence[Cell]) -> str | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
+from indus_nb.base.messages import Attachment
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
@@ -21,6 +22,7 @@ from indus_nb.front.notebook.page import protocol
 from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.front.verbs.session_verbs import NewSession
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
+from indus_nb.start.key_setup import needs_key
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
@@ -64,8 +66,8 @@ class Host(Protocol):
         """Return the names of the user's variables, the newest last, each with the name of its class."""
         ...
 
-    def prompt_about_error(self, asked: messages.AskAboutError) -> str:
-        """Return the prompt about an error that a page shows."""
+    def prompt_about_error(self, asked: messages.AskAboutError) -> tuple[str, Attachment]:
+        """Return the prompt about an error that a page shows, and what goes along with it for the model."""
         ...
 
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
@@ -212,8 +214,10 @@ class Door:
             self._ask(protocol.Stop(kind="stop"))
 
     def _ask_about_error(self, asked: messages.AskAboutError) -> None:
-        # What a page shows may be of others: nothing in it stands for a value.
-        self._ask(protocol.Prompt(kind="prompt", text=self._host.prompt_about_error(asked), literal=True))
+        words, along = self._host.prompt_about_error(asked)
+        prompt = protocol.Prompt(kind="prompt", text=words)
+        prompt.attach(along=[along])
+        self._ask(prompt)
 
     async def _ask_panel(self, request: protocol.PanelRequest) -> None:
         panel = await self._open_panel()
@@ -279,7 +283,7 @@ class Door:
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
             "cost_today": None if session is None else spent_today(),
             "model": None if model is None else model.name,
-            "needs_key": session is not None and (model is None or not session.registry.has_key(model)),
+            "needs_key": session is not None and needs_key(session),
             "panel": None if panel is None else panel.page.comm_id,
             "session": None if session is None else session.store.session_id,
             "error": error,

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.messages import Attachment, ToolCall
+from indus_nb.base.messages import ToolCall, going_along
 from indus_nb.base.streaming import GrowingMessage, ToolCallDelta, ToolCallEnd, ToolCallStart
 from indus_nb.core.session.dialogs import Cancel, Confirm, DialogChanged, Select, UiFrame
 from indus_nb.core.session.questions import Choice, Question
-from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.door import messages
 from indus_nb.kernel.document.in_place import ASKED_AT, AskedAt, PlacedCell, drafted
 from indus_nb.render.markup import plain
@@ -37,12 +36,12 @@ _MAX_HEADING_CHARACTERS = 300
 _TOOL = "propose_cell"
 _YES, _NO = "Yes", "No"
 _CHANGE = (
-    "{}\n\n(Asked at the cell with id {}, which is attached. Call propose_cell once, with replace={} and its whole new "
-    "source. Answer in words only if no change of it can be what is wanted.)"
+    "The user asks this at the cell with id {}, which stands below. Call propose_cell once, with replace={} and its "
+    "whole new source. Answer in words only if no change of it can be what is wanted.\n\n{}"
 )
 _NEW = (
-    "{}\n\n(Asked below the cell with id {}, which is attached. Call propose_cell once, with the new cells that come "
-    "below it. Answer in words only if no cell can be what is wanted.)"
+    "The user asks this below the cell with id {}, which stands here. Call propose_cell once, with the new cells that "
+    "come below it. Answer in words only if no cell can be what is wanted.\n\n{}"
 )
 _FAILED = "That could not be asked."
 _BUSY = "The agent is at work. Ask again when it has finished, or stop it first."
@@ -107,10 +106,8 @@ class Editing:
         token = ASKED_AT.set(at)
         try:
             shown = await self._cell_shown(at.cell)
-            attached = Attachment(file_name=f"cell {at.cell}", mime_type="text/plain", extracted_text=shown)
-            text = (_CHANGE if at.changes else _NEW).format(instruction, at.cell, at.cell)
-            await actions.name_by_prompt(session, instruction, text)
-            await session.prompt(text, attachments=[attached])
+            text = _CHANGE.format(at.cell, at.cell, shown) if at.changes else _NEW.format(at.cell, shown)
+            await session.prompt(instruction, attachments=[going_along("the cell", text)])
             answer = session.answer_or_raise()
         finally:
             ASKED_AT.reset(token)

@@ -178,7 +178,7 @@ class State(TypedDict):
     """US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one."""
     model: str | None
     needs_key: bool
-    """Whether the model that is set cannot be asked for want of a key."""
+    """Whether no model can be asked for want of a key, or for its server refused it."""
     panel: str | None
     """The id of the chat panel's widget."""
     session: str | None

@@ -18,7 +18,7 @@ from functools import cache, partial
 from typing import Annotated, Literal, NamedTuple, NotRequired, TypeAlias, TypedDict, cast
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import ImageContent, check_image
+from indus_nb.base.messages import Attachment, ImageContent, check_image
 from indus_nb.base.readers import InvalidFieldsError, Limits, Reader, reader
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel, wire_field
@@ -133,15 +133,21 @@ class Prompt(PageMessage):
     literal: bool = False
     """Whether several lines of it were pasted, which may be of others: then nothing in it stands for a value."""
     _images: tuple[ImageContent, ...] = ()
+    _along: tuple[Attachment, ...] = ()
 
     @property
     def images(self) -> Sequence[ImageContent]:
         """Return the images that came before the prompt."""
         return self._images
 
-    def attach(self, images: Sequence[ImageContent]) -> None:
-        """Attach the images that came before the prompt."""
-        self._images = tuple(images)
+    @property
+    def along(self) -> Sequence[Attachment]:
+        """Return what the kernel lets go along with the prompt."""
+        return self._along
+
+    def attach(self, images: Sequence[ImageContent] = (), along: Sequence[Attachment] = ()) -> None:
+        """Attach the images that came before the prompt, and what goes along with it."""
+        self._images, self._along = tuple(images), tuple(along)
 
 
 class Unqueue(PageMessage):

@@ -360,7 +360,7 @@ class ChatPanel:
         if self._busy and not runs and not state.get("note"):
             state["note"] = "getting ready"
         self.page.set(**{**state, "model": session_state.model_name(session)})
-        self.page.set(context=session_state.context(session), approve=session.settings.approve)
+        self.page.set(context=session_state.context(session), approve=session.settings.approve_now)
         self.page.set(cells=session.settings.cells, plan=self._requests.plans)
         if not self._transcript.blocks:
             self.page.set(examples=composing.examples(self._surroundings), first_prompt=actions.unchosen(session))

@@ -190,14 +190,15 @@ class PanelRequests:
                 return
             self._changed()
             written, cells = await composing.written_out(request.text, self._surroundings, literal=request.literal)
+            attached = [*cells, *request.along]
             for note in written.notes:
                 self._toast(note, "info")
             if self.plans and not session.is_running:
                 self.plans = False
-                await plan_first(session, written.text, request.images, attachments=cells, on_accepted=accept)
+                await plan_first(session, written.text, request.images, attachments=attached, on_accepted=accept)
             else:
                 await session.prompt(
-                    written.text, request.images, attachments=cells, streaming_behavior=joins, on_accepted=accept
+                    written.text, request.images, attachments=attached, streaming_behavior=joins, on_accepted=accept
                 )
         finally:
             if not accepted:

@@ -73,7 +73,7 @@ from indus_nb.front.notebook.view.parts import (
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
 from indus_nb.render.cards import CallState, arguments_of, ran_in
-from indus_nb.render.context import context, is_context
+from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
@@ -320,7 +320,7 @@ class Transcript:
                 self._end_unrun_call(message)
             case UserMessage() if not (self._whole or self._prompted):
                 self._prompted = True  # the cell above shows it; what follows came from elsewhere
-                self._show_context()
+                self._show_context(message)
             case _:
                 self._show_message(message)
 
@@ -365,13 +365,13 @@ class Transcript:
         """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
         match message:
             case UserMessage():
-                titles = [attachment.title for attachment in message.attachments or ()]
+                titles = [each.title for each in message.attachments or () if not is_along(each)]
                 text = "\n".join(filter(None, (text_of(message.content), *titles)))
                 images = images_of(message.content)
                 in_panel = blocks.panel_message(text, images, message.timestamp) if self._whole else ""
                 shown = blocks.user_message(text, images)
                 self._add(Line(self._key(), finished=True, shown=shown, in_panel=in_panel))
-                self._show_context()
+                self._show_context(message)
             case CustomMessage() if is_context(message):
                 self._context = bundle(context(message))
             case CustomMessage(custom_type="job"):
@@ -389,10 +389,12 @@ class Transcript:
             case _:
                 pass
 
-    def _show_context(self) -> None:
+    def _show_context(self, message: UserMessage) -> None:
         if self._context is not None:
             self.add_line(self._context)
             self._context = None
+        for along in contexts_along(message):
+            self.add_line(bundle(along))
 
     def _show_command(self, message: BashExecutionMessage) -> None:
         state: CallState = "failed" if message.exit_code or message.cancelled else "done"
