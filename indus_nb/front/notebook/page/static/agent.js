@@ -939,6 +939,37 @@ function fieldOf(frame, answers) {
   return field;
 }
 
+// src/in_place.js
+const IN_PLACE = Symbol.for("indus_nb in place");
+
+class InPlace {
+  constructor(id, onSeen) {
+    this.id = id;
+    this.node = h("button", { class: "ia-in-place", type: "button", hidden: true, onclick: () => this.shown?.show() });
+    this.shown = null;
+    this.sights = new IntersectionObserver((entries) => {
+      if (entries.at(-1)?.isIntersecting) onSeen();
+    });
+  }
+
+  look() {
+    const find = /** @type {Record<symbol, ((id: string) => ShownInPlace | null) | undefined>} */ (
+      /** @type {unknown} */ (globalThis)
+    )[IN_PLACE];
+    const before = this.shown;
+    this.shown = find?.(this.id) ?? null;
+    this.node.hidden = this.shown === null;
+    setText(this.node, this.shown ? `It is shown in the notebook, at cell ${this.shown.cell}: go there` : "");
+    if (before?.box === this.shown?.box) return;
+    this.sights.disconnect();
+    if (this.shown) this.sights.observe(this.shown.box);
+  }
+
+  stop() {
+    this.sights.disconnect();
+  }
+}
+
 // src/reading.js
 const TOLERANCE_PX = 2;
 
@@ -954,7 +985,10 @@ class Reading {
     this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
     this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
     this.end = h("div", { class: "ia-text-end" });
+    this.inPlace = new InPlace(id, () => this.note());
+    node.before(this.inPlace.node);
     node.after(this.end, this.rest);
+    this.look();
     this.sizes = new ResizeObserver(() => this.look());
     this.sizes.observe(node);
     this.sights = new IntersectionObserver((entries) => {
@@ -970,6 +1004,14 @@ class Reading {
   }
 
   look() {
+    this.inPlace.look();
+    const isInPlace = this.inPlace.shown !== null;
+    this.text.hidden = this.end.hidden = isInPlace;
+    if (isInPlace) this.rest.hidden = true;
+    else this.measure();
+  }
+
+  measure() {
     const { clientHeight, scrollHeight, scrollTop } = this.text;
     const below = scrollHeight - clientHeight - scrollTop;
     const isLaidOut = clientHeight > 0;
@@ -978,10 +1020,13 @@ class Reading {
       const lines = Math.max(1, Math.round(below / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
       this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
-    } else if (!this.done && (this.endInSight || !this.text.classList.contains("ia-unfolded"))) {
-      this.store.read.add(this.id);
-      this.onEnd();
-    }
+    } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
+  }
+
+  note() {
+    if (this.done) return;
+    this.store.read.add(this.id);
+    this.onEnd();
   }
 
   get lineHeight() {
@@ -1003,10 +1048,11 @@ class Reading {
   }
 
   focus() {
-    focusQuietly(this.text);
+    focusQuietly(this.inPlace.shown ? this.inPlace.node : this.text);
   }
 
   stop() {
+    this.inPlace.stop();
     this.sizes.disconnect();
     this.sights.disconnect();
   }
