@@ -165,10 +165,12 @@ export class Link implements IDisposable {
 
   private connect(kernel: Kernel.IKernelConnection): Promise<boolean> {
     const comm = this.withComms(kernel).createComm(TARGET);
+    const before = this.comm; // of an opening that the kernel's change has overtaken
     this.comm = comm;
+    if (before && !before.isDisposed) before.close();
     return new Promise((resolve) => {
       comm.onMsg = ({ content }) => {
-        this.receive(content.data as unknown as ToDoor);
+        if (this.comm === comm) this.receive(content.data as unknown as ToDoor);
         resolve(true);
       };
       comm.onClose = () => {
