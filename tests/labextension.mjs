@@ -7,7 +7,7 @@
  */
 
 import { createHash } from "node:crypto";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -40,6 +40,8 @@ const imports = Object.values(first.metafile.outputs).flatMap((made) => made.imp
 const shared = [...new Set(imports.filter(({ external }) => external).map(({ path }) => path))].sort();
 const made = await build({ ...options, define: { SHARED_LIBRARIES: JSON.stringify(shared) } });
 const { text } = made.outputFiles[0];
+const [{ inputs }] = Object.values(made.metafile.outputs);
+const bundled = Object.keys(inputs).filter((path) => inputs[path].bytesInOutput > 0);
 const entry = `static/remoteEntry.${createHash("sha256").update(text).digest("hex").slice(0, 16)}.js`;
 const description = {
   name: "indus_nb",
@@ -53,5 +55,21 @@ rmSync(output, { recursive: true, force: true });
 mkdirSync(join(output, "static"), { recursive: true });
 writeFileSync(join(output, entry), text);
 writeFileSync(join(output, "package.json"), `${JSON.stringify(description, null, 2)}\n`);
+writeFileSync(join(output, "static", "third-party-licenses.json"), licensesOf(bundled));
 cpSync(join(lab, "schema"), join(output, "schemas", "indus_nb"), { recursive: true });
 cpSync(join(lab, "install.json"), join(output, "install.json"));
+
+/** The licences of the libraries in the bundle, in the format that JupyterLab shows below Help. */
+function licensesOf(paths) {
+  const libraries = paths
+    .filter((path) => path.includes("node_modules/"))
+    .map((path) => path.split("node_modules/")[1]);
+  const names = libraries.map((path) => path.split("/", path.startsWith("@") ? 2 : 1).join("/"));
+  const packages = [...new Set(names)].sort().map((name) => {
+    const place = join(tools, "node_modules", name);
+    const { license, version } = JSON.parse(readFileSync(join(place, "package.json"), "utf8"));
+    const extractedText = readFileSync(join(place, "LICENSE"), "utf8");
+    return { name, versionInfo: version, licenseId: license, extractedText };
+  });
+  return `${JSON.stringify({ packages }, null, 2)}\n`;
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -28,6 +29,8 @@ def test_a_wheel_brings_the_extension_and_nothing_that_it_is_made_of(tmp_path: P
         assert not [name for name in wheel.namelist() if name.startswith("indus_nb/lab/")]
     assert brought == files_below(EXTENSION)
     assert sum(map(len, brought.values())) < MAX_BYTES
+    licences = {each["name"]: each for each in json.loads(brought["static/third-party-licenses.json"])["packages"]}
+    assert "Permission is hereby granted" in licences["@codemirror/merge"]["extractedText"]
 
 
 @pytest.fixture

@@ -79,7 +79,9 @@ def test_work_in_cells_stands_below_the_cell_that_asks_with_its_outputs_and_hold
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
     lab.write(
-        "in-cells.ipynb", LOAD, "rows = [3, 4]", f"{ASK}--cells total", "last = 1", "%agent verify", "%agent undo"
+        "in-cells.ipynb",
+        *(LOAD, "rows = [3, 4]", f"{ASK}--cells total", "last = 1"),
+        *("%agent verify", "%agent undo", "%agent redo"),
     )
     table = "import pandas as pd\nframe = pd.DataFrame({'a': rows})\nprint('made')\nframe"
     api.add(
@@ -110,11 +112,15 @@ def test_work_in_cells_stands_below_the_cell_that_asks_with_its_outputs_and_hold
     notebook.save()
     saved = json.loads((lab.folder / "in-cells.ipynb").read_text())["cells"]
     marks = [cell["metadata"].get("indus_nb") for cell in saved]
-    assert [mark is not None for mark in marks] == [False, False, False, True, True, False, False, False]
+    assert [mark is not None for mark in marks] == [False] * 3 + [True] * 2 + [False] * 4
     assert marks[3]["run"] == marks[4]["run"]
     notebook.run(7)
     expect(notebook.cell(6)).to_contain_text("Taken back")
     expect(notebook.cell(4)).to_contain_text("last = 1")
+    notebook.run(7)
+    expect(notebook.cell(8).locator(".jp-OutputArea")).to_contain_text("Done once more")
+    expect(second.locator(".cm-content")).to_contain_text("total = ")
+    expect(second).to_have_class(re.compile("ia-of-agent"))
 
 
 def test_a_notebook_that_is_verified_says_what_it_runs_and_stop_ends_that(

@@ -117,6 +117,18 @@ def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Pa
     assert "are you there?" in str(api.requests[-1].body["messages"])
 
 
+def test_a_page_is_linked_by_itself_to_a_kernel_in_which_the_package_was_loaded_before(lab: Lab, page: Page) -> None:
+    lab.write("loaded.ipynb", "get_ipython().run_line_magic('load_ext', 'indus_nb')")
+    notebook = lab.open(page, "loaded.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    status = page.locator(".indus-status button")
+    expect(status).to_have_text("Agent")
+    notebook.save()
+    page.reload()
+    expect(status).to_contain_text("Agent idle")
+
+
 def test_a_kernel_that_runs_a_cell_is_waited_for(lab: Lab, page: Page) -> None:
     lab.write("busy.ipynb", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.1)")
     notebook = lab.open(page, "busy.ipynb")

@@ -166,6 +166,22 @@ def test_a_change_is_accepted_and_run_by_key_from_the_editor(lab: Lab, page: Pag
     assert sources(notebook) == [NEW]
 
 
+def test_a_cell_that_is_accepted_and_run_comes_into_sight_and_leaves_the_focus_where_it_is(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "sight.ipynb", OLD, "\n".join(["x = 1"] * 150), "'here'")
+    api.add(proposing())
+    button(asked(notebook, 0, "three"), "Accept and run")
+    last = notebook.cell(2)
+    last.scroll_into_view_if_needed()
+    last.locator(".cm-content").click()
+    expect(notebook.cell(0)).not_to_be_in_viewport()
+    page.keyboard.press("Alt+Shift+Y")
+    expect(notebook.cell(0).locator(".jp-OutputArea")).to_contain_text("9")
+    expect(notebook.cell(0)).to_be_in_viewport()
+    expect(last.locator(".cm-content")).to_be_focused()
+
+
 def test_new_cells_stand_below_as_one_group_until_all_are_accepted(lab: Lab, page: Page, api: MessagesApi) -> None:
     notebook = opened(lab, page, "new.ipynb", "x = 1", "y = 2")
     cells = [{"source": "x + 1"}, {"source": "## What it <b>is</b>", "cell_type": "markdown"}]
@@ -210,7 +226,13 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         expect(dialog).to_be_visible()
         reject = button(box(notebook), "Reject")
         expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+        expect(dialog).to_contain_text("Change cell 1?")
+        expect(dialog.get_by_role("group", name="Details")).to_be_hidden()
+        way = button(dialog, "It is shown in the notebook, at cell 1: go there")
+        expect(dialog.get_by_role("button", name="Accept", exact=True)).to_be_enabled()
         if where == "in place":
+            way.click()
+            expect(button(box(notebook), "Accept")).to_be_focused()
             reject.click()
         else:
             dialog.get_by_role("button", name="No", exact=True).click()
@@ -218,6 +240,21 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         expect(dialog).to_have_count(0)
         expect(notebook.cell(1).locator(".jp-OutputArea")).to_contain_text("I see.")
         assert sources(notebook)[0] == OLD
+
+
+def test_what_a_running_cell_proposes_is_in_its_place_again_after_a_reload(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "running.ipynb", OLD, "%agent improve the first cell")
+    api.add(Reply(ToolUse("propose_cell", {"replace": "1", "source": NEW})), "I see.")
+    notebook.run(1)
+    button(box(notebook), "Reject")
+    notebook.save()
+    page.reload()
+    reject = button(box(notebook), "Reject")
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    reject.click()
+    expect(notebook.cell(1).locator(".jp-OutputArea")).to_contain_text("I see.")
 
 
 def test_what_the_agent_asks_on_the_way_is_asked_in_the_box(lab: Lab, page: Page, api: MessagesApi) -> None:

@@ -100,6 +100,23 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
     assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
 
 
+def test_the_bar_of_a_long_traceback_is_in_sight_where_its_beginning_is(lab: Lab, page: Page) -> None:
+    deep = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"
+    lab.write("long.ipynb", deep)
+    notebook = lab.open(page, "long.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    fix = bar(notebook.cell(0)).get_by_role("button", name="Fix")
+    page.evaluate("document.querySelector('.jp-Notebook .jp-WindowedPanel-outer').scrollTop = 0")
+    expect(notebook.cell(0).locator(".cm-content")).to_be_in_viewport()
+    taller = "node => node.querySelector('.jp-OutputArea-output').clientHeight > innerHeight"
+    assert notebook.cell(0).evaluate(taller)
+    notebook.screenshot("presence-long-traceback")
+    expect(fix).to_be_in_viewport(ratio=1)
+    fix.scroll_into_view_if_needed()
+    fix.click(trial=True)
+
+
 def test_saved_errors_have_a_bar_and_hostile_ones_are_text_and_bounded(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("saved.ipynb", "boom()", "stopped()")
     path = lab.folder / "saved.ipynb"

@@ -17,7 +17,8 @@ CELLS = [{"type": "code", "source": "x = 1", "id": "first", "number": 1}]
 class DoorPage:
     """What a page with the front-end extension says to a kernel, and what it hears."""
 
-    def __init__(self, kernel: Kernel, first: dict[str, str] | None = None) -> None:
+    def __init__(self, kernel: Kernel, first: dict[str, str] | None = None, comm: str = "door") -> None:
+        self.comm = comm
         self.client: Any = kernel._client  # pyright: ignore[reportPrivateUsage]
         kernel.run("from indus_nb.front.notebook import open_doors\nopen_doors()")
         self.say("comm_open", target_name="indus_nb.door", data=first or self.shows())
@@ -26,7 +27,7 @@ class DoorPage:
         return {"kind": "shows", "path": path, "client": "page"}
 
     def say(self, message_type: str, **content: Any) -> None:
-        self.client.shell_channel.send(self.client.session.msg(message_type, {"comm_id": "door", **content}))
+        self.client.shell_channel.send(self.client.session.msg(message_type, {"comm_id": self.comm, **content}))
 
     def send(self, kind: str, **fields: Any) -> None:
         self.say("comm_msg", data={"kind": kind, **fields})
@@ -36,11 +37,18 @@ class DoorPage:
         while True:
             message = self.client.get_iopub_msg(timeout=60)
             content: dict[str, Any] = message["content"]
-            data: dict[str, Any] = content.get("data", {}) if content.get("comm_id") == "door" else {}
+            data: dict[str, Any] = content.get("data", {}) if content.get("comm_id") == self.comm else {}
             if data.get("kind") == kind and fields.items() <= data.items():
                 return data
             if data.get("kind") == "ask_page" and data["request"]["what"] == "cells":
                 self.send("reply", id=data["request"]["id"], value={"cells": CELLS})
+
+    def hear_end_of(self, comm: str) -> None:
+        """Return when the kernel has closed a comm."""
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["msg_type"] == "comm_close" and message["content"]["comm_id"] == comm:
+                return
 
 
 def run_cell(kernel: Kernel, cell_id: str, code: str) -> None:
@@ -148,3 +156,29 @@ def test_a_page_follows_the_conversation_that_a_cell_has_gone_over_to(
     kernel.run("%agent --name second hello")
     kernel.begin("%agent --name first")
     assert page.hear("state", session=first)["phase"] == "idle"
+
+
+def test_a_page_that_goes_away_is_asked_no_more_until_it_is_back(kernel: Kernel) -> None:
+    has_host = "print(conversations_of(get_ipython()).session.ui.has_host)"
+    page = DoorPage(kernel)
+    page.send("open_panel")
+    while (session := page.hear("state")["session"]) is None:
+        pass
+    kernel.run("from indus_nb.front.notebook import conversations_of")
+    assert kernel.run(has_host).streams == "True\n"
+    page.send("leaves")
+    page.hear("state", session=None)
+    assert kernel.run(has_host).streams == "False\n"
+    page.say("comm_msg", data=page.shows())
+    page.hear("state", session=session)
+    assert kernel.run(has_host).streams == "True\n"
+
+
+def test_the_door_of_a_page_that_does_not_answer_any_more_is_closed_when_another_opens(kernel: Kernel) -> None:
+    DoorPage(kernel).hear("state")
+    another = DoorPage(kernel, comm="another")
+    another.hear_end_of("door")
+    another.send("list_variables")
+    another.hear("variables")
+    comms = kernel.run("print(*get_ipython().kernel.comm_manager.comms)").streams.split()
+    assert comms == ["another"]

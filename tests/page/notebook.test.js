@@ -4,10 +4,9 @@ import {
   answerRequest,
   isOfAgent,
   nameNotebook,
-  noteWidget,
-  replaceWidget,
   showWhole,
 } from "../../indus_nb/front/notebook/page/static/src/notebook.js";
+import { noteWidget, replaceWidget } from "../../indus_nb/front/notebook/page/static/src/saved_widgets.js";
 
 /** What JupyterLab's notebook model offers of itself, with these sources in its cells. */
 function notebookOf(...sources) {
@@ -111,6 +110,7 @@ function editable(...sources) {
 test("cells are changed in order, also one that has just come, and removed ones give back what they showed", () => {
   const { notebook, shown, change } = editable("a", "b");
   const printed = [{ output_type: "stream", name: "stdout", text: "1" }];
+  const mark = { run: "1", call: "2" };
   notebook.cells[1].outputs = { toJSON: () => printed };
   const done = change(
     { cell: "c1", old: "b" },
@@ -126,6 +126,11 @@ test("cells are changed in order, also one that has just come, and removed ones 
     ["x", "2"],
   ]);
   assert.deepEqual(notebook.cells[2].outputs.toJSON(), printed);
+  notebook.cells[2].getMetadata = () => mark;
+  const [removed] = change({ cell: "x", old: "2" }).removed;
+  assert.deepEqual(removed, { id: "x", outputs: printed, agent: mark });
+  change({ cell: "x", source: "2", after: "c0", agent: removed.agent });
+  assert.deepEqual(notebook.cells[2].metadata, { trusted: true, indus_nb: mark });
   assert.deepEqual(change({ cell: "top", old: "# Title", type: "markdown" }), {
     removed: [{ id: "top", outputs: [] }],
   });
@@ -156,7 +161,7 @@ test("cells are changed all of them or none", () => {
 test("outputs that no message can carry are left out", () => {
   const { notebook, change } = editable("a");
   notebook.cells[0].outputs = { toJSON: () => [{ output_type: "stream", text: "x".repeat(5_000_000) }] };
-  assert.deepEqual(change({ cell: "c0", old: "a" }), { removed: [] });
+  assert.deepEqual(change({ cell: "c0", old: "a" }), { removed: [{ id: "c0", outputs: [] }] });
 });
 
 test("a code cell may be inserted with its outputs, a text may not", () => {

@@ -163,13 +163,14 @@ def test_a_cell_goes_to_the_end_when_the_one_above_is_gone(notebook: Notebook) -
     assert [*notebook.cells] == ["load", "plot", "new"]
 
 
-def test_outputs_of_a_removed_cell_come_back_with_it(notebook: Notebook) -> None:
+def test_what_a_removed_cell_showed_and_whose_it_was_come_back_with_it(notebook: Notebook) -> None:
     change = CellsChange([notebook.insert("new", "1", "run")])
     plan = notebook.plan(change)
     notebook.carry_out(plan)
     shown = [{"output_type": "stream", "name": "stdout", "text": "1\n"}]
-    plan.keep_outputs({"new": shown})
-    assert [edit["outputs"] for edit in notebook.plan(change).edits] == [shown]
+    mark = {"run": "1", "call": "2"}
+    plan.keep_removed({"new": {"outputs": shown, "agent": mark}})
+    assert [(edit["outputs"], edit.get("agent")) for edit in notebook.plan(change).edits] == [(shown, mark)]
 
 
 def test_the_edits_of_a_plan_have_an_inverse(notebook: Notebook) -> None:

@@ -236,12 +236,14 @@ class Conversations:
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
-        """Send a request to the pages of the notebook that it comes from, the newest of our widgets first.
+        """Send a request to the pages of the notebook that it comes from: that page first, then others that share it.
 
         Returns:
             The first answer; ``None`` when no page gives one.
         """
-        return await ask_notebook([*self._shown, *self._doors.values()], self._cells.origin, what, payload)
+        origin = self._cells.origin
+        doors = sorted(self._doors.values(), key=lambda door: door.client == origin.client)
+        return await ask_notebook([*self._shown, *doors], origin, what, payload)
 
     def insert_below(self, code: str) -> bool:
         """Insert a new cell with ``code`` below the one that waits.
@@ -268,7 +270,18 @@ class Conversations:
         if gate is not None:
             gate.watch(comm.comm_id)
         comm.on_close(partial(self._door_closed, comm.comm_id))
+        self.thread.begin(partial(self._forget_gone, door))
         return door
+
+    async def _forget_gone(self, opened: Door) -> None:
+        """Forget the doors of pages that are gone: one that is loaded again opens another."""
+        others = [door for door in self._doors.values() if door is not opened]
+        there = await asyncio.gather(*(door.is_there() for door in others))
+        for door, is_there in zip(others, there, strict=True):
+            if not is_there and self._doors.pop(door.comm_id, None) is not None:
+                door.forget()
+                if self._gate is not None:
+                    self._gate.forget(door.comm_id)
 
     def _refresh_doors(self) -> None:
         for door in tuple(self._doors.values()):

@@ -20,7 +20,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.document.notebook_file import parse_cell
 from indus_nb.kernel.document.reading import AskPage
 from indus_nb.kernel.toolset.undoing import ChangedSinceError, Steps, line
-from indus_nb.kernel.undo import CellsChange, CellsPlan, CellState, Touched, leave_cells, plan_cells
+from indus_nb.kernel.undo import CellsChange, CellsPlan, CellState, RemovedCell, Touched, leave_cells, plan_cells
 
 _CHOICES: Mapping[str, Touched] = {
     "Leave that, undo the rest": "keep",
@@ -139,7 +139,8 @@ class TakingBack:
         if "error" in answer:
             return str(answer["error"])
         removed = cast("list[JsonObject]", answer.get("removed") or [])
-        plan.keep_outputs({each["id"]: each["outputs"] for each in removed})
+        held = {each["id"]: {key: value for key, value in each.items() if key != "id"} for each in removed}
+        plan.keep_removed(cast("dict[str, RemovedCell]", held))
         return ""
 
     async def ask(self, session: AgentSession, count: int = 1) -> str:

@@ -17,7 +17,7 @@ classes.
 """
 
 from indus_nb.kernel.undo.budget import CheckpointBudget
-from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, leave_cells, plan_cells
+from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, RemovedCell, leave_cells, plan_cells
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
@@ -40,6 +40,7 @@ __all__ = [
     "History",
     "Moved",
     "RefusedError",
+    "RemovedCell",
     "Step",
     "Touched",
     "TouchedError",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import uuid4
 
 _MAX_NAMED = 8
@@ -35,6 +35,14 @@ class CellEdit(TypedDict):
     source: str | None
     after: str
     outputs: list[Any]
+    agent: NotRequired[Any]
+
+
+class RemovedCell(TypedDict):
+    """What a cell held beside its source when it was removed, in the terms of the page's protocol."""
+
+    outputs: list[Any]
+    agent: NotRequired[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +70,11 @@ class CellsChange:
 
     Attributes:
         steps: The cells, in the order in which they were changed.
+        removed: What is put back with cells that are not there now, by their ids.
     """
 
     steps: Sequence[CellStep]
-    outputs: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+    removed: dict[str, RemovedCell] = field(default_factory=dict[str, RemovedCell])
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +90,7 @@ class CellsChange:
         return ", ".join(changes)
 
     def to_json(self) -> list[list[Any]]:
-        """Return the change as JSON, for another process; without outputs."""
+        """Return the change as JSON, for another process; without what was removed."""
         return [[step.id, step.type, step.other, step.now, step.above, step.number] for step in self.steps]
 
 
@@ -122,10 +131,10 @@ class CellsPlan:
         for change, steps in turned:
             change.steps = steps
 
-    def keep_outputs(self, removed: Mapping[str, list[Any]]) -> None:
-        """Keep the outputs of removed cells, for the inverse plan."""
+    def keep_removed(self, removed: Mapping[str, RemovedCell]) -> None:
+        """Keep what removed cells held, for the inverse plan."""
         for change, _ in self.turned:
-            change.outputs = {step.id: removed[step.id] for step in change.steps if step.id in removed}
+            change.removed = {step.id: removed[step.id] for step in change.steps if step.id in removed}
 
     def inverse(self) -> list[CellEdit]:
         """Return the edits that revert those of the plan; they have no effect without those."""
@@ -161,7 +170,7 @@ def plan_cells(
             if source == step.now or touched == "over":
                 above = step.above if source is None else there.above(step.id)
                 turned.append(replace(step, other=source, now=step.other, above=above))
-                plan.edits.append(there.edit(turned[-1], change.outputs.get(step.id, [])))
+                plan.edits.append(there.edit(turned[-1], change.removed.get(step.id)))
                 if step.other is None:
                     name = f"{name} (removed)"
                 elif source is None:
@@ -174,7 +183,7 @@ def plan_cells(
                 if touched == "both" and step.other is not None:
                     above = step.above if source is None else step.id
                     turned.append(CellStep(str(uuid4()), step.type, None, step.other, above))
-                    plan.edits.append(there.edit(turned[-1], []))
+                    plan.edits.append(there.edit(turned[-1]))
                     plan.beside.add(there.name(turned[-1].id))
         plan.turned.append((change, turned))
     return plan
@@ -194,8 +203,8 @@ class _Cells:
         at = self._order.index(cell)
         return self._order[at - 1] if at else _TOP
 
-    def edit(self, turned: CellStep, outputs: list[Any]) -> CellEdit:
-        """Apply the inverse of a step, and return it as an edit."""
+    def edit(self, turned: CellStep, removed: RemovedCell | None = None) -> CellEdit:
+        """Apply the inverse of a step, and return it as an edit, with what the cell held when it was removed."""
         old, source, after = turned.other, turned.now, turned.above
         if old is None:
             if after != _TOP and after not in self.sources:
@@ -206,14 +215,8 @@ class _Cells:
             del self.sources[turned.id]
         else:
             self.sources[turned.id] = source
-        return CellEdit(
-            cell=turned.id,
-            type=turned.type,
-            old=old,
-            source=source,
-            after=after,
-            outputs=outputs if old is None else [],
-        )
+        held = removed if old is None and removed is not None else RemovedCell(outputs=[])
+        return CellEdit(cell=turned.id, type=turned.type, old=old, source=source, after=after, **held)
 
 
 def _numbered(number: int) -> str:

@@ -9,6 +9,11 @@ export interface Shows {
   client: string;
 }
 
+/** Say that the page goes away; any other message says that it is back. */
+export interface Leaves {
+  kind: "leaves";
+}
+
 /** Open the conversation of the notebook with its chat panel, whose id comes in the `State`. */
 export interface OpenPanel {
   kind: "open_panel";
@@ -199,6 +204,7 @@ export interface ReviewChoice {
 /** What the extension sends. */
 export type FromDoor =
   | Shows
+  | Leaves
   | OpenPanel
   | Prompt
   | Stop

@@ -86,6 +86,11 @@ export class EditBox extends Widget {
     if (had) made[0]?.focus();
   }
 
+  /** Focus the first answer. */
+  focusAnswers(): void {
+    this.buttons.querySelector("button")?.focus({ preventScroll: true });
+  }
+
   /** Write what is wanted in the place of what is proposed. */
   askAgain(): void {
     if (this.question?.reason) this.write("What should be different?");

@@ -9,6 +9,8 @@ import type { Link } from "./link.ts";
 import type { Links } from "./links.ts";
 
 const CATEGORY = "Agent";
+/** What dialogs in our widgets call with their ids, to point to what is shown in the notebook itself. */
+const IN_PLACE = Symbol.for("indus_nb in place");
 /** What the digit of each answer means is the same in every question of the kernel's. */
 const ANSWERS = [
   { id: "indus_nb:accept", label: "Accept What Is Proposed in the Notebook", key: "1" },
@@ -36,6 +38,10 @@ export function editing(
   };
   tracker.forEach(follow);
   tracker.widgetAdded.connect((_, notebook) => follow(notebook));
+  (globalThis as Record<symbol, unknown>)[IN_PLACE] = (id: string) => {
+    const notebook = tracker.find((each) => of(links.of(each)).shown(id) !== null);
+    return notebook ? of(links.of(notebook)).shown(id) : null;
+  };
   const current = (): InPlace | null => (links.current ? of(links.current) : null);
   const add = (id: string, label: string, isEnabled: () => boolean, execute: () => void, more: object = {}) => {
     app.commands.addCommand(id, { label, isEnabled, execute, ...more });

@@ -1,5 +1,5 @@
 /**
- * A bar below each traceback, with buttons that ask the agent about it.
+ * A bar below each traceback, with buttons that ask the agent about it; of a long one it stands where that leaves sight.
  *
  * Contract: it is drawn by the page alone, over any notebook for Python, and nothing of it is in the notebook. It stands
  * below the error of a cell's newest run, and is gone when the cell runs again. Cells that talk to the agent get none.

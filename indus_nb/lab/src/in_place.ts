@@ -19,6 +19,16 @@ const CHANGED = "The cell was changed meanwhile, so what was proposed for it was
 const LOST = "The kernel is gone. Nothing was changed.";
 const REVIEWING = "indus_nb-mod-reviewing";
 
+/** What dialogs elsewhere in the page need to point to a review. */
+export interface ShownInPlace {
+  /** The number of the cell that it stands at, counted from 1. */
+  readonly cell: number;
+  /** The box with its answers, which may be out of sight. */
+  readonly box: HTMLElement;
+  /** Bring it into sight, with the focus on its answers. */
+  show(): Promise<void>;
+}
+
 /** All that is asked and proposed in a notebook. */
 export class InPlace {
   private readonly edits = new Set<Edit>();
@@ -50,6 +60,11 @@ export class InPlace {
     const value = found?.choice(key);
     if (found && value !== undefined) found.answer(value);
     return found !== undefined;
+  }
+
+  /** What a review shows in the notebook, and where; `null` for one that shows no cells, or is over. */
+  shown(id: string): ShownInPlace | null {
+    return this.byReview(id)?.shown ?? null;
   }
 
   get reviews(): boolean {
@@ -130,6 +145,18 @@ class Edit {
     if (this.review) this.box.askAgain();
     else if (this.request === null) this.box.write();
     this.box.node.scrollIntoView({ block: "nearest" });
+  }
+
+  get shown(): ShownInPlace | null {
+    const { content } = this.owner.link.notebook;
+    const index = content.widgets.indexOf(this.cell);
+    if (!this.review?.cells.length || index < 0) return null;
+    const show = async () => {
+      await content.scrollToItem(index);
+      this.box.node.scrollIntoView({ block: "nearest" });
+      this.box.focusAnswers();
+    };
+    return { cell: index + 1, box: this.box.node, show };
   }
 
   choice(key: string): string | undefined {

@@ -1,12 +1,12 @@
 /**
  * The connection of one notebook to the agent in its kernel.
  *
- * Contract: before `ensure` nothing in the kernel is touched. From then on the link comes back by itself: after a
+ * Contract: before `ensure` nothing in the kernel is changed. From then on the link comes back by itself: after a
  * restart, another kernel, a lost connection. Messages are those that `door.d.ts` declares, and no others.
  */
 
 import type { NotebookPanel } from "@jupyterlab/notebook";
-import type { Kernel } from "@jupyterlab/services";
+import type { Kernel, KernelMessage } from "@jupyterlab/services";
 import { DisposableDelegate, type IDisposable } from "@lumino/disposable";
 import { type ISignal, Signal } from "@lumino/signaling";
 import type { FromDoor, Shows, State, ToDoor } from "./door.ts";
@@ -14,6 +14,7 @@ import type { FromDoor, Shows, State, ToDoor } from "./door.ts";
 const TARGET = "indus_nb.door";
 /** Evaluated in the kernel: it loads the package, and leaves no name behind. */
 const OPEN_DOORS = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()';
+const IS_LOADED = '"indus_nb.front.notebook" in __import__("sys").modules';
 const IS_HERE = '__import__("importlib.util").util.find_spec("indus_nb") is not None';
 
 /** "waiting" is for a kernel whose cell has to end first. */
@@ -49,6 +50,8 @@ export class Link implements IDisposable {
     const { sessionContext, context } = notebook;
     sessionContext.kernelChanged.connect(this.leave, this);
     sessionContext.statusChanged.connect(this.watch, this);
+    sessionContext.connectionStatusChanged.connect(this.comeBack, this);
+    sessionContext.iopubMessage.connect(this.notice, this);
     context.pathChanged.connect(this.showNotebook, this);
   }
 
@@ -61,22 +64,36 @@ export class Link implements IDisposable {
     return this.signal;
   }
 
-  /** Load the package in the kernel if that is needed, and connect; `false` if it cannot, then the state says why. */
-  ensure(): Promise<boolean> {
+  /**
+   * Load the package in the kernel if that is needed, and connect; `false` if it cannot, then the state says why.
+   *
+   * @param isLoaded whether it is known to take connections already, which it then does while a cell runs, too
+   */
+  ensure(isLoaded = false): Promise<boolean> {
     this.wanted = true;
     if (this.held.phase === "ready") return Promise.resolve(true);
-    this.opening ??= this.open().finally(() => {
+    this.opening ??= this.open(isLoaded).finally(() => {
       this.opening = null;
     });
     return this.opening;
   }
 
-  /** Connect again if the agent was used in this kernel before the page was loaded; else nothing happens there. */
+  /** Connect again if the agent was loaded in this kernel before the page was; else nothing happens there. */
   async rejoin(): Promise<void> {
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
-    const known = await sessionContext.session?.kernel?.requestCommInfo({ target_name: TARGET });
-    if (known?.content.status === "ok" && Object.keys(known.content.comms).length > 0) await this.ensure();
+    const kernel = sessionContext.session?.kernel;
+    try {
+      if (kernel && (await doorsOf(kernel)).length > 0) await this.ensure(true);
+      else if (kernel && (await isLoaded(kernel))) await this.ensure();
+    } catch {
+      // the kernel is gone
+    }
+  }
+
+  /** Say that the page goes away. */
+  leaveNotebook(): void {
+    this.send({ kind: "leaves" });
   }
 
   /** Load the package, and connect, before the kernel is sent anything else; it has to be one of Python. */
@@ -108,11 +125,14 @@ export class Link implements IDisposable {
     if (this.isDisposed) return;
     this.isDisposed = true;
     this.wanted = false;
+    const { comm } = this;
+    this.comm = null;
+    if (comm && !comm.isDisposed) comm.close();
     this.drop();
     Signal.clearData(this);
   }
 
-  private async open(): Promise<boolean> {
+  private async open(isLoaded: boolean): Promise<boolean> {
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
     const kernel = sessionContext.session?.kernel;
@@ -120,7 +140,7 @@ export class Link implements IDisposable {
     this.set("loading");
     try {
       if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
-      const problem = await this.load(kernel);
+      const problem = isLoaded ? null : await this.load(kernel);
       if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
       return await this.connect(kernel);
     } catch (error) {
@@ -132,13 +152,7 @@ export class Link implements IDisposable {
   /** Load the package; returns why it cannot be, empty where it is not installed, and `null` if it was. */
   private async load(kernel: Kernel.IKernelConnection): Promise<string | null> {
     if (kernel.status === "busy") this.set("waiting");
-    const future = kernel.requestExecute({
-      code: "",
-      silent: true,
-      store_history: false,
-      allow_stdin: false,
-      user_expressions: { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` },
-    });
+    const future = evaluate(kernel, { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` });
     future.onIOPub = () => {
       if (this.held.phase === "waiting") this.set("loading"); // it begins
     };
@@ -151,10 +165,12 @@ export class Link implements IDisposable {
 
   private connect(kernel: Kernel.IKernelConnection): Promise<boolean> {
     const comm = this.withComms(kernel).createComm(TARGET);
+    const before = this.comm; // of an opening that the kernel's change has overtaken
     this.comm = comm;
+    if (before && !before.isDisposed) before.close();
     return new Promise((resolve) => {
       comm.onMsg = ({ content }) => {
-        this.receive(content.data as unknown as ToDoor);
+        if (this.comm === comm) this.receive(content.data as unknown as ToDoor);
         resolve(true);
       };
       comm.onClose = () => {
@@ -184,6 +200,23 @@ export class Link implements IDisposable {
     else if (status === "idle" && this.wanted && this.held.phase === "none") this.ensure();
   }
 
+  /** Follow another page, which shares the kernel, once that has loaded the agent. */
+  private notice(_: unknown, { content }: KernelMessage.IMessage): void {
+    const data = "data" in content ? (content.data as Partial<State>) : null;
+    if (data?.kind === "state" && !this.wanted) this.rejoin();
+  }
+
+  /** After a lost connection the kernel may have taken the page for gone. */
+  private async comeBack(_: unknown, status: Kernel.ConnectionStatus): Promise<void> {
+    const { comm } = this;
+    const kernel = this.notebook.sessionContext.session?.kernel;
+    if (status !== "connected" || !kernel || !comm || this.held.phase !== "ready") return;
+    const doors = await doorsOf(kernel).catch(() => [comm.commId]);
+    if (this.comm !== comm) return;
+    if (doors.includes(comm.commId)) this.showNotebook();
+    else this.leave();
+  }
+
   private leave(): void {
     this.drop();
     if (this.wanted) this.ensure();
@@ -201,6 +234,26 @@ export class Link implements IDisposable {
     if (!this.isDisposed) this.signal.emit();
     return phase === "ready";
   }
+}
+
+/** The ids of the connections of pages that a kernel has; it says so also while a cell waits for the agent. */
+async function doorsOf(kernel: Kernel.IKernelConnection): Promise<string[]> {
+  const { content } = await kernel.requestCommInfo({ target_name: TARGET });
+  return content.status === "ok" ? Object.keys(content.comms) : [];
+}
+
+/** Whether a kernel has the package loaded. */
+async function isLoaded(kernel: Kernel.IKernelConnection): Promise<boolean> {
+  if ((await kernel.info).language_info.name !== "python") return false;
+  const { content } = await evaluate(kernel, { loaded: IS_LOADED }).done;
+  if (content.status !== "ok") return false;
+  const { loaded } = content.user_expressions as unknown as Record<string, Evaluated>;
+  return loaded?.data?.["text/plain"] === "True";
+}
+
+function evaluate(kernel: Kernel.IKernelConnection, expressions: Record<string, string>) {
+  const quietly = { silent: true, store_history: false, allow_stdin: false };
+  return kernel.requestExecute({ code: "", ...quietly, user_expressions: expressions });
 }
 
 /** What a kernel answers for an expression. */

@@ -16,6 +16,9 @@ export class Links {
     private readonly tracker: INotebookTracker,
   ) {
     tracker.currentChanged.connect(() => this.changed.emit());
+    window.addEventListener("pagehide", () => {
+      for (const link of this.links.values()) link.leaveNotebook();
+    });
   }
 
   /** The link of a notebook. */

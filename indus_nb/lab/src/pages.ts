@@ -1,5 +1,6 @@
 /** What the kernel asks the page about its notebook, or to change in it, where no widget of the agent's is shown. */
 
+import type { NotebookPanel } from "@jupyterlab/notebook";
 import { answerRequest } from "../../front/notebook/page/static/src/notebook.js";
 import type { Link } from "./link.ts";
 
@@ -15,6 +16,17 @@ export function answerPageRequests(link: Link): void {
   });
 }
 
+/** Bring the first of some cells into sight, if nothing of it is; the focus stays where it is. */
+function showFirst({ content }: NotebookPanel, ids: readonly string[]): void {
+  const index = content.widgets.findIndex(({ model }) => model.id === ids[0]);
+  const cell = content.widgets[index];
+  if (!cell) return;
+  const shown = content.node.getBoundingClientRect();
+  const { top, bottom } = cell.node.getBoundingClientRect();
+  const isInSight = cell.isAttached && bottom > shown.top && top < shown.bottom;
+  if (!isInSight) content.scrollToItem(index, "center");
+}
+
 function answer({ notebook }: Link, request: Request): Record<string, unknown> {
   const { model, sessionContext, context } = notebook;
   const kernel = sessionContext.session?.kernel;
@@ -24,6 +36,7 @@ function answer({ notebook }: Link, request: Request): Record<string, unknown> {
   if (!isHere) return { error: "elsewhere" };
   try {
     const value = answerRequest(model as unknown as Notebook, request, -1, kernel as unknown as Kernel);
+    if ("ids" in value) showFirst(notebook, value.ids as string[]);
     return { ...value, ...("cells" in value || "ids" in value ? { path: context.path } : {}) };
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from indus_nb.kernel.run.agent_thread import AgentThread
 
 _MAX_QUESTION = 200
+_PAGE_SECONDS = 10
+"""Time for a page to answer whether it is there."""
 _MAX_VARIABLES = 500
 _FAILED = "That failed for a reason of the program's own"
 
@@ -100,6 +102,7 @@ class Door:
         self._opening = asyncio.Lock()
         self._own: Mapping[type, Callable[[Any], object]] = {
             messages.Shows: self._show,
+            messages.Leaves: lambda _: self.leave(),
             messages.OpenPanel: lambda _: self._start(self._open_panel),
             messages.Prompt: lambda asked: self._ask(protocol.Prompt(kind="prompt", text=asked.text)),
             messages.Stop: self._stop,
@@ -134,6 +137,12 @@ class Door:
         self._is_silent = answer is None
         return answer
 
+    async def is_there(self) -> bool:
+        """Return whether the page answers, which one that has gone away does not."""
+        if self._is_silent:
+            return False
+        return await self._requests.ask("run_cells", {"cells": []}, _PAGE_SECONDS) is not None
+
     def receive(self, content: object) -> None:
         """Carry out a message of the extension; may be called on any thread."""
         self._host.thread.call(partial(self._handle, content))
@@ -163,6 +172,16 @@ class Door:
                 if self._has_panel:
                     self._start(self._open_panel)
         self._update()
+
+    def leave(self) -> None:
+        """Show nothing and answer nothing any more, for the page is gone; what it has asked for goes on."""
+        self._shown, self._is_silent = None, True
+        self.refresh()
+
+    def forget(self) -> None:
+        """Leave, and close the comm: a page that is there after all opens another."""
+        self.leave()
+        self._comm.close()
 
     def close(self) -> None:
         """Leave the conversation, which goes on."""

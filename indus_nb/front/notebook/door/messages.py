@@ -47,6 +47,12 @@ class Shows(DoorMessage):
     """The id that the notebook has for its connection to the kernel."""
 
 
+class Leaves(DoorMessage):
+    """Say that the page goes away; any other message says that it is back."""
+
+    kind: Literal["leaves"]
+
+
 class OpenPanel(DoorMessage):
     """Open the conversation of the notebook with its chat panel, whose id comes in the `State`."""
 
@@ -148,6 +154,7 @@ class ListVariables(DoorMessage):
 
 FromDoor: TypeAlias = (
     Shows
+    | Leaves
     | OpenPanel
     | Prompt
     | Stop

@@ -493,6 +493,8 @@ class CellEdit(TypedDict):
     """The id of the cell above a new one; empty for the top."""
     outputs: list[JsonObject]
     """Of a new code cell, in the form of the notebook format."""
+    agent: NotRequired[AgentMark]
+    """That the agent wrote a new cell."""
 
 
 class ChangeCells(KernelRequest):
@@ -567,11 +569,13 @@ class CellChanged(TypedDict):
 
 
 class RemovedCell(TypedDict):
-    """A code cell that was removed."""
+    """A cell that was removed."""
 
     id: str
     outputs: list[JsonObject]
     """In the form of the notebook format; none if those of all cells are large."""
+    agent: NotRequired[AgentMark]
+    """That the agent wrote it."""
 
 
 class CellsChanged(TypedDict):

@@ -939,6 +939,37 @@ function fieldOf(frame, answers) {
   return field;
 }
 
+// src/in_place.js
+const IN_PLACE = Symbol.for("indus_nb in place");
+
+class InPlace {
+  constructor(id, onSeen) {
+    this.id = id;
+    this.node = h("button", { class: "ia-in-place", type: "button", hidden: true, onclick: () => this.shown?.show() });
+    this.shown = null;
+    this.sights = new IntersectionObserver((entries) => {
+      if (entries.at(-1)?.isIntersecting) onSeen();
+    });
+  }
+
+  look() {
+    const find = /** @type {Record<symbol, ((id: string) => ShownInPlace | null) | undefined>} */ (
+      /** @type {unknown} */ (globalThis)
+    )[IN_PLACE];
+    const before = this.shown;
+    this.shown = find?.(this.id) ?? null;
+    this.node.hidden = this.shown === null;
+    setText(this.node, this.shown ? `It is shown in the notebook, at cell ${this.shown.cell}: go there` : "");
+    if (before?.box === this.shown?.box) return;
+    this.sights.disconnect();
+    if (this.shown) this.sights.observe(this.shown.box);
+  }
+
+  stop() {
+    this.sights.disconnect();
+  }
+}
+
 // src/reading.js
 const TOLERANCE_PX = 2;
 
@@ -954,7 +985,10 @@ class Reading {
     this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
     this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
     this.end = h("div", { class: "ia-text-end" });
+    this.inPlace = new InPlace(id, () => this.note());
+    node.before(this.inPlace.node);
     node.after(this.end, this.rest);
+    this.look();
     this.sizes = new ResizeObserver(() => this.look());
     this.sizes.observe(node);
     this.sights = new IntersectionObserver((entries) => {
@@ -970,6 +1004,14 @@ class Reading {
   }
 
   look() {
+    this.inPlace.look();
+    const isInPlace = this.inPlace.shown !== null;
+    this.text.hidden = this.end.hidden = isInPlace;
+    if (isInPlace) this.rest.hidden = true;
+    else this.measure();
+  }
+
+  measure() {
     const { clientHeight, scrollHeight, scrollTop } = this.text;
     const below = scrollHeight - clientHeight - scrollTop;
     const isLaidOut = clientHeight > 0;
@@ -978,10 +1020,13 @@ class Reading {
       const lines = Math.max(1, Math.round(below / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
       this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
-    } else if (!this.done && (this.endInSight || !this.text.classList.contains("ia-unfolded"))) {
-      this.store.read.add(this.id);
-      this.onEnd();
-    }
+    } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
+  }
+
+  note() {
+    if (this.done) return;
+    this.store.read.add(this.id);
+    this.onEnd();
   }
 
   get lineHeight() {
@@ -1003,10 +1048,11 @@ class Reading {
   }
 
   focus() {
-    focusQuietly(this.text);
+    focusQuietly(this.inPlace.shown ? this.inPlace.node : this.text);
   }
 
   stop() {
+    this.inPlace.stop();
     this.sizes.disconnect();
     this.sights.disconnect();
   }
@@ -2901,166 +2947,11 @@ function show({ header: { msg_type: type }, content }, outputs, places) {
   }
 }
 
-// src/notebook.js
-const NO_SUCH_CELL = "There is no such cell.";
-const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
-const MAX_OUTPUT_CHARACTERS = 20_000;
-const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
+// src/saved_widgets.js
 const VIEW = "application/vnd.jupyter.widget-view+json";
-const OURS = "indus_nb";
 const STATE = "application/vnd.jupyter.widget-state+json";
 const NO_BROKEN_LINK =
   "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
-
-function answerRequest(notebook, request, ownIndex, kernel) {
-  if (!notebook?.cells) return { error: "unavailable" };
-  switch (request.what) {
-    case "cells":
-      return { cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))) };
-    case "insert_cell":
-      return insertCell(notebook, request, ownIndex);
-    case "replace_cell":
-      return replaceCell(notebook, request);
-    case "change_cells":
-      return changeCells(notebook, request);
-    case "run_cells":
-      return runCells(notebook, request, kernel);
-    case "show_run":
-      return showRun(notebook, request, kernel?.clientId);
-    default:
-      return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
-  }
-}
-
-function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
-  const cells = [...notebook.cells];
-  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
-  if (found < 0 && after) return { error: NO_SUCH_CELL };
-  const index = (found < 0 ? cells.length - 1 : found) + 1;
-  const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
-  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
-  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
-  return { id: notebook.cells.get(index).id, number: index + 1 };
-}
-
-function replaceCell(notebook, { cell: id, old, source }) {
-  const cells = [...notebook.cells];
-  const index = cells.findIndex((each) => each.id === id);
-  const cell = cells[index];
-  if (!cell) return { error: NO_SUCH_CELL };
-  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
-  cell.sharedModel.setSource(String(source));
-  return { id: cell.id, number: index + 1 };
-}
-
-function changeCells(notebook, { edits }) {
-  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
-  const error = whyNot(notebook, edits);
-  if (error) return { error };
-  const done = [];
-  try {
-    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
-  } catch (error) {
-    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
-    throw error;
-  }
-  const removed = done.filter(({ source }) => source === null).map(({ cell: id, outputs }) => ({ id, outputs }));
-  return { removed: JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS ? [] : removed };
-}
-
-function whyNot(notebook, edits) {
-  const sources = new Map([...notebook.cells].map((cell) => [cell.id, cell.sharedModel.getSource()]));
-  for (const { cell, old, source, after } of edits) {
-    if ((sources.get(cell) ?? null) !== old) return sources.has(cell) ? CHANGED_MEANWHILE : NO_SUCH_CELL;
-    if (old === null && after && !sources.has(after)) return NO_SUCH_CELL;
-    if (source === null) sources.delete(cell);
-    else sources.set(cell, source);
-  }
-  return "";
-}
-
-function editCell(notebook, { cell: id, type, source, after, outputs }) {
-  const cells = [...notebook.cells];
-  const index = cells.findIndex((cell) => cell.id === id);
-  const cell = cells[index];
-  if (cell && source !== null) cell.sharedModel.setSource(source);
-  else if (cell) {
-    const shown = /** @type {CellEdit["outputs"]} */ (cell.outputs?.toJSON() ?? []);
-    notebook.sharedModel.deleteCell?.(index);
-    return { outputs: shown, after: cells[index - 1]?.id ?? "" };
-  } else {
-    const metadata = type === "code" ? { trusted: true } : {};
-    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
-    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
-    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
-  }
-  return { outputs, after };
-}
-
-function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
-  if (client && client === ran) return { gets: "displays" };
-  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
-  if (!own) return { error: NO_SUCH_CELL };
-  const shown = own.toJSON();
-  const at = shown.findIndex((output) => shows(output, widget));
-  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
-  if (isElsewhere) return { gets: "nothing" };
-  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
-  const printed = others.filter(({ output }) => output.output_type !== "display_data");
-  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
-  own.fromJSON([
-    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
-    ...made,
-    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
-  ]);
-  return { gets: "writes" };
-}
-
-function runCells(notebook, { cells: ids }, kernel) {
-  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
-  const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
-  const cells = ids.map((id) => known.get(id));
-  if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
-  for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);
-  return { ids };
-}
-
-function showWhole(notebook, index) {
-  const cell = Number.isInteger(index) ? notebook?.cells?.get(index) : undefined;
-  if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
-  cell.setMetadata("scrolled", false);
-  return true;
-}
-
-function isOfAgent(cell) {
-  const mark = /** @type {{ run?: unknown } | undefined} */ (cell?.getMetadata?.(OURS));
-  return typeof mark?.run === "string";
-}
-
-function describeCell(cell, withOutputs) {
-  const tags = cell.getMetadata?.("tags");
-  const described = {
-    id: cell.id,
-    type: cell.type,
-    source: cell.sharedModel.getSource(),
-    executionCount: cell.executionCount ?? null,
-    ...(Array.isArray(tags) ? { tags } : {}),
-  };
-  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
-}
-
-function inShort({ output_type, name, text, data, ename, evalue }) {
-  if (data) {
-    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
-    return { output_type, data: Object.fromEntries(kinds) };
-  }
-  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
-}
-
-function beginning(text) {
-  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
-}
 
 function findWidget(notebook, widget) {
   for (const { outputs } of notebook?.cells ?? []) {
@@ -3111,6 +3002,175 @@ function noteWidget(notebook, widget, html) {
   if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
   if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
   else notebook.deleteMetadata?.("widgets");
+}
+
+// src/notebook.js
+const NO_SUCH_CELL = "There is no such cell.";
+const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
+const MAX_OUTPUT_CHARACTERS = 20_000;
+const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
+const OURS = "indus_nb";
+
+function answerRequest(notebook, request, ownIndex, kernel) {
+  if (!notebook?.cells) return { error: "unavailable" };
+  switch (request.what) {
+    case "cells":
+      return { cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))) };
+    case "insert_cell":
+      return insertCell(notebook, request, ownIndex);
+    case "replace_cell":
+      return replaceCell(notebook, request);
+    case "change_cells":
+      return changeCells(notebook, request);
+    case "run_cells":
+      return runCells(notebook, request, kernel);
+    case "show_run":
+      return showRun(notebook, request, kernel?.clientId);
+    default:
+      return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
+  }
+}
+
+function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
+  const cells = [...notebook.cells];
+  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
+  if (found < 0 && after) return { error: NO_SUCH_CELL };
+  const index = (found < 0 ? cells.length - 1 : found) + 1;
+  const type = wanted === "markdown" ? "markdown" : "code";
+  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
+  const metadata = metadataOf(type, agent);
+  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
+  return { id: notebook.cells.get(index).id, number: index + 1 };
+}
+
+function metadataOf(type, agent) {
+  return { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
+}
+
+function replaceCell(notebook, { cell: id, old, source }) {
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((each) => each.id === id);
+  const cell = cells[index];
+  if (!cell) return { error: NO_SUCH_CELL };
+  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
+  cell.sharedModel.setSource(String(source));
+  return { id: cell.id, number: index + 1 };
+}
+
+function changeCells(notebook, { edits }) {
+  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
+  const error = whyNot(notebook, edits);
+  if (error) return { error };
+  const done = [];
+  try {
+    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
+  } catch (error) {
+    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+    throw error;
+  }
+  const removed = done
+    .filter(({ source }) => source === null)
+    .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
+  const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
+  return { removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
+}
+
+function whyNot(notebook, edits) {
+  const sources = new Map([...notebook.cells].map((cell) => [cell.id, cell.sharedModel.getSource()]));
+  for (const { cell, old, source, after } of edits) {
+    if ((sources.get(cell) ?? null) !== old) return sources.has(cell) ? CHANGED_MEANWHILE : NO_SUCH_CELL;
+    if (old === null && after && !sources.has(after)) return NO_SUCH_CELL;
+    if (source === null) sources.delete(cell);
+    else sources.set(cell, source);
+  }
+  return "";
+}
+
+function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
+  const cells = [...notebook.cells];
+  const index = cells.findIndex((cell) => cell.id === id);
+  const cell = cells[index];
+  if (cell && source !== null) cell.sharedModel.setSource(source);
+  else if (cell) {
+    const shown = /** @type {CellEdit["outputs"]} */ (cell.outputs?.toJSON() ?? []);
+    const mark = markOf(cell);
+    notebook.sharedModel.deleteCell?.(index);
+    return { outputs: shown, after: cells[index - 1]?.id ?? "", ...(mark ? { agent: mark } : {}) };
+  } else {
+    const metadata = metadataOf(type, agent);
+    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
+    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
+    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
+  }
+  return { outputs, after };
+}
+
+function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
+  if (client && client === ran) return { gets: "displays" };
+  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
+  if (!own) return { error: NO_SUCH_CELL };
+  const shown = own.toJSON();
+  const at = shown.findIndex((output) => shows(output, widget));
+  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
+  if (isElsewhere) return { gets: "nothing" };
+  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
+  const printed = others.filter(({ output }) => output.output_type !== "display_data");
+  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
+  own.fromJSON([
+    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
+    ...made,
+    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
+  ]);
+  return { gets: "writes" };
+}
+
+function runCells(notebook, { cells: ids }, kernel) {
+  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
+  const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
+  const cells = ids.map((id) => known.get(id));
+  if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
+  for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);
+  return { ids };
+}
+
+function showWhole(notebook, index) {
+  const cell = Number.isInteger(index) ? notebook?.cells?.get(index) : undefined;
+  if (!cell?.getMetadata || !cell.setMetadata || cell.getMetadata("scrolled") !== undefined) return false;
+  cell.setMetadata("scrolled", false);
+  return true;
+}
+
+function isOfAgent(cell) {
+  return markOf(cell) !== undefined;
+}
+
+function markOf(cell) {
+  const mark = /** @type {AgentMark | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string" ? mark : undefined;
+}
+
+function describeCell(cell, withOutputs) {
+  const tags = cell.getMetadata?.("tags");
+  const described = {
+    id: cell.id,
+    type: cell.type,
+    source: cell.sharedModel.getSource(),
+    executionCount: cell.executionCount ?? null,
+    ...(Array.isArray(tags) ? { tags } : {}),
+  };
+  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
+}
+
+function inShort({ output_type, name, text, data, ename, evalue }) {
+  if (data) {
+    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
+    return { output_type, data: Object.fromEntries(kinds) };
+  }
+  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
+}
+
+function beginning(text) {
+  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
 }
 
 function nameNotebook(notebook, id) {

@@ -691,6 +691,8 @@ export interface CellEdit {
   after: string;
   /** Of a new code cell, in the form of the notebook format. */
   outputs: Record<string, unknown>[];
+  /** That the agent wrote a new cell. */
+  agent?: AgentMark;
 }
 
 /** A display of a cell. */
@@ -710,11 +712,13 @@ export interface NotebookCell {
   outputs?: Record<string, unknown>[];
 }
 
-/** A code cell that was removed. */
+/** A cell that was removed. */
 export interface RemovedCell {
   id: string;
   /** In the form of the notebook format; none if those of all cells are large. */
   outputs: Record<string, unknown>[];
+  /** That the agent wrote it. */
+  agent?: AgentMark;
 }
 
 /** What a page sends. */

@@ -6,20 +6,16 @@
  */
 
 import { runCell } from "./running.js";
+import { shows } from "./saved_widgets.js";
 
-/** @import { CellEdit, ChangeCells, InsertCell, PageRequest, ReplaceCell, Reply, RunCells, ShowRun } from "../protocol.d.ts" */
+/** @import { AgentMark, CellEdit, ChangeCells, InsertCell, PageRequest, ReplaceCell, Reply, RunCells, ShowRun } from "../protocol.d.ts" */
 /** @import { KernelConnection, RunnableCell } from "./running.js" */
 
 const NO_SUCH_CELL = "There is no such cell.";
 const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
 const MAX_OUTPUT_CHARACTERS = 20_000;
 const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
-const VIEW = "application/vnd.jupyter.widget-view+json";
 const OURS = "indus_nb";
-const STATE = "application/vnd.jupyter.widget-state+json";
-/** The widget manager draws that icon before what has no kernel; no property of a saved widget prevents it. */
-const NO_BROKEN_LINK =
-  "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
 /**
  * The part of JupyterLab's notebook model that is used here; it is not documented for widgets, and may be missing.
@@ -97,10 +93,20 @@ function insertCell(notebook, { after, type: wanted, source, outputs, agent }, o
   if (found < 0 && after) return { error: NO_SUCH_CELL };
   const index = (found < 0 ? cells.length - 1 : found) + 1;
   const type = wanted === "markdown" ? "markdown" : "code";
-  const metadata = { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
   const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
+  const metadata = metadataOf(type, agent);
   notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
   return { id: notebook.cells.get(index).id, number: index + 1 };
+}
+
+/**
+ * The metadata of a new cell: code is trusted, as cells are that the user adds.
+ *
+ * @param {"code" | "markdown"} type
+ * @param {AgentMark | undefined} agent
+ */
+function metadataOf(type, agent) {
+  return { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
 }
 
 /**
@@ -139,8 +145,11 @@ function changeCells(notebook, { edits }) {
     for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
     throw error;
   }
-  const removed = done.filter(({ source }) => source === null).map(({ cell: id, outputs }) => ({ id, outputs }));
-  return { removed: JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS ? [] : removed };
+  const removed = done
+    .filter(({ source }) => source === null)
+    .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
+  const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
+  return { removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
 }
 
 /**
@@ -165,19 +174,20 @@ function whyNot(notebook, edits) {
  *
  * @param {Notebook} notebook
  * @param {CellEdit} edit
- * @returns {{ outputs: CellEdit["outputs"], after: string }} what it takes to bring a removed cell back
+ * @returns {Pick<CellEdit, "outputs" | "after" | "agent">} what it takes to bring a removed cell back
  */
-function editCell(notebook, { cell: id, type, source, after, outputs }) {
+function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
   const cells = [...notebook.cells];
   const index = cells.findIndex((cell) => cell.id === id);
   const cell = cells[index];
   if (cell && source !== null) cell.sharedModel.setSource(source);
   else if (cell) {
     const shown = /** @type {CellEdit["outputs"]} */ (cell.outputs?.toJSON() ?? []);
+    const mark = markOf(cell);
     notebook.sharedModel.deleteCell?.(index);
-    return { outputs: shown, after: cells[index - 1]?.id ?? "" };
+    return { outputs: shown, after: cells[index - 1]?.id ?? "", ...(mark ? { agent: mark } : {}) };
   } else {
-    const metadata = type === "code" ? { trusted: true } : {};
+    const metadata = metadataOf(type, agent);
     const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
     const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
     notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
@@ -252,8 +262,17 @@ export function showWhole(notebook, index) {
  * @param {Cell | undefined} cell
  */
 export function isOfAgent(cell) {
-  const mark = /** @type {{ run?: unknown } | undefined} */ (cell?.getMetadata?.(OURS));
-  return typeof mark?.run === "string";
+  return markOf(cell) !== undefined;
+}
+
+/**
+ * What says that the agent has written a cell, and for which prompt.
+ *
+ * @param {Cell | undefined} cell
+ */
+function markOf(cell) {
+  const mark = /** @type {AgentMark | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string" ? mark : undefined;
 }
 
 /**
@@ -288,84 +307,6 @@ function inShort({ output_type, name, text, data, ename, evalue }) {
 /** @param {unknown} text */
 function beginning(text) {
   return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
-}
-
-/**
- * Where a widget stands in the outputs of a cell; `null` if it does not, or this front end does not say.
- *
- * @param {Notebook | undefined} notebook
- * @param {string} widget its id
- * @returns {{ outputs: Outputs, index: number } | null}
- */
-export function findWidget(notebook, widget) {
-  for (const { outputs } of notebook?.cells ?? []) {
-    const index = outputs?.toJSON().findIndex((output) => shows(output, widget)) ?? -1;
-    if (outputs && index >= 0) return { outputs, index };
-  }
-  return null;
-}
-
-/**
- * @param {Output} output
- * @param {string} widget
- */
-function shows(output, widget) {
-  return /** @type {{ model_id?: string } | undefined} */ (output.data?.[VIEW])?.model_id === widget;
-}
-
-/**
- * Put what can be read without a kernel in the place of a widget, for good.
- *
- * @param {Notebook | undefined} notebook
- * @param {string} widget its id
- * @param {string} html sanitised
- * @param {string} text
- */
-export function replaceWidget(notebook, widget, html, text) {
-  const found = findWidget(notebook, widget);
-  const data = { "text/html": html, "text/plain": text };
-  found?.outputs.set(found.index, { output_type: "display_data", data, metadata: {} });
-}
-
-/**
- * Note in the notebook's metadata what stands in the place of a widget while its kernel is not there, or drop that note.
- * It is the state of a text that is saved in the format of saved widgets, under the widget's id.
- *
- * @param {Notebook | undefined} notebook
- * @param {string} widget its id
- * @param {string | null} html
- */
-export function noteWidget(notebook, widget, html) {
-  if (!notebook?.getMetadata || !notebook.setMetadata) return;
-  const saved =
-    /** @type {Record<string, { version_major?: number, version_minor?: number, state?: Record<string, unknown> }>} */ (
-      notebook.getMetadata("widgets") ?? {}
-    );
-  const layout = `${widget}-layout`;
-  const state = { ...saved[STATE]?.state };
-  const before = JSON.stringify(state);
-  delete state[widget];
-  delete state[layout];
-  if (html !== null) {
-    state[widget] = {
-      model_module: "@jupyter-widgets/controls",
-      model_module_version: "2.0.0",
-      model_name: "HTMLModel",
-      state: { layout: `IPY_MODEL_${layout}`, value: `${html}${NO_BROKEN_LINK}` },
-    };
-    state[layout] = {
-      model_module: "@jupyter-widgets/base",
-      model_module_version: "2.0.0",
-      model_name: "LayoutModel",
-      state: {},
-    };
-  }
-  if (JSON.stringify(state) === before) return;
-  const rest = { ...saved };
-  delete rest[STATE];
-  if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
-  if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
-  else notebook.deleteMetadata?.("widgets");
 }
 
 /**

@@ -3,11 +3,12 @@
  *
  * Contract: a text that fits is read at once; a longer one when its last line was in sight: scrolled to, or, once all
  * of it is shown, in the window. What is not laid out yet, as in an output that is folded, counts as not read. It is
- * remembered by the id of the dialog: a front end makes new views.
+ * remembered by the id of the dialog: a front end makes new views. What the notebook itself shows is seen there.
  */
 
 import { h } from "./dom.js";
 import { focusQuietly } from "./focus.js";
+import { InPlace } from "./in_place.js";
 
 /** @import { Store } from "./store.js" */
 
@@ -31,7 +32,10 @@ export class Reading {
     this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
     this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
     this.end = h("div", { class: "ia-text-end" });
+    this.inPlace = new InPlace(id, () => this.note());
+    node.before(this.inPlace.node);
     node.after(this.end, this.rest);
+    this.look();
     this.sizes = new ResizeObserver(() => this.look());
     this.sizes.observe(node);
     this.sights = new IntersectionObserver((entries) => {
@@ -48,6 +52,14 @@ export class Reading {
 
   /** Look again how much of the text was seen. */
   look() {
+    this.inPlace.look();
+    const isInPlace = this.inPlace.shown !== null;
+    this.text.hidden = this.end.hidden = isInPlace;
+    if (isInPlace) this.rest.hidden = true;
+    else this.measure();
+  }
+
+  measure() {
     const { clientHeight, scrollHeight, scrollTop } = this.text;
     const below = scrollHeight - clientHeight - scrollTop;
     const isLaidOut = clientHeight > 0;
@@ -56,10 +68,14 @@ export class Reading {
       const lines = Math.max(1, Math.round(below / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
       this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
-    } else if (!this.done && (this.endInSight || !this.text.classList.contains("ia-unfolded"))) {
-      this.store.read.add(this.id);
-      this.onEnd();
-    }
+    } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
+  }
+
+  /** Note that the end was seen. */
+  note() {
+    if (this.done) return;
+    this.store.read.add(this.id);
+    this.onEnd();
   }
 
   get lineHeight() {
@@ -81,12 +97,13 @@ export class Reading {
     this.focus();
   }
 
-  /** Give the text the focus, so that arrows and PageDown scroll it. */
+  /** Give the text the focus, so that arrows and PageDown scroll it, or what leads to it. */
   focus() {
-    focusQuietly(this.text);
+    focusQuietly(this.inPlace.shown ? this.inPlace.node : this.text);
   }
 
   stop() {
+    this.inPlace.stop();
     this.sizes.disconnect();
     this.sights.disconnect();
   }

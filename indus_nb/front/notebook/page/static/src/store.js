@@ -15,7 +15,8 @@ import { FocusMemory } from "./focus.js";
 import { Follower } from "./following.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
-import { answerRequest, isOfAgent, nameNotebook, noteWidget, replaceWidget } from "./notebook.js";
+import { answerRequest, isOfAgent, nameNotebook } from "./notebook.js";
+import { noteWidget, replaceWidget } from "./saved_widgets.js";
 
 /** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
 /** @import { SessionContext, WidgetEnd } from "./life.js" */
