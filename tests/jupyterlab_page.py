@@ -93,6 +93,7 @@ class Lab:
         *,
         program: Literal["jupyterlab", "notebook"] = "jupyterlab",
         extension: bool = False,
+        python: Path = Path(sys.executable),
     ) -> None:
         self.folder = folder
         self._place = {"jupyterlab": "lab/tree", "notebook": "notebooks"}[program]
@@ -108,7 +109,7 @@ class Lab:
         page_config.write_text(json.dumps({"disabledExtensions": disabled}))
         self._process = subprocess.Popen(
             [
-                sys.executable,
+                str(python),
                 *("-m", program, "--no-browser", "--allow-root", "--port=0", "--expose-app-in-browser"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={folder}"),
                 *("--ServerApp.ip=127.0.0.1", "--LabApp.collaborative=False"),
@@ -118,6 +119,7 @@ class Lab:
                 ),
             ],
             env=dict(environment),
+            cwd=folder.parent,  # where jupyter-collaboration keeps what it has shared
             stdout=self._log,
             stderr=self._log,
         )

@@ -9,10 +9,21 @@ from axe_playwright_python.sync_playwright import Axe
 from jupyterlab_page import Lab
 from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 PANEL = ".indus_nb-SidePanel"
+CUT_OFF = """within => {
+    const { left, right } = within.getBoundingClientRect();
+    const sticksOut = node => {
+        const box = node.getBoundingClientRect();
+        return box.left < left - 1 || box.right > right + 1 || box.right > innerWidth + 1;
+    };
+    const isCut = node => node.matches('button') && node.scrollWidth > node.clientWidth + 1;
+    return [...within.querySelectorAll('button, textarea, input, select, .ia-heading, .ia-dialog')]
+        .filter(node => node.checkVisibility() && node.clientWidth > 1 && (sticksOut(node) || isCut(node)))
+        .map(node => node.outerHTML.slice(0, 200));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +64,40 @@ def test_a_question_is_answered_by_keyboard_in_a_narrow_dark_window(lab: Lab, pa
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 560
     notebook.screenshot("door-narrow")
+
+
+def all_can_be_pressed(within: Locator) -> None:
+    """Nothing within it is cut off at a side, and nothing lies over a button."""
+    assert within.evaluate(CUT_OFF) == []
+    for button in within.get_by_role("button").all():
+        if button.is_visible() and button.is_enabled():
+            button.click(trial=True)
+
+
+def test_at_twice_the_size_nothing_of_panel_and_bar_is_cut_off_or_covered(
+    lab: Lab, browser: Browser, api: MessagesApi
+) -> None:
+    lab.write("large.ipynb", "1 / 0")
+    page = browser.new_page(viewport={"width": 640, "height": 512}, device_scale_factor=2)
+    page.set_default_timeout(60_000)
+    notebook = lab.open(page, "large.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    all_can_be_pressed(page.locator(".indus-error-bar"))
+    notebook.screenshot("door-large-bar")
+    page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
+    panel = page.locator(PANEL)
+    expect(panel.locator("textarea")).to_be_focused()
+    all_can_be_pressed(panel)
+    api.add(Reply(ToolUse("bash", {"command": "touch made-large"})), "It is there.")
+    page.keyboard.type("make a file")
+    page.keyboard.press("Enter")
+    yes = panel.get_by_role("dialog").get_by_role("button", name="Yes", exact=False).first
+    expect(yes).to_be_enabled()
+    notebook.screenshot("door-large-question")
+    all_can_be_pressed(panel)
+    yes.click()
+    expect(panel.locator(".indus-answer").last).to_have_text("It is there.")
+    notebook.screenshot("door-large")
+    all_can_be_pressed(panel)
+    page.close()

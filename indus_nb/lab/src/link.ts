@@ -196,6 +196,9 @@ export class Link implements IDisposable {
   }
 
   private watch(_: unknown, status: string): void {
+    const kernel = this.notebook.sessionContext.session?.kernel;
+    // JupyterLab runs no cell before an input is answered, and does not notice one that ended without: answered elsewhere.
+    if (status === "idle" && kernel?.hasPendingInput) kernel.hasPendingInput = false;
     if (status === "restarting" || status === "autorestarting" || status === "dead") this.drop();
     else if (status === "idle" && this.wanted && this.held.phase === "none") this.ensure();
   }
