@@ -39,6 +39,8 @@ class Ran:
     details: dict[str, Any]
     failed: bool
     gate: RecordingGate
+    shown: list[ToolOutput]
+    """What it has printed so far, each time that was told."""
 
     @property
     def words(self) -> list[str]:
@@ -65,13 +67,13 @@ class Place:
         """Run a command by the tool, with a gate that says no unless another one is given."""
         gate = gate or RecordingGate()
         tool = tool or self.tool()
-        failed = False
+        failed, shown = False, list[ToolOutput]()
         try:
             arguments = tool.check({"command": command, **more})
-            output: ToolOutput = await tool.execute(arguments, ToolContext("1", lambda _: None, gate=gate))
+            output: ToolOutput = await tool.execute(arguments, ToolContext("1", shown.append, gate=gate))
         except ToolError as error:
             output, failed = error.output, True
-        return Ran(output.content[0].text, output.details or {}, failed, gate)  # type: ignore[union-attr]
+        return Ran(output.content[0].text, output.details or {}, failed, gate, shown)  # type: ignore[union-attr]
 
     def tried(self, command: str) -> Ran:
         """Run a command that is not allowed to have effects."""

@@ -93,6 +93,12 @@ def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
     assert place.states() == before
 
 
+def test_what_a_command_said_while_it_was_held_up_is_not_shown_above_the_question(place: Place) -> None:
+    ran = place.tried("touch new; echo went on")
+    assert ran.words == ["writes new"]
+    assert [block.text for block in ran.shown[-1].content] == []  # type: ignore[union-attr]
+
+
 SWALLOWED = {
     "touch new; echo ok": "writes new",
     "echo x > new || true": "writes new",

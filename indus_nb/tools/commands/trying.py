@@ -18,6 +18,7 @@ from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction.patterns import names_secret
 from indus_nb.safety.sandbox.sandbox import looks_refused
 from indus_nb.safety.sandbox.trials import CommandTrial, CommandTrials
+from indus_nb.tools import truncate
 from indus_nb.tools.tool import CallGate, ToolError
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class Tries:
         files = await asyncio.to_thread(self.trials.files_to_hold, trial)
         if files is not None and await gate.covers(effects):
             return await self._held(command, gate, files)
+        command.report(replace(result, truncation=truncate.head("")))  # it was held up, and what it printed is not so
         await gate.ask(effects, holds=files is not None)
         return None
 
