@@ -15,6 +15,7 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from PIL import Image
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -475,9 +476,14 @@ def test_code_that_waits_does_not_begin_when_the_run_is_aborted(claude: Kernel, 
         Reply(ToolUse("python", {"code": "begun.append(1)"})),
     )
     claude.run("%agent --no-wait go")
-    cell = claude.run("open('abort-awaits', 'w').close()\nawait asyncio.sleep(0.6)\n%agent abort")
+    cell = claude.begin(
+        "import os\nopen('abort-awaits', 'w').close()\n"
+        "while not os.path.exists('asked-twice'):\n    await asyncio.sleep(0.02)\n%agent abort"
+    )
+    wait_until(lambda: len(api.requests) == 2)
+    (claude.folder / "asked-twice").touch()
+    cell.finish()
     assert cell.status == "ok", cell.error
-    assert len(api.requests) == 2
     assert claude.run("print(begun)").streams == "[]\n"
 
 
