@@ -475,12 +475,11 @@ export default () => {
   return {
     initialize(context) {
       model = context.model;
-      return async () => (await made)?.end();
+      made = make(); // not waited for: a widget that is being initialised gets no messages
+      made.catch(() => {}); // the view says so
+      return async () => (await made).end();
     },
-    async render(context) {
-      made ??= make(); // not before: a widget that is being initialised gets no messages
-      return (await made).widget.render(context);
-    },
+    render: async (context) => (await made).widget.render(context),
   };
 };
 """
