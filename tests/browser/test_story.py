@@ -265,7 +265,7 @@ class Story:
         expect(first).to_contain_text("ax.scatter")
         expect(first).to_contain_text("in a copy")
         expect(first).to_contain_text("Below 10 °C rain matters most")
-        expect(first).to_contain_text("demo · 8,193 tokens in")
+        expect(first.locator(".indus-usage").last).to_contain_text("demo")
         expect(second).to_contain_text("Wrote 139 bytes to report.md")
         expect(second).to_contain_text("say also how the means were made")
         expect(second).to_contain_text(ADDED)
