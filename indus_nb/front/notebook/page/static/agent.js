@@ -2736,7 +2736,8 @@ class PanelView extends View {
   welcome() {
     const active = focusedElement();
     const isNear = !active || active === document.body || active.closest(".jp-Notebook")?.contains(this.root);
-    if (isNear && (!isTypingField(active) || active.textContent === "")) focusQuietly(this.composer.field);
+    const isEmptyCell = active?.matches(".cm-content") && active.textContent === "";
+    if (isNear && (!isTypingField(active) || isEmptyCell)) focusQuietly(this.composer.field);
   }
 
   noteScroll() {

@@ -121,14 +121,16 @@ export class PanelView extends View {
   }
 
   /**
-   * Take the focus from the cell that opened the panel, and from the next one, but from nobody who writes.
+   * Take the focus from the cell that opened the panel, and from the next one, but from nobody who writes: of what is
+   * typed into another field, as a key, the rest would be sent as a prompt.
    *
    * @override
    */
   welcome() {
     const active = focusedElement();
     const isNear = !active || active === document.body || active.closest(".jp-Notebook")?.contains(this.root);
-    if (isNear && (!isTypingField(active) || active.textContent === "")) focusQuietly(this.composer.field);
+    const isEmptyCell = active?.matches(".cm-content") && active.textContent === "";
+    if (isNear && (!isTypingField(active) || isEmptyCell)) focusQuietly(this.composer.field);
   }
 
   noteScroll() {
