@@ -713,15 +713,15 @@ class Conversations:
         return None
 
     def _say(self, text: str) -> None:
-        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file.
-
-        A panel needs none, which shows its conversation.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            return
-        if is_compared(self._screen):
+        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file."""
+        if not is_compared(self._screen):
+            self._show_notice(text)
+        elif threading.current_thread() is threading.main_thread():
             self._beside = text
-        else:
+
+    def _show_notice(self, text: str) -> None:
+        """Show a sentence in the cell that runs; a panel, which opens conversations too, has its own place for it."""
+        if threading.current_thread() is threading.main_thread():
             self._screen.show(blocks.notice(text), final=True)
 
     def _open(self, name: str, request: Request, notebook: UsedNotebook) -> AgentSession:
@@ -752,7 +752,7 @@ class Conversations:
         asked_later = session.trusting.asked_later if self._asks(request) else None
         for problem in session.problems:
             if problem != asked_later:
-                self._say(problem)
+                self._show_notice(problem)
         self._refresh_doors()
         return session
 
