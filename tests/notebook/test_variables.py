@@ -348,7 +348,7 @@ def test_variables_are_found_by_a_part_of_their_name_and_shown_more_closely_by_a
 
 
 def test_the_list_for_a_prompt_ends_when_its_time_is_over() -> None:
-    found = summary({"a": 1, "b": 2, "c": 3}, end=0.0)
+    found = summary({"a": 1, "b": 2, "c": 3}, seconds=0.0)
     assert found.text.splitlines() == ["c: int · 3", "… and 2 older ones"]
 
 

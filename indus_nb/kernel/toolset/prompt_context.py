@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
@@ -23,8 +22,8 @@ from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
-_LOOK_SECONDS = 0.035
-"""Processor time for variables and profiles together; the list of variables has half of it, whatever there is."""
+_LOOK_SECONDS = 0.02
+"""Processor time for the list of variables, and once more for profiles, whatever else the machine is busy with."""
 _MAX_PROMPT_CHARACTERS = 20_000
 """As much of a prompt is looked through for names of frames."""
 
@@ -69,16 +68,15 @@ class PromptContext:
         if wanted.tell_cells:
             cells, new_cells = self._journal.since(last if isinstance(last, int) else 0, prompt)
         named = _NAME.findall(cells)
-        begun = time.thread_time()  # whatever else the machine is busy with
         held, count = "", 0
         if wanted.tell_variables:
-            held, count = self._variables.summary(named, begun + _LOOK_SECONDS / 2)
+            held, count = self._variables.summary(named, _LOOK_SECONDS)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         profiles = Profiles("", 0, _texts(known.get("profiles")))
         if wanted.tell_variables and wanted.tell_profile and not self._busy():
             in_prompt = _NAME.findall(prompt[:_MAX_PROMPT_CHARACTERS])
             names = [*in_prompt, *reversed(named)]
-            profiles = self._variables.profiles(names, profiles.digests, begun + _LOOK_SECONDS)
+            profiles = self._variables.profiles(names, profiles.digests, _LOOK_SECONDS)
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")

@@ -6,6 +6,7 @@ The agent's are those that its code bound last, unless other code binds them any
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,14 +84,14 @@ class KernelVariables:
         }
         return overview.listing(held, _HIDDEN, pattern, self.own(), self._profiles.closer)
 
-    def profiles(self, names: Iterable[str], known: Mapping[str, str], end: float) -> Profiles:
-        """Write the profiles of frames that a conversation does not know, until that time on this thread's clock."""
+    def profiles(self, names: Iterable[str], known: Mapping[str, str], seconds: float) -> Profiles:
+        """Write the profiles of frames that a conversation does not know, in so much processor time."""
         space: Mapping[str, object] = self._shell.user_ns
         held = ((name, space.get(name)) for name in dict.fromkeys(names) if not name.startswith("_"))
-        return self._profiles.new(held, known, end)
+        return self._profiles.new(held, known, time.thread_time() + seconds)
 
-    def summary(self, recent: Sequence[str], end: float) -> overview.Summary:
-        """List the user's for a prompt, until that time on this thread's clock.
+    def summary(self, recent: Sequence[str], seconds: float) -> overview.Summary:
+        """List the user's for a prompt, in so much processor time.
 
         If there are very many, those come first that ``recent`` names.
         """
@@ -99,4 +100,4 @@ class KernelVariables:
         def is_users(name: str, value: object) -> bool:
             return hidden.get(name, space) is not value and own.get(name) != id(value)
 
-        return overview.summary(space, _HIDDEN, is_users=is_users, recent=recent, end=end)
+        return overview.summary(space, _HIDDEN, is_users=is_users, recent=recent, seconds=seconds)

@@ -38,7 +38,7 @@ def summary(
     *,
     is_users: Callable[[str, object], bool] = lambda _name, _value: True,
     recent: Collection[str] = (),
-    end: float = math.inf,
+    seconds: float = math.inf,
 ) -> Summary:
     """List the user's variables, with a line for each that holds data.
 
@@ -48,7 +48,8 @@ def summary(
         namespace: The namespace, in the order in which names were bound.
         hidden: Names that are not the user's; so are those that begin with an underscore.
         recent: Names to look at first, where there are too many to look at all of them.
-        end: When to stop, on the clock of this thread's processor time; one line there is in any case.
+        seconds: Processor time of this thread for all lines but the first, which is there in any case: what is done
+            once in a process, such as reading the versions of libraries, leaves the others as much of it.
 
     Returns:
         About 1,500 characters, none without variables; and the number of names in them.
@@ -61,14 +62,16 @@ def summary(
     data, named, modules = _sorted_out(pair for pair in users if is_users(*pair))
     ends = [f"{what}: {', '.join(names)}" for what, names in named.items() if names]
     ends += [f"versions: {', '.join(versions)}"] if (versions := _versions(modules)) else []
-    ends = [cut(end, _MAX_SUMMARY_CHARACTERS // 5) for end in ends]
+    ends = [cut(line, _MAX_SUMMARY_CHARACTERS // 5) for line in ends]
     room = _MAX_SUMMARY_CHARACTERS - sum(len(line) + 1 for line in ends)
     shown: list[str] = []
+    end = math.inf
     for name, value in data:
         line = f"{name}: {cut(describe(value, name), 120)}"
         room -= len(line) + 1
-        if room < 0 or (shown and time.thread_time() > end):
+        if room < 0 or time.thread_time() > end:
             break
+        end = end if shown else time.thread_time() + seconds
         shown.append(line)
     count = len(shown) + sum(len(names) for what, names in named.items() if what != "modules")
     if left := len(data) - len(shown) + more:
