@@ -244,3 +244,23 @@ def test_a_name_that_a_module_of_the_projects_finds_once_is_a_change() -> None:
         own._kept = {}  # type: ignore[attr-defined]
         assert [each.words for each in theirs.changes()] == []  # as a library keeps what it has found
         assert [each.words for each in ours.changes()] == ["changes own_of_test._kept"]
+
+
+def test_classes_are_compared_without_running_code_of_theirs() -> None:
+    asked: list[str] = []
+
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> object:
+            asked.append(name)
+            return type.__getattribute__(cls, name)
+
+    class Watched(metaclass=Meta):
+        """One whose attributes are noticed."""
+
+    world = World(dict, {})
+    type.__setattr__(Watched, "fresh", 1)
+    asked.clear()
+    assert [effect.words for effect in world.changes()] == [
+        f"changes {HERE}.test_classes_are_compared_without_running_code_of_theirs.<locals>.Watched.fresh"
+    ]
+    assert asked == []

@@ -129,8 +129,9 @@ class World:
 
     def _changed_classes(self) -> Iterator[Effect]:
         for kind, before in self._classes.items():
-            owner, now = f"{kind.__module__}.{kind.__qualname__}", _names_of(kind)
+            now = _names_of(kind)
             for attribute in _differing(before, now):
+                owner = ".".join(str(type.__dict__[part].__get__(kind)) for part in ("__module__", "__qualname__"))
                 if not _is_by_itself(owner, before, now, attribute):
                     full = f"{owner}.{attribute}"
                     yield Effect("changes_setting", full, f"changes {full}")
