@@ -20,7 +20,7 @@ for each of the first four processors; ``INDUS_NB_WORKERS=1`` says how many inst
 
 Where everything runs, two rows of parts go side by side: tests of kernels and pages wait half of their time, others do
 not. What a part says is printed when it ends, and each part runs even if an earlier one failed. No test takes longer
-than ``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (60); what they had started is
+than ``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (90); what they had started is
 killed then. Tests that failed are run once more, by themselves, up to twenty of a part: browsers and kernels have
 timing of their own, and a few of some thousand tests that met an unlucky moment say little about the change; more of
 them are no accident. The last lines say how long each part took, name every failure, what was left out, and the tests
@@ -93,7 +93,7 @@ WITHOUT_FRONT_ENDS = tuple(f"--ignore={place}" for place in FRONT_ENDS)
 SITE = ("mkdocs", "build", "--strict")
 AGAIN_AT_MOST = 20
 """How many failed tests of a part are run once more: when more of them fail it is no accident."""
-PART_SECONDS = 60 * float(os.environ.get("INDUS_NB_PART_MINUTES") or 60)
+PART_SECONDS = 60 * float(os.environ.get("INDUS_NB_PART_MINUTES") or 90)
 LEFTOVERS = Path(__file__).with_name("leftovers.py")
 MARK = "INDUS_NB_PART"
 """The variable by which what a part has started is found."""
