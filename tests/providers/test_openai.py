@@ -20,6 +20,7 @@ from indus_nb.base.messages import (
     UserMessage,
 )
 from indus_nb.core.loop.retry import is_overflow, is_passing
+from indus_nb.models.http.refusals import refused_key
 
 # --- requests and answers --------------------------------------------------------------------------------------------
 
@@ -140,6 +141,24 @@ async def test_a_header_that_cannot_be_one_is_refused_without_showing_it(server)
     message = (await failure(model_at(server, headers={"X-Token": "sk-broken\r\nX-Evil: 1"}))).error_message
     assert message == "The header X-Token holds a character that no header has: write it anew."
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "refused"),
+    [
+        (401, "no such token", True),
+        (400, "API key not valid. Please pass a valid API key.", True),
+        (400, "Incorrect API key provided: ab***yz", True),
+        (400, "the model key is invalid", False),
+        (429, "Invalid API key quota", False),
+    ],
+)
+async def test_what_a_server_says_of_a_wrong_key_is_remembered_of_that_key(server, status, message, refused):
+    server.add(HttpError(status, "invalid_request_error", message))
+    model = model_at(server)
+    await failure(model)
+    assert refused_key(model, KEY) is refused
+    assert not refused_key(model, "another key")
 
 
 async def test_headers_that_the_server_repeats_are_hidden(server):

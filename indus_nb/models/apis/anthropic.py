@@ -124,7 +124,7 @@ class AnthropicProvider:
             except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
                 problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
                 if isinstance(status := getattr(error, "status_code", None), int):
-                    note_key(status, options.api_key, model)
+                    note_key(status, problem, options.api_key, model)
                     if not answer.started and forgo(status, problem, body, model) and number + 1 < MOST_SENT:
                         continue
                     problem += explain(status, problem, body, model)

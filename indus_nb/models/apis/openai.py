@@ -136,8 +136,8 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
             lost = answer.whole and is_transport(error)
             problem = answer.problem if lost else _sentence(error, model, where, idle_timeout, reached=reached)
             if problem and isinstance(error, http.HttpStatusError):
-                note_key(error.status_code, options.api_key, model)
                 reason = f"{_fields(error.body).get('param') or ''} {problem}"
+                note_key(error.status_code, reason, options.api_key, model)
                 if forgo(error.status_code, reason, body, model) and number + 1 < MOST_SENT:
                     continue
                 problem += explain(error.status_code, reason, body, model)

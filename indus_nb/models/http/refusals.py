@@ -29,6 +29,8 @@ _HOUR = "ttl"
 _KEY = "key"
 _STATUSES = (400, 413, 422)
 _UNAUTHORISED = 401
+_SPEAKS_OF_KEY = r"(?i)\bapi[ _-]?key\b.{0,20}(?:not valid|invalid)|\b(?:invalid|incorrect) api[ _-]?key\b"
+"""Google and xAI answer a wrong key with 400."""
 GO_BACK = "If that goes on, continue from before it: navigate to an earlier entry of the session, or fork there."
 """A part of the sentence, by which an interface knows where its own words for that are wanted."""
 _LEFT_OUT = "From now on it is left out of requests: say what you want once more."
@@ -69,9 +71,10 @@ def refused_hour(model: Model) -> bool:
     return (model.provider, model.base_url, (_HOUR, model.id)) in _refused
 
 
-def note_key(status: int, key: str | None, model: Model) -> None:
-    """Remember that the model's server rejected a key, if the status of its answer says so."""
-    if status == _UNAUTHORISED and key:
+def note_key(status: int, reason: str, key: str | None, model: Model) -> None:
+    """Remember that the model's server rejected a key, if the status of its answer or the API's words say so."""
+    refuses = status == _UNAUTHORISED or (status in (400, 403) and re.search(_SPEAKS_OF_KEY, reason))
+    if refuses and key:
         _remember(model, (_KEY, hash(key)))
 
 
