@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages_api import HttpError, Reply, Text, Thinking, ToolUse
+from messages_api import Gate, HttpError, Reply, Text, Thinking, ToolUse
 
 CELLS = (
     "%load_ext indus_nb\n%matplotlib inline\nimport pandas as pd\nimport matplotlib.pyplot as plt",
@@ -19,10 +19,10 @@ _DRAWING = "print(df.a.sum())\nplt.plot(df.a)\nplt.show()\ndf"
 _LONG = "\n\n".join(f"Paragraph {number} says more than one thing. " * 6 for number in range(40))
 
 
-def answers(chunk: int) -> list[Reply | HttpError]:
-    """The answers to one run of the cells, in deltas of ``chunk`` characters."""
+def answers(chunk: int, held: Gate | None = None) -> list[Reply | HttpError]:
+    """The answers to one run of the cells, in deltas of ``chunk`` characters; the first prompt's ends once it may."""
 
-    def reply(*content: str | Text | Thinking | ToolUse) -> Reply:
+    def reply(*content: str | Text | Thinking | ToolUse | Gate) -> Reply:
         return Reply(*content, chunk=chunk)
 
     looks = [ToolUse("python", {"code": f"df.a.max() + {number}"}) for number in range(12)]
@@ -31,7 +31,7 @@ def answers(chunk: int) -> list[Reply | HttpError]:
         reply(Thinking("Let me see how they look."), "I draw `a`.", ToolUse("python", {"code": _DRAWING})),
         HttpError(529, "overloaded_error", "Overloaded"),
         reply("One column more.", ToolUse("python", {"code": "df[0] = df.a"}), ToolUse("python", {"code": "1/0"})),
-        reply("It grew.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThat is $x^2$, and all.\n"),
+        reply(*([held] if held else []), "It grew.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThat is $x^2$, and all.\n"),
         reply(ToolUse("bash", {"command": "echo hi; ls"}), ToolUse("edit", edit)),
         reply(Thinking("And a list."), ToolUse("todo", _PLAN), ToolUse("read", {"path": "limits.py"})),
         reply(ToolUse("todo", {"op": "done"}), *looks),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook
-from messages_api import MessagesApi
+from messages_api import Gate, MessagesApi
 from playwright.sync_api import Page, expect
 from scripted_cells import CELLS, answers
 
@@ -14,13 +14,19 @@ NO_WIDGETS = "() => !window.jupyterapp.shell.currentWidget.model.getMetadata('wi
 
 
 def run_all(notebook: Notebook, api: MessagesApi, chunk: int) -> None:
-    """Run all cells in a new kernel, with answers in deltas of ``chunk`` characters."""
+    """Run all cells in a new kernel, with answers in deltas of ``chunk`` characters.
+
+    The first prompt ends once the page has drawn its cell, however busy the machine is.
+    """
+    held = Gate()
     api.clear()
-    api.add(*answers(chunk))
+    api.add(*answers(chunk, held))
     page = notebook.page
     page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
     page.wait_for_function(KERNEL_IS_READY)
-    page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    expect(notebook.cell(3).get_by_role("button", name="Stop")).to_be_visible(timeout=240_000)
+    held.open()
     for number in range(len(CELLS)):
         expect(notebook.cell(number).locator(".jp-InputPrompt")).to_have_text(f"[{number + 1}]:", timeout=240_000)
 

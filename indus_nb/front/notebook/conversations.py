@@ -105,6 +105,7 @@ class Conversations:
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
+        self._drawing: set[str | None] = set()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
@@ -370,6 +371,7 @@ class Conversations:
         run.notebook_id = notebook.sessions.note(session.store.path)
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
+        run.drawing = self._drawing
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)

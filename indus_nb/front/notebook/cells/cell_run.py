@@ -80,6 +80,8 @@ class CellRun:
         """The notebook's id, for its metadata."""
         self.plans = False
         """Whether the prompt is planned first."""
+        self.drawing: set[str | None] = set()
+        """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late."""
         self._asks = asks
         self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
         self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
@@ -225,8 +227,10 @@ class CellRun:
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         if widget is not None:
             widget.set(beside=self._transcript.beside)
-        unseen = self._asks and not (widget is not None and widget.ready.is_set())
-        view.close(keeps_widget=True, tells_measures=unseen)
+        client = self._screen.cell.client if isinstance(self._screen, NotebookScreen) else None
+        if widget is not None and widget.ready.is_set():
+            self.drawing.add(client)
+        view.close(keeps_widget=True, tells_measures=self._asks and client not in self.drawing)
         if self.fails_cell and isinstance(self._screen, NotebookScreen):
             self._screen.settle()
         if widget is None:
