@@ -22,8 +22,9 @@ from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
-_LOOK_SECONDS = 0.02
-"""Processor time for the list of variables, and once more for profiles, whatever else the machine is busy with."""
+_LIST_SECONDS, _PROFILE_SECONDS = 0.2, 0.02
+"""Processor time for the list of variables, which is whole within that in any usual case, and for profiles. A list that
+ends early is another one each time, and is sent again."""
 _MAX_PROMPT_CHARACTERS = 20_000
 """As much of a prompt is looked through for names of frames."""
 
@@ -70,13 +71,13 @@ class PromptContext:
         named = _NAME.findall(cells)
         held, count = "", 0
         if wanted.tell_variables:
-            held, count = self._variables.summary(named, _LOOK_SECONDS)
+            held, count = self._variables.summary(named, _LIST_SECONDS)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         profiles = Profiles("", 0, _texts(known.get("profiles")))
         if wanted.tell_variables and wanted.tell_profile and not self._busy():
             in_prompt = _NAME.findall(prompt[:_MAX_PROMPT_CHARACTERS])
             names = [*in_prompt, *reversed(named)]
-            profiles = self._variables.profiles(names, profiles.digests, _LOOK_SECONDS)
+            profiles = self._variables.profiles(names, profiles.digests, _PROFILE_SECONDS)
         parts = [cells] if cells else []
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")
