@@ -106,6 +106,7 @@ class Conversations:
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
         self._drawing: set[str | None] = set()
+        """The connections whose pages have drawn a cell's widget."""
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
