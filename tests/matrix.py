@@ -46,16 +46,35 @@ class Recipe:
     lowest: bool = False
     ways: tuple[str, ...] = ()
     """Ways that only it has; without any the usual ones."""
+    before: tuple[str, ...] = ()
+    """What is installed already, and is to stay as it is."""
+    pythons: tuple[str, ...] = ()
+    """The versions of Python that it is for; without any all."""
 
 
+OLDER = (
+    "ipykernel==6.17.1",
+    "ipython==7.34.0",
+    "ipywidgets==7.7.1",
+    "jupyter-client==6.1.12",
+    "jupyter-server==1.16.0",
+    "traitlets==5.7.1",
+    "tornado==6.3.3",
+    "pyzmq<25",
+)
+"""The kernel and the widgets of a hosted notebook that brings its own, as Colab's did."""
 RECIPES = (
-    Recipe("bare"),
+    Recipe("bare", ways=("text", "json", "rpc")),
+    Recipe("notebook", ("notebook",)),
+    Recipe("older kernel", before=OLDER, ways=("kernel",), pythons=("3.11",)),
+    Recipe("older kernel, widgets", ("widgets",), before=OLDER, ways=("kernel",), pythons=("3.11",)),
     Recipe("mcp", ("mcp",)),
     Recipe("lab", ("lab",)),
     Recipe("newest", ("openai", "mcp", "lab", "dask", "ipyparallel")),
     Recipe("jupyter-ai", ("jupyter-ai",), ways=("persona",)),
-    Recipe("lowest", lowest=True),
+    Recipe("lowest", ("notebook",), lowest=True),
     Recipe("lowest, all extras", ("openai", "mcp", "lab", "dask", "ipyparallel"), lowest=True),
+    Recipe("lowest, evaluations", ("eval",), ways=("tasks", "kernel"), lowest=True),
 )
 
 
@@ -184,6 +203,9 @@ class Place:
         if done.returncode or answer not in done.stdout:
             raise CheckError(f"the chat shows {done.stdout!r}; standard error: {done.stderr}")
 
+    def _tasks(self, *_: str) -> None:
+        subprocess.run([str(self._python), "-c", "import sklearn, statsmodels.api"], check=True, timeout=SECONDS)
+
     def _kernel(self, provider: str, prompt: str, answer: str) -> None:
         cells = ("%load_ext indus_nb", f"%agent --provider {provider} {prompt}")
         done = subprocess.run(
@@ -292,7 +314,12 @@ def try_out(
             extras = f"[{','.join(recipe.extras)}]" if recipe.extras else ""
             if recipe.lowest:
                 installer.install_lowest(interpreter, *recipe.extras)
+            if recipe.before:
+                installer.install(interpreter, "--only-binary", ":all:", *recipe.before)
+            before = _versions(interpreter)
             installer.install(interpreter, "--only-binary", ":all:", f"indus_nb{extras} @ {wheel.as_uri()}")
+            after = _versions(interpreter)
+            expect({name: after.get(name) for name in before}, before, "what was installed before")
 
         if outcome.run("install", install):
             place = Place(root / "environment" / "bin" / "python", root / "home", api)
@@ -302,6 +329,12 @@ def try_out(
     summary = f"{len(outcome.failures)} FAILED" if outcome.failures else "ok"
     print(f"{recipe.name} on {python}: {summary}, {sum(outcome.seconds.values()):.0f} s", flush=True)
     return outcome
+
+
+def _versions(python: Path) -> dict[str, str]:
+    """The packages of an environment, with their versions."""
+    code = "import importlib.metadata as m, json; print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    return json.loads(subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -340,7 +373,8 @@ def main(arguments: Sequence[str]) -> int:
         api.default = ANSWER
         wheel = installer.build(Path(folder))
         with ThreadPoolExecutor(options.jobs) as pool:
-            asked = [(python, recipe) for python in chosen for recipe in recipes]
+            fits = [(python, recipe) for python in chosen for recipe in recipes]
+            asked = [(python, recipe) for python, recipe in fits if python.minor in (recipe.pythons or (python.minor,))]
             outcomes = list(pool.map(lambda one: try_out(*one, ways, installer, wheel, api), asked))
     print(f"\n{table(outcomes)}\n")
     for outcome in outcomes:
