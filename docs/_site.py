@@ -28,13 +28,16 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn the warnings of code hosts into those of the site, and links to the README into those to its page."""
+    """Turn the warnings of code hosts into those of the site, and links beside docs/ into those to its pages."""
 
     def admonition(found: re.Match[str]) -> str:
         lines = re.sub(r"^> ?", "    ", found[2], flags=re.MULTILINE)
         return f"!!! {found[1].lower()}\n\n{lines}\n"
 
-    return _ALERT.sub(admonition, markdown.replace("](../README.md", "](index.md"))
+    markdown = markdown.replace("](../README.md", "](index.md").replace("](../notebooks/", "](notebooks/")
+    for name in BESIDE_THE_README:
+        markdown = markdown.replace(f"](../{name}", f"]({name}")
+    return _ALERT.sub(admonition, markdown)
 
 
 def page_of(path: Path) -> str:
