@@ -55,6 +55,7 @@ class Agent(Definitions):
         system_prompt: str | None = None,
         parallel: int = PARALLEL,
         rpm: float | None = None,
+        tpm: float | None = None,
         max_cost: float | None = None,
         max_tokens: int | None = MAX_TOKENS,
         max_turns: int | None = MAX_TURNS,
@@ -62,6 +63,9 @@ class Agent(Definitions):
         journal: Path | str | None = None,
         batch: bool = False,
         over: Executor | None = None,
+        dedupe: bool = True,
+        sample: int | None = None,
+        estimate: bool = False,
         progress: bool = True,
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
@@ -75,13 +79,15 @@ class Agent(Definitions):
             data: A data frame, a list of rows, or anything to iterate over; what is no row itself is ``{item}``.
             result: The type of the answers: any type that pydantic's ``TypeAdapter`` takes, a JSON schema as a mapping,
                 or ``None`` for texts.
-            model: The model; by default the one of the settings.
+            model: The model; by default the one that the journal was begun with, then that of the notebook's
+                conversation, then that of the settings.
             provider: The provider, such as ``offline``.
             thinking: The thinking level of the model.
             tools: The names of tools that rows may use; by default none, and rows then read nothing but their prompt.
             system_prompt: A text in place of the usual system prompt.
             parallel: The number of rows that are asked at once.
             rpm: The number of requests that may begin in a minute.
+            tpm: The number of tokens that requests may read and write in a minute, cached ones aside.
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             max_turns: The most answers that the model may give for a row that has tools; ``None`` for no limit.
@@ -91,6 +97,11 @@ class Agent(Definitions):
                 count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
             over: An executor, such as ``ProcessPoolExecutor()``: its workers run the functions of ``tools``, and
                 this process does all the rest.
+            dedupe: Whether rows with the same prompt are asked once, and share the answer: those without tools, of a
+                template that names a column.
+            sample: How many rows, from all over the data, are asked for now; their answers say what all will cost, and
+                ``retry()`` asks for the others. ``None`` for all rows.
+            estimate: Whether to ask nothing, and only say in ``summary`` and ``estimate`` what it would cost.
             progress: Whether to show how far it is, on a terminal or in a notebook.
 
         Returns:
@@ -143,10 +154,11 @@ class Agent(Definitions):
             directory=new_directory(),
             result=options.get("result"),
             functions=self.plain_functions(session.tools or ()),
+            usual_model=self.usual_model,
             **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
         )
         return data, asked
 
 
-agent = Agent(definitions)
+agent: Agent = Agent(definitions)
 """The definitions of this process, and ``map``."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, SessionFileError
@@ -64,6 +64,10 @@ class RowRetry(RetrySettings):
         return min(delay, _MAX_WAIT_MS) if asked is None else round(asked * 1000)
 
 
+class _Note(Protocol):
+    def __call__(self, *, goes_on: bool) -> None: ...
+
+
 @dataclass(slots=True)
 class Asked:
     """State that all rows of one question share.
@@ -76,8 +80,10 @@ class Asked:
         budget: The budget of requests.
         definable: Whether rows have tools that this process has defined.
         on_failure: Called with the error of a failed request, which may be retried.
+        on_answer: Called when an answer begins to arrive.
         engine: The engine that runs the functions of tools; ``None`` for this process.
         batches: The collector of requests; ``None`` if each is sent by itself.
+        shared_characters: Characters that every prompt begins with.
     """
 
     options: SessionOptions
@@ -88,8 +94,10 @@ class Asked:
     max_tokens: int | None
     definable: bool = False
     on_failure: Callable[[str], None] = lambda _: None
+    on_answer: Callable[[], None] = lambda: None
     engine: Engine | None = None
     batches: Batches | None = None
+    shared_characters: int = 0
     leading: AgentSession | None = None
     """The session that the rows work for, once ``check`` has opened it."""
     shared: Shared | None = None
@@ -167,11 +175,17 @@ class Asked:
             The answer, ``None`` if there is none; and what is kept of it.
         """
         session = value = plain = error = None
+        opened: AgentSession
+
+        def note(*, goes_on: bool) -> None:
+            self.open_sessions[opened] = goes_on
+
         try:
-            session = opened = self._open(key, lambda: self.open_sessions.update({opened: True}))
+            session = opened = self._open(key, note)
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
             session.settings.is_continued = self.shared is None or not self.shared.bare
+            session.settings.shared_characters = self.shared_characters
             session.state.payer.max_tokens = self.max_tokens or session.state.payer.max_tokens
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
@@ -193,16 +207,24 @@ class Asked:
         path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
         return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
 
-    def _open(self, key: str, begin: Callable[[], None]) -> AgentSession:
-        if self.shared is None:
+    def _open(self, key: str, note: _Note) -> AgentSession:
+        """Open the session of a row.
+
+        Args:
+            note: Called with whether a request of it goes on.
+        """
+        if self.shared is None or self.leading is None:
             raise RuntimeError("check() comes first")
+
+        def failed(answer: AssistantMessage) -> None:
+            note(goes_on=False)
+            self.on_failure(answer.error_message or answer.stop_reason)
+
         name = None if self.batches is None else self.batches.names(key)
-        gate = Gate(self.limiter, self._failed, name, begin)
+        longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
+        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.on_answer, longest)
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
-
-    def _failed(self, answer: AssistantMessage) -> None:
-        self.on_failure(answer.error_message or answer.stop_reason)
 
 
 def _retry(usual: RetrySettings) -> RowRetry:

@@ -18,20 +18,22 @@ import os
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import current_directory, make_private_directory, others_can_write
+from indus_nb.base.files import current_directory, hold_lock, make_private_directory, others_can_write
 from indus_nb.base.wire import JsonObject, dump, from_json, random_hex
 
 if TYPE_CHECKING:
-    from filelock import FileLock
+    from filelock import BaseFileLock
 
 _HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+_MAX_HEADER = 10_000
 _TAKEN = "Another process writes to the journal {}. Wait for its end, or name another file."
 
 
@@ -104,30 +106,32 @@ class Journal:
 
     Args:
         path: The file; it is made if there is none.
+        model: Provider and id of the model that is asked, with a slash between them: a new file says so.
 
     Raises:
         UsageError: Another process writes to it, it is no journal, or it cannot be read or written.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, model: str | None = None) -> None:
         # Whatever it is called: the file must have one lock.
         named = current_directory() / path
-        self.path = named.resolve()
+        self.path: Path = named.resolve()
         if named.is_symlink() and not self.path.exists():
             raise UsageError(
                 f"The journal {named} is a link to {self.path}, which is not there. Name that file itself."
             )
         self.problems: list[str] = []
         """Problems with the file while it was open, a sentence each."""
+        self._header: JsonObject = _HEADER if model is None else {**_HEADER, "model": model}
         self._size = 0
         self._rows: dict[str, Done] = {}
         self._times: Counter[str] = Counter()
         self._costs: defaultdict[str, float] = defaultdict(float)
         self._batches: dict[str, PlannedBatch] = {}
         self._appending = threading.Lock()
-        self.cost = 0.0
+        self.cost: float = 0.0
         """Cost of all rows in the file together, those that were asked again included."""
-        self.unconfirmed = 0.0
+        self.unconfirmed: float = 0.0
         """Upper bound of what they may have cost besides."""
         try:
             make_private_directory(self.path.parent)
@@ -278,7 +282,7 @@ class Journal:
             self._write(written)
 
     def _whole(self) -> bytes:
-        lines = [_HEADER]
+        lines = [self._header]
         for key, done in self._rows.items():
             earlier = Done(None, "It was asked again.", self._costs[key] - done.cost)
             lines += [_line(key, earlier)] * min(1, self._times[key] - 1)
@@ -318,15 +322,17 @@ class Journal:
         lines = iter(whole.splitlines())
         header = _object(next(lines, b""))
         if content and (header is None or header.get("type") != _HEADER["type"]):
-            if whole or not dump(_HEADER).startswith(content):  # else the header itself is torn
+            if whole or not dump(_HEADER)[:-1].startswith(content[: len(dump(_HEADER)) - 1]):  # else it is torn
                 raise UsageError(f"{self.path} is no journal of this program. It is left as it is; name another file.")
         elif header is not None and header.get("version") != _HEADER["version"]:
             raise UsageError(f"The journal {self.path} is of another version of this program. Name another file.")
+        if header is not None:
+            self._header = header
         self._size = len(whole)
         if len(whole) < len(content):
             os.ftruncate(self._descriptor, len(whole))
         if not whole:
-            self._append(_HEADER)
+            self._append(self._header)
         for line in lines:
             match _object(line):
                 case {"key": str(key), **fields}:
@@ -344,6 +350,17 @@ class Journal:
         else:
             named = () if known is None else known.names
         self._batches[token] = PlannedBatch(planned, named, batch if isinstance(batch, str) else None, token)
+
+
+def stored_model(path: Path | str) -> str | None:
+    """Return which model a journal was begun with, as ``provider/id``; ``None`` if it does not say so."""
+    place, first = current_directory() / path, b""
+    with suppress(OSError):
+        if place.is_file():  # a pipe would be waited for
+            with place.open("rb") as file:
+                first = file.readline(_MAX_HEADER)
+    model = (_object(first) or {}).get("model")
+    return model if isinstance(model, str) else None
 
 
 def _line(key: str, done: Done) -> JsonObject:
@@ -375,12 +392,10 @@ def _object(line: bytes) -> JsonObject | None:
     return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def _locked(path: Path) -> FileLock:
-    from filelock import FileLock, Timeout
+def _locked(path: Path) -> BaseFileLock:
+    from filelock import Timeout
 
-    lock = FileLock(path.with_name(f".{path.name}.lock"), mode=0o600)
     try:
-        lock.acquire(timeout=0)
+        return hold_lock(path.with_name(f".{path.name}.lock"))
     except Timeout as error:
         raise UsageError(_TAKEN.format(path)) from error
-    return lock

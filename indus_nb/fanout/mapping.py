@@ -23,7 +23,20 @@ from indus_nb.fanout.work import Progress, RowQuestion, Work
 
 _SLICE_SECONDS = 0.1
 _log = logging.getLogger("indus_nb")
-_AGAIN = frozenset({"parallel", "rpm", "max_cost", "max_tokens", "batch", "over"})
+_AGAIN = frozenset(
+    {
+        "parallel",
+        "rpm",
+        "tpm",
+        "max_cost",
+        "max_tokens",
+        "batch",
+        "over",
+        "dedupe",
+        "sample",
+        "estimate",
+    }
+)
 
 
 def new_directory() -> Path:
@@ -92,7 +105,7 @@ class Map:
     ) -> None:
         self._data = data
         self._question = asked
-        self.work = Work(asked, known, spent, unconfirmed)
+        self.work: Work = Work(asked, known, spent, unconfirmed)
         """The work on the rows."""
         self._interrupted = False
 
@@ -157,6 +170,10 @@ class Map:
             cost=work.cost,
             unconfirmed=work.unconfirmed,
             unpriced=work.budget.unpriced,
+            before=work.progress.cost_before,
+            kept=work.progress.kept,
+            estimate=work.estimate,
+            cost_left=work.progress.cost_left,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()
@@ -169,4 +186,5 @@ class Map:
         if unknown := sorted(changed.keys() - _AGAIN):
             taken = ", ".join(sorted(_AGAIN))
             raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
+        changed = {"sample": None, "estimate": False} | changed
         return Map(self._data, replace(self._question, **changed), known.rows, known.cost, known.cost_unconfirmed)

@@ -7,20 +7,23 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias, cast, overload
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError
+from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.answers import AnswerKind
 from indus_nb.core.limits.words import cost_in_words
+from indus_nb.fanout.agreement import Agreement, agreement
 from indus_nb.fanout.partitions import Partitions
-from indus_nb.fanout.rows import Table
+from indus_nb.fanout.rows import Table, plain_value
 from indus_nb.fanout.words import rows_of
 
 ANSWER = "answer"
 """The column of answers that have no fields."""
 _FIRST_ROWS = 5
+_MOST_ROWS = 20
 _MOST_COLUMNS = 8
 _MOST_REASONS = 3
 _MAX_CELL_CHARACTERS = 120
@@ -49,6 +52,28 @@ class RowAnswer:
     unconfirmed: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What rows will cost that are not asked yet, as far as it is known before.
+
+    Attributes:
+        rows: How many are to be asked: without those in the journal, and each prompt once.
+        tokens: How many tokens are read for them, one for four bytes, without the turns of tools and repairs.
+        least: US dollars for reading these where the server keeps what they share; ``None`` if the price is unknown.
+        most: The same where it keeps nothing, with answers that are all as long as ``max_tokens`` allows.
+    """
+
+    rows: int
+    tokens: int
+    least: float | None
+    most: float | None
+
+    def __str__(self) -> str:
+        known = self.least is not None and self.most is not None
+        price = f"${self.least:.2f} and answers, ${self.most:.2f} with the longest ones" if known else "cost unknown"
+        return f"{rows_of(self.rows)} to ask, about {self.tokens:,} tokens to read, {price}"
+
+
 Again: TypeAlias = Callable[["Answers", dict[str, Any]], "Answers"]
 AgainAsync: TypeAlias = Callable[["Answers", dict[str, Any]], Awaitable["Answers"]]
 
@@ -64,6 +89,10 @@ class Answers(Sequence[Any]):
         cost: The cost of all of it, in US dollars.
         unconfirmed: The most that interrupted requests may have cost besides.
         unpriced: Whether the price of requests is unknown.
+        before: The part of the cost that earlier calls have paid; ``None`` if there were none.
+        kept: How many rows were answered by them.
+        estimate: What they will cost, where nothing else was asked for.
+        cost_left: What the rows without an answer will cost if they are as the others; ``None`` if that is unknown.
         problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -79,6 +108,10 @@ class Answers(Sequence[Any]):
         cost: float,
         unconfirmed: float = 0.0,
         unpriced: bool = False,
+        before: float | None = None,
+        kept: int = 0,
+        estimate: Estimate | None = None,
+        cost_left: float | None = None,
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -88,18 +121,29 @@ class Answers(Sequence[Any]):
         self._kind = kind
         self._again = again
         self._again_async = again_async
-        self.rows = tuple(rows)
+        self.rows: tuple[RowAnswer, ...] = tuple(rows)
         """The result of each row, with error, cost and session."""
         self.cost = cost
         """Cost of all of it in US dollars, with what a journal says of earlier processes.
 
         Of requests that broke off it is what they had read and what had arrived of their answers.
         """
+        self.cost_before = before or 0.0
+        """The part of ``cost`` that earlier calls have paid, with the same journal or before a ``retry``."""
+        self._has_before = before is not None
+        self._kept = kept
+        self.estimate = estimate
+        """What the rows to ask will cost, if nothing but that was asked for; ``None`` else."""
+        self.cost_left = cost_left
+        """Estimate of what the rows without an answer would cost, in US dollars, by the mean of those with one.
+
+        ``None`` if none or one was asked, or the price of the model is unknown.
+        """
         self.cost_unconfirmed = unconfirmed
         """Upper bound of the other cost of interrupted requests, in US dollars. It counts against ``max_cost``."""
         self.cost_unknown = unpriced
         """``True`` if the price of the model is unknown, so that ``cost`` says nothing."""
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
         """Harmless problems, a sentence each."""
 
     def __len__(self) -> int:
@@ -119,21 +163,36 @@ class Answers(Sequence[Any]):
         return f"<{self.summary}>"
 
     def _repr_html_(self) -> str:
-        """Return a summary as HTML for notebooks: the first rows with their answers, and errors."""
-        added = {name: values for name, values in self._added().items() if name not in ("error", "session")}
+        """Return a summary as HTML for notebooks: rows that failed, some with answers, and why others failed."""
+        added = self._added(sessions=False, errors=any(row.error is not None for row in self.rows))
         names = [*self._table.columns[:_MOST_COLUMNS], *added]
+        numbers = self._shown()
         shown = [
-            [row.get(name) if name not in added else added[name][number] for name in names]
-            for number, row in enumerate(self._table.rows[:_FIRST_ROWS])
+            [number, *(added[name][number] if name in added else self._table.rows[number].get(name) for name in names)]
+            for number in numbers
         ]
-        head = "".join(f"<th>{_cell(name)}</th>" for name in names)
+        head = "<th></th>" + "".join(f"<th>{_cell(name)}</th>" for name in names)
         body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in shown)
-        reasons = Counter(row.error for row in self.rows if row.error is not None).most_common(_MOST_REASONS)
+        counted = Counter(row.error for row in self.rows if row.error is not None)
+        reasons = counted.most_common(_MOST_REASONS)
         failures = "".join(f"<li>{rows_of(times)}: {_cell(reason)}</li>" for reason, times in reasons)
+        if others := counted.total() - sum(times for _, times in reasons):
+            failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of <code>frame</code></li>"
         again = "<p><code>retry()</code> asks for the rows without an answer once more.</p>" if self.failed else ""
-        more = f"<p>The first {len(shown)} rows; <code>frame</code> has all.</p>" if len(shown) < len(self) else ""
+        more = (
+            f"<p>{rows_of(len(shown))} of {len(self):,}; <code>frame</code> has all.</p>"
+            if len(shown) < len(self)
+            else ""
+        )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if shown else ""
         return f"<p>{_cell(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
+
+    def _shown(self) -> list[int]:
+        """Return the numbers of the rows to show: some that failed, some with an answer, or the first ones."""
+        failed = islice((number for number, row in enumerate(self.rows) if row.error is not None), _FIRST_ROWS)
+        answered = islice((number for number, row in enumerate(self.rows) if row.answered), _MOST_ROWS)
+        some = [*failed, *answered][:_MOST_ROWS]
+        return some or [*range(min(_FIRST_ROWS, len(self.rows)))]
 
     @property
     def summary(self) -> str:
@@ -141,9 +200,17 @@ class Answers(Sequence[Any]):
         errors = sum(row.error is not None for row in self.rows)
         missing = len(self.failed) - errors
         parts = [f"{rows_of(len(self.rows))}", f"{len(self.rows) - len(self.failed):,} answered"]
+        parts += [f"{self._kept:,} of them before"] if self._kept else []
         parts += [f"{errors:,} failed"] if errors else []
         parts += [f"{missing:,} not asked"] if missing else []
-        return ", ".join([*parts, cost_in_words(self.cost, self.cost_unconfirmed, unpriced=self.cost_unknown)])
+        before = self.cost_before if self._has_before else None
+        cost = cost_in_words(self.cost, self.cost_unconfirmed, unpriced=self.cost_unknown, before=before)
+        parts.append(cost)
+        if self.estimate is not None:
+            parts.append(str(self.estimate))
+        if self.failed and self.cost_left:
+            parts.append(f"about ${self.cost_left:.4f} for the others")
+        return ", ".join(parts)
 
     @property
     def failed(self) -> list[int]:
@@ -154,8 +221,8 @@ class Answers(Sequence[Any]):
         """Ask for the rows that have no answer once more; what there is stays, and is not paid again.
 
         Args:
-            **changes: ``parallel``, ``rpm``, ``max_cost``, ``max_tokens``, ``batch``, ``over`` or ``progress`` in place
-                of what they were.
+            **changes: ``parallel``, ``rpm``, ``tpm``, ``max_cost``, ``max_tokens``, ``batch``, ``over``, ``dedupe``,
+                ``sample``, ``estimate`` or ``progress`` in place of what they were.
 
         Returns:
             The answers of all rows.
@@ -168,6 +235,34 @@ class Answers(Sequence[Any]):
     async def retry_async(self, **changes: Any) -> Answers:
         """Run ``retry`` on the event loop of the caller."""
         return await self._again_async(self, changes)
+
+    def agree(self, with_: str | Sequence[Any], field: str | None = None) -> Agreement:
+        """Compare the answers with labels that you have.
+
+        Args:
+            with_: The column of the data that has the labels, or one label for each row; rows without one do not count.
+            field: The field of the answers that is compared; ``None`` for the whole answer.
+
+        Returns:
+            How many agree, Cohen's kappa, how often each label met each answer, and which rows differ.
+
+        Raises:
+            UsageError: The data has no such column, the answers no such field, or there are more or fewer labels.
+        """
+        if isinstance(with_, str):
+            if with_ not in self._table.columns:
+                raise UsageError(f"The data has no column {with_!r}. It has: {', '.join(self._table.columns)}.")
+            labels: list[Any] = [row.get(with_) for row in self._table.rows]
+        else:
+            labels = [plain_value(label) for label in with_]
+        if len(labels) != len(self.rows):
+            raise UsageError(f"There are {len(labels):,} labels for {rows_of(len(self.rows))}. Give one for each.")
+        answers: list[Any] = [row.plain if row.answered else None for row in self.rows]
+        if field is not None:
+            if not all(answer is None or (isinstance(answer, dict) and field in answer) for answer in answers):
+                raise UsageError(f"Not every answer has a field {field!r}.")
+            answers = [None if answer is None else answer[field] for answer in answers]
+        return agreement(answers, labels)
 
     @property
     def columns(self) -> list[str]:
@@ -224,7 +319,7 @@ class Answers(Sequence[Any]):
             frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
 
-    def _added(self, *, sessions: bool = True) -> dict[str, list[Any]]:
+    def _added(self, *, sessions: bool = True, errors: bool = True) -> dict[str, list[Any]]:
         taken = set(self._table.columns)
         columns: dict[str, list[Any]] = {}
 
@@ -240,7 +335,8 @@ class Answers(Sequence[Any]):
                 add(name, [None if plain is None else plain.get(name) for plain in plains])
         else:
             add(ANSWER, plains)
-        add("error", [row.error for row in self.rows])
+        if errors:
+            add("error", [row.error for row in self.rows])
         if sessions:
             add("session", [row.session for row in self.rows])
         return columns

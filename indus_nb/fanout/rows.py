@@ -18,6 +18,12 @@ ITEM = "item"
 _MAX_DEPTH = 20
 
 
+class RawBytes(str):
+    """Bytes as they are printed, for tables: no prompt is made of them."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Rows with the names of their columns.
@@ -123,6 +129,8 @@ def plain_value(value: object, depth: int = 0) -> Any:
             return [plain_value(inner, depth + 1) for inner in elements]
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
+    if isinstance(value, bytes | bytearray):
+        return RawBytes(bytes(value))
     scalar = _method(value, "isoformat") or (_method(value, "item") if hasattr(value, "dtype") else None)
     return _scalar(str(value) if scalar is None else scalar())
 

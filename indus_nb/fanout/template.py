@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import dump
+from indus_nb.fanout.rows import RawBytes
 
 if TYPE_CHECKING:
     from indus_nb.base.wire import JsonObject
@@ -52,6 +53,11 @@ class Template:
         self._literals[-1] += text[end:]
 
     @property
+    def shared(self) -> str:
+        """Return what all prompts begin with: the text up to the first placeholder."""
+        return self._literals[0] if self._names else ""
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Return the columns that the template names, each once."""
         return tuple(dict.fromkeys(self._names))
@@ -73,20 +79,35 @@ class Template:
             row: The values by column: those of ``Table.rows``.
 
         Raises:
-            UsageError: The row lacks a column that is named.
+            UsageError: The row lacks a column that is named, or has bytes there.
         """
-        self.check(row)
         parts = [self._literals[0]]
-        for name, literal in zip(self._names, self._literals[1:], strict=True):
-            parts += (_shown(row[name]), literal)
+        try:
+            for name, literal in zip(self._names, self._literals[1:], strict=True):
+                parts += (_shown(name, row[name]), literal)
+        except KeyError:
+            self.check(row)
+            raise
         return "".join(parts)
 
 
-def _shown(value: object) -> str:
+def _shown(column: str, value: object) -> str:
     if value is None:
         return ""
+    if _holds_bytes(value):
+        raise UsageError(
+            f"The column {column!r} holds bytes here, which are no text. Decode them; files and images are given to "
+            "rows by their paths and a tool that reads them."
+        )
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
         return dump(cast("JsonObject | list[object]", value)).decode()
     return str(value)
+
+
+def _holds_bytes(value: object) -> bool:
+    if isinstance(value, dict | list):
+        held = cast("dict[str, object] | list[object]", value)
+        return any(_holds_bytes(each) for each in (held.values() if isinstance(held, dict) else held))
+    return isinstance(value, RawBytes)

@@ -24,7 +24,7 @@ SERVICE = "indus_nb"
 """The name under which a keyring lists our keys."""
 _SECONDS = 30.0
 _MAX_LIST_BYTES = 64 << 10
-_NOT_INSTALLED = 'The package keyring is not installed: pip install "indus_nb[keyring]".'
+_NOT_INSTALLED = 'The package keyring is not installed: pip install ".[keyring]" in the clone of indus_nb.'
 _NO_BACKEND = "This machine has no keyring that programs can use."
 _given: dict[str, str] = {}
 

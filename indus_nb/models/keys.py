@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from indus_nb.base.errors import CredentialsError
 from indus_nb.base.files import read_file
-from indus_nb.base.wire import JsonObject
-from indus_nb.models.json_file import read_object
+from indus_nb.base.wire import JsonObject, read_object
 from indus_nb.models.kept_keys import Keyring
 from indus_nb.safety.key_variables import KEY_VARIABLES
 

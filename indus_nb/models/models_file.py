@@ -16,12 +16,11 @@ from urllib.parse import urlsplit
 
 from indus_nb.base.files import read_file
 from indus_nb.base.readers import InvalidFieldsError
-from indus_nb.base.wire import JsonObject, to_camel
+from indus_nb.base.wire import JsonObject, read_object, to_camel
 from indus_nb.base.wire_model import FrozenModel, WireModel, wire_field
 from indus_nb.models.ambient import finds_credentials
 from indus_nb.models.apis.adapters import ADAPTERS
 from indus_nb.models.catalog import Model, ModelCost, builtin_models, provider_compat, unknown_cost
-from indus_nb.models.json_file import read_object
 
 _Kind = TypeVar("_Kind", bound=WireModel)
 

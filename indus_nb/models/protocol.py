@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from indus_nb.base.errors import IndusError
-from indus_nb.base.messages import ModelMessage, ThinkingLevel
+from indus_nb.base.messages import ModelMessage, ThinkingLevel, Usage
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.base.wire import JsonObject
 from indus_nb.models.catalog import Model
@@ -56,9 +56,11 @@ class StreamOptions:
         cache_retention: How long the provider is to keep the prompt for the next request, as far as it can.
         is_continued: Whether a later request is likely to begin with these messages; if not, only what precedes them
             is worth keeping.
+        shared_characters: How many characters at the start of the first message other requests begin with as well.
         session_id: What requests have in common that begin alike, for servers that choose a machine by it.
         on_request: Called with the body of the request; returns the body to send.
         on_response: Called with the status and the headers of the answer before anything of it is read.
+        on_paid: Called by the code that pays with what the request counts as, once that is settled.
     """
 
     api_key: str | None = field(default=None, repr=False)
@@ -70,9 +72,11 @@ class StreamOptions:
     request_name: str | None = None
     cache_retention: CacheRetention = "short"
     is_continued: bool = True
+    shared_characters: int = 0
     session_id: str | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None
+    on_paid: Callable[[Usage], None] | None = None
 
 
 class Provider(Protocol):

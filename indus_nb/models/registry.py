@@ -81,11 +81,11 @@ class ModelRegistry:
         keyring: Keyring | None = None,
         cassette: Cassette | None = None,
     ) -> None:
-        self.api_keys = dict(api_keys or {})
+        self.api_keys: dict[str, str] = dict(api_keys or {})
         self._models_file = models_file
         self._auth_file = auth_file
         self._environment = environment
-        self.keyring = keyring or Keyring()
+        self.keyring: Keyring = keyring or Keyring()
         self._cassette = cassette
         self._gate: Gate | None = None
         self._file: ModelsFile | None = None  # once it is read

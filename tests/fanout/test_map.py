@@ -258,11 +258,29 @@ def test_a_second_run_pays_only_for_what_is_missing(messages_api: MessagesApi, t
     first = agent.map("{item}", ["a", "b", "a"], journal=journal)
     second = agent.map("{item}", ["x", "a", "b", "a"], journal=journal)
     assert list(second) == ["<x>", "<a>", "<b>", "<a>"]
-    assert len(messages_api.requests) == 4
+    assert len(messages_api.requests) == 3
     assert second.rows[1].session == first.rows[0].session
-    assert second.cost == pytest.approx(first.cost / 3 * 4)
-    agent.map("{item}", ["a"], journal=journal, system_prompt="Be brief.")
-    assert len(messages_api.requests) == 5
+    assert second.cost == pytest.approx(first.cost / 2 * 3)
+    assert second.cost_before == pytest.approx(first.cost)
+    assert second.summary.startswith("4 rows, 4 answered, 3 of them before, $0.0")
+    assert second.summary.endswith(f" now, ${first.cost:.4f} before")
+    assert (first.cost_before, first.problems, second.problems) == (0, (), ())
+    other = agent.map("{item}", ["a"], journal=journal, system_prompt="Be brief.")
+    assert [problem for problem in other.problems if "had 3 rows, none of which is one of these" in problem]
+    assert len(messages_api.requests) == 4
+
+
+def test_a_journal_goes_on_with_the_model_that_it_began_with(messages_api: MessagesApi, tmp_path: Path) -> None:
+    answer_with(messages_api, echo)
+    journal = tmp_path / "rows.jsonl"
+    agent.map("{item}", ["a"], journal=journal, model="claude-haiku-4-5")
+    again = agent.map("{item}", ["a", "b"], journal=journal)  # with none named, and another one in the settings
+    assert (list(again), again.problems) == (["<a>", "<b>"], ())
+    assert [request.body["model"] for request in messages_api.requests] == ["claude-haiku-4-5"] * 2
+    agent.map("{item}", ["a"], journal=journal, model="claude-sonnet-4-5")
+    assert messages_api.requests[-1].body["model"].startswith("claude-sonnet-4-5")
+    agent.map("{item}", ["c"], journal=journal)
+    assert messages_api.requests[-1].body["model"] == "claude-haiku-4-5"
 
 
 def test_an_answer_that_its_type_takes_no_more_is_asked_for_again(messages_api: MessagesApi, tmp_path: Path) -> None:
@@ -301,7 +319,7 @@ def test_all_rows_wait_when_one_is_told_to(messages_api: MessagesApi) -> None:
     def answer(request: Recorded) -> Reply | HttpError:
         if not refused.is_set():
             refused.set()
-            return HttpError(429, "rate_limit_error", "Slow down", headers={"retry-after": "600"})
+            return HttpError(429, "rate_limit_error", "Slow down", headers={"retry-after": "50"})
         return echo(request)
 
     answer_with(messages_api, answer)
@@ -318,6 +336,15 @@ def test_all_rows_wait_when_one_is_told_to(messages_api: MessagesApi) -> None:
 
     asyncio.run(mapping())
     assert (done, len(messages_api.requests)) == ([], 1)
+
+
+def test_a_server_that_asks_for_days_stops_the_row_that_it_refused_and_no_other(messages_api: MessagesApi) -> None:
+    slow_down = HttpError(429, "rate_limit_error", "Slow down", headers={"retry-after": "31536000"})
+    answer_with(messages_api, lambda request: slow_down if asked(request) == "a" else echo(request))
+    done = agent.map("{item}", ["a", "b", "c"], parallel=1)
+    assert list(done) == [None, "<b>", "<c>"]
+    assert "retry after 31536000 s" in str(done.rows[0].error)
+    assert len(messages_api.requests) == 3
 
 
 @pytest.fixture

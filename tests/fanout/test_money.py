@@ -82,7 +82,8 @@ def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messa
     done = agent.map("{item}", [*range(30), "<b>7</b>"])
     page = done._repr_html_()
     assert "31 rows, 30 answered, 1 failed" in page
-    assert page.count("<tr>") == 1 + 5
+    assert page.count("<tr>") == 1 + 20
+    assert page.index("<td>30</td>") < page.index("<td>0</td>")  # what failed comes first
     assert "&lt;i&gt;fine" in page
     assert "<i>" not in page
     assert "not &lt;seven&gt;" in page
@@ -90,3 +91,8 @@ def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messa
     assert "session" not in page
     assert list(done.frame.columns) == ["item", "answer", "error"]
     assert done.rows[0].session is not None
+
+
+def test_a_notebook_says_how_many_rows_failed_for_reasons_that_it_does_not_list(messages_api: MessagesApi) -> None:
+    messages_api.default = lambda request: HttpError(400, "invalid_request_error", f"not {request.texts[-1]}")  # type: ignore[assignment]
+    assert "3 rows: other reasons" in agent.map("{item}", range(6))._repr_html_()

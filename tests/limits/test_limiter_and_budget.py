@@ -6,16 +6,19 @@ import asyncio
 import math
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.messages import Usage
 from indus_nb.core.limits import Budget, BudgetExhaustedError, Limiter
-from indus_nb.core.limits.budget import code_spends_from, spending, spent_today
+from indus_nb.core.limits.budget import code_spends_from, spending, spent_today, watch_spending
+from indus_nb.core.limits.room import spacing
 
 
 class Time:
@@ -83,14 +86,14 @@ async def test_a_pause_holds_for_all_and_they_do_not_begin_together_after_it(tim
     limiter.pause(5)
     assert limiter.paused_for == 30
     await asyncio.gather(*(ask() for _ in range(5)))
-    assert begun == [1030, 1031, 1032, 1033, 1034]
+    assert begun == pytest.approx([1030, 1031, 1032, 1033, 1034], abs=0.06)
 
 
 async def test_a_pause_that_comes_while_one_waits_holds_for_it() -> None:
     limiter = Limiter(2, rpm=0.001)
     async with limiter.request():
         pass
-    waiting = asyncio.create_task(anext(aiter(_entered(limiter))))
+    waiting = asyncio.create_task(_enter(limiter))
     await asyncio.sleep(0)
     limiter.pause(10_000_000)
     await asyncio.sleep(0)
@@ -100,9 +103,204 @@ async def test_a_pause_that_comes_while_one_waits_holds_for_it() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def _entered(limiter: Limiter):
+async def _enter(limiter: Limiter) -> None:
     async with limiter.request():
-        yield
+        pass
+
+
+async def test_a_process_that_wakes_up_late_does_not_lose_the_rate(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    def oversleeping(seconds: float) -> asyncio.Timeout:
+        time.now += seconds + 0.002
+        return asyncio.Timeout(asyncio.get_running_loop().time())
+
+    monkeypatch.setattr(asyncio, "timeout", oversleeping)
+    limiter, began = Limiter(1000, rpm=30_000, clock=time), time.now
+
+    async def ask() -> None:
+        async with limiter.request():
+            pass
+
+    await asyncio.gather(*(ask() for _ in range(1000)))
+    assert 999 * 0.002 - 0.06 <= time.now - began <= 999 * 0.002 + 0.06
+
+
+async def most_at_once(limiter: Limiter, refuses: Callable[[int], bool], requests: int = 400) -> int:
+    """Return how many of the last requests go on at once, where a server refuses those that it is asked about."""
+    going_on, most = 0, 0
+
+    async def ask(number: int) -> None:
+        nonlocal going_on, most
+        async with limiter.request():
+            going_on += 1
+            most = max(most, going_on) if number >= requests - 20 else most
+            await asyncio.sleep(0)
+            limiter.refused(0.0) if refuses(going_on) else limiter.answered()
+            going_on -= 1
+
+    await asyncio.gather(*map(ask, range(requests)))
+    return most
+
+
+async def test_where_a_server_takes_fewer_at_once_no_more_are_tried() -> None:
+    assert 4 <= await most_at_once(Limiter(64), lambda going_on: going_on > 6, 2000) <= 12
+
+
+async def test_where_some_are_refused_at_random_all_others_go_on() -> None:
+    chance = random.Random(4)
+    assert await most_at_once(Limiter(32), lambda _: chance.random() < 0.05) == 32
+
+
+async def test_while_a_server_refuses_all_nothing_begins_and_then_one_first(time: Time) -> None:
+    limiter = Limiter(64, clock=time)
+    begun: list[float] = []
+
+    async def refused() -> None:
+        async with limiter.request():
+            begun.append(time.now)
+            await asyncio.sleep(0)  # until all others have begun, too
+            limiter.refused(30)
+
+    await asyncio.gather(*(refused() for _ in range(64)))
+    assert begun == [1000.0] * 64
+    assert limiter.paused_for == 30
+    async with limiter.request():
+        assert time.now == 1030
+
+
+async def test_what_was_refused_comes_before_what_was_not_asked_yet() -> None:
+    limiter, order = Limiter(1), list[str]()
+
+    async def ask(name: str, *, again: bool = False) -> None:
+        async with limiter.request(again=again):
+            order.append(name)
+
+    async with limiter.request():
+        waiting = [asyncio.create_task(ask("new")), asyncio.create_task(ask("refused", again=True))]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert order == ["refused", "new"]
+
+
+async def test_who_waits_and_goes_away_takes_no_place_with_it() -> None:
+    limiter = Limiter(1)
+    async with limiter.request():
+        waiting = [asyncio.create_task(_enter(limiter)) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+    waiting[1].cancel()  # it has its place by now, and has not noticed
+    await asyncio.gather(*waiting[:2], return_exceptions=True)
+    await asyncio.wait_for(waiting[2], 10)
+
+
+async def test_tokens_that_were_used_delay_what_begins_next(time: Time) -> None:
+    limiter = Limiter(1, tpm=6000, clock=time)
+    begun: list[float] = []
+    for _ in range(4):
+        async with limiter.request():
+            begun.append(time.now)
+            limiter.answered(Usage(input=900, output=100, cache_read=50_000))
+    assert begun == pytest.approx([1000, 1010, 1020, 1030], abs=0.06)
+
+
+async def test_the_first_requests_delay_the_others_by_the_tokens_that_they_needed(time: Time) -> None:
+    limiter = Limiter(3, tpm=6000, clock=time)
+    together = asyncio.Barrier(3)
+    begun: list[float] = []
+
+    async def ask(number: int) -> None:
+        async with limiter.request():
+            begun.append(time.now)
+            if number < 3:
+                await together.wait()
+            limiter.answered(Usage(input=1000))
+
+    await asyncio.gather(*map(ask, range(5)))
+    assert begun == pytest.approx([1000, 1000, 1000, 1030, 1040], abs=0.3)
+
+
+async def test_no_count_of_a_servers_makes_requests_wait_for_ever_or_not_at_all(time: Time) -> None:
+    limiter = Limiter(1, tpm=6_000_000, clock=time)
+    for tokens in (10**15, -(10**15), 100):
+        async with limiter.request():
+            limiter.answered(Usage(input=tokens))
+    assert 1000 < time.now < 1000 + 300
+
+
+async def test_where_nothing_is_learnt_as_many_go_on_as_before() -> None:
+    assert await most_at_once(Limiter(16, learns=False), lambda going_on: going_on > 6) == 16
+
+
+async def test_who_is_told_of_costs_and_fails_loses_no_answer() -> None:
+    def fails() -> None:
+        raise RuntimeError
+
+    end = watch_spending(fails)
+    try:
+        async with Budget(1).request(0.5) as reservation:
+            reservation.spend(0.25)
+            reservation.release()
+    finally:
+        end()
+        end()
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "apart"),
+    [
+        ({}, 0),
+        ({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "8"}, 0),  # for all that go on
+        ({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}, 0),  # it does not say until when
+        (
+            {
+                "x-ratelimit-limit-requests": "61",
+                "x-ratelimit-remaining-requests": "1",
+                "x-ratelimit-reset-requests": "1m30s",
+            },
+            1.5,
+        ),
+        (
+            {
+                "x-ratelimit-limit-tokens": "1000",
+                "x-ratelimit-remaining-tokens": "0",
+                "x-ratelimit-reset-tokens": "250ms",
+            },
+            0.03,
+        ),
+        (
+            {
+                "anthropic-ratelimit-input-tokens-limit": "10000",
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "2026-01-01T12:01:00Z",
+                "anthropic-ratelimit-requests-limit": "50",
+                "anthropic-ratelimit-requests-remaining": "49",
+                "anthropic-ratelimit-requests-reset": "soon",
+            },
+            0.6,
+        ),
+        (
+            {
+                "x-ratelimit-limit-requests": "1",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "9" * 400,
+            },
+            60,  # no server makes rows wait for ever
+        ),
+        (
+            {
+                "x-ratelimit-limit-requests": "9" * 5000,
+                "x-ratelimit-remaining-requests": "-1",
+                "x-ratelimit-reset-requests": "nan",
+            },
+            0,
+        ),
+    ],
+)
+def test_headers_say_how_far_apart_requests_have_to_begin(headers: dict[str, str], apart: float) -> None:
+    assert spacing(headers, Usage(input=100, output=20, cache_read=4000), 8, NOON) == pytest.approx(apart)
 
 
 @pytest.mark.parametrize(("parallel", "rpm"), [(0, None), (1, 0), (1, -1), (1, math.nan)])

@@ -65,9 +65,13 @@ def test_a_small_budget_makes_the_longest_answer_shorter(home: Path, messages_ap
 def test_a_request_that_broke_off_counts_as_what_is_known_and_the_rest_is_held_back(
     home: Path, messages_api: MessagesApi
 ) -> None:
-    messages_api.add(Reply(Text("hi", Cut())))
+    messages_api.add(Reply(Text("hi" * 100, Cut())))
     budget = Budget(5)
-    assert ask(budget).stop_reason == "error"
+    answer = ask(budget)
+    assert answer.stop_reason == "error"
+    assert answer.usage.output == 50
+    assert answer.usage.cost.total == pytest.approx(budget.spent, rel=1e-6)
+    assert answer.usage.cost.unconfirmed == pytest.approx(budget.unconfirmed, rel=1e-6)
     assert 0 < budget.spent < 0.001
     assert 0.1 < budget.unconfirmed < 5
     assert budget.left == pytest.approx(5 - budget.spent - budget.unconfirmed)
@@ -108,7 +112,10 @@ def test_what_code_asks_is_charged_to_the_run_that_carries_it_out(home: Path, me
 def test_an_answer_whose_usage_nobody_says_is_held_back(home: Path, messages_api: MessagesApi) -> None:
     messages_api.add(Reply(Text("word " * 400), usage={"input_tokens": 0, "output_tokens": 0}, final_usage={}))
     budget = Budget(5)
-    assert ask(budget).stop_reason == "stop"
+    answer = ask(budget)
+    assert answer.stop_reason == "stop"
+    assert (answer.usage.total_tokens, answer.usage.cost.total) == (0, pytest.approx(budget.spent, rel=1e-6))
+    assert answer.usage.cost.unconfirmed == pytest.approx(budget.unconfirmed, rel=1e-6)
     assert 0.002 < budget.spent < 0.004  # for the length of the answer
     assert 0.005 < budget.unconfirmed < 0.02
     assert "has no room" in (budget.refusal(5 - budget.spent) or "")

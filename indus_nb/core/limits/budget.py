@@ -16,7 +16,7 @@ import itertools
 import math
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
@@ -34,6 +34,26 @@ _lock = threading.Lock()
 _days: dict[date, int] = {}
 """What all sessions of this process spent on a local date, of which only the newest is kept."""
 _numbers = itertools.count()
+_watchers: list[Callable[[], None]] = []
+"""Called when a request was paid for."""
+
+
+def watch_spending(call: Callable[[], None]) -> Callable[[], None]:
+    """Have ``call`` called after each request that was paid for, on the thread that asked it.
+
+    Args:
+        call: Returns at once; what it raises is ignored.
+
+    Returns:
+        Ends that.
+    """
+    _watchers.append(call)
+
+    def end() -> None:
+        if call in _watchers:
+            _watchers.remove(call)
+
+    return end
 
 
 def spent_today() -> float:
@@ -53,8 +73,8 @@ class Reservation:
         self._settle = settle
         self._is_settled = False
         self.cost: int | None = None
-        self.unconfirmed = 0
-        self.usage = Usage()
+        self.unconfirmed: int = 0
+        self.usage: Usage = Usage()
 
     @property
     def dollars(self) -> float:
@@ -353,6 +373,10 @@ class Budget:
                 account.nested += reservation.usage
             decided = _decide(self.accounts)
         _wake(decided)
+        if cost:
+            for call in tuple(_watchers):
+                with suppress(Exception):  # what is paid for is not lost because nobody can be told
+                    call()
 
     def _unrecorded(self) -> Iterator[_Account]:
         """Yield the accounts of sessions without a message or entry of a request: not its own, nor those behind."""

@@ -1,23 +1,26 @@
 """Gate that every request of every row passes: retries, repairs and the turns after tools included.
 
-What this module promises: no request begins before the limiter lets it. What a server asks to wait holds for all rows.
+What this module promises: no request begins before the limiter lets it. What a server says of its limits, by refusing
+requests and by headers, is told to the limiter, which holds for all rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from indus_nb.base.messages import AssistantMessage
-from indus_nb.base.streaming import AssistantMessageEvent, StreamError
+from indus_nb.base.streaming import AssistantMessageEvent, StreamDone, StreamError
 from indus_nb.core.limits.limiter import Limiter
+from indus_nb.core.limits.room import spacing
 from indus_nb.core.loop.retry import asked_delay, failed_status
 from indus_nb.models import Context, Model, Provider, StreamOptions
 
 _WAITS = (429, 503, 529)
 _USUAL_WAIT = 1.0
+_FAILED = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Gate:
         on_failure: Called with the answer of each request that failed.
         name: Gives each request a name, see ``StreamOptions.request_name``.
         on_begin: Called when a request begins.
+        on_answer: Called when an answer begins to arrive.
         longest_pause: For how many seconds a server may make all others wait; what asks for more waits alone.
     """
 
@@ -36,6 +40,7 @@ class Gate:
     on_failure: Callable[[AssistantMessage], None] = lambda _: None
     name: Callable[[], str] | None = None
     on_begin: Callable[[], None] = lambda: None
+    on_answer: Callable[[], None] = lambda: None
     longest_pause: float = math.inf
 
     def provider_for(self, inner: Provider) -> Provider:
@@ -43,10 +48,11 @@ class Gate:
         return _Gated(inner, self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Gated:
     inner: Provider
     gate: Gate
+    was_refused: bool = False
 
     def preload(self) -> None:
         self.inner.preload()
@@ -54,19 +60,35 @@ class _Gated:
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
-        if self.gate.name is not None:
-            options = replace(options, request_name=self.gate.name())
-        async with self.gate.limiter.request(), aclosing(self.inner.stream(model, context, options)) as events:
-            self.gate.on_begin()
+        gate, inner = self.gate, options.on_response
+
+        async def heed(status: int, headers: Mapping[str, str]) -> None:
+            gate.limiter.space(spacing(headers, gate.limiter.usage, gate.limiter.going))
+            if status < _FAILED:
+                gate.on_answer()
+            if inner is not None:
+                await inner(status, headers)
+
+        name = options.request_name if gate.name is None else gate.name()
+        options = replace(options, request_name=name, on_response=heed)
+        async with (
+            gate.limiter.request(again=self.was_refused),
+            aclosing(self.inner.stream(model, context, options)) as events,
+        ):
+            gate.on_begin()
             async for event in events:
                 if isinstance(event, StreamError):
                     self._failed(event.error)
-                    self.gate.on_failure(event.error)
+                    gate.on_failure(event.error)
+                elif isinstance(event, StreamDone):
+                    self.was_refused = False
+                    gate.limiter.answered(event.message.usage)
                 yield event
 
     def _failed(self, answer: AssistantMessage) -> None:
-        if failed_status(answer) not in _WAITS:
+        self.was_refused = failed_status(answer) in _WAITS
+        if not self.was_refused:
+            self.gate.limiter.answered()
             return
         wait = asked_delay(answer) or _USUAL_WAIT
-        if wait <= self.gate.longest_pause:
-            self.gate.limiter.pause(wait)
+        self.gate.limiter.refused(wait if wait <= self.gate.longest_pause else 0.0)

@@ -144,7 +144,9 @@ class _Paid:
                     async for event in events:
                         if request.follow(event):
                             request.settle(reservation)  # now, for the caller may stop at the last event
-                        yield event
+                            yield _with_cost(event, reservation.usage)
+                        else:
+                            yield event
             finally:
                 request.settle(reservation)
 
@@ -170,7 +172,7 @@ class _Request:
 
     def __init__(self, payer: Payer, model: Model, context: Context, options: StreamOptions) -> None:
         self._payer, self._model, self._context = payer, model, context
-        self._inner = options.on_request
+        self._inner, self._on_paid = options.on_request, options.on_paid
         self.options = replace(options, on_request=self._begin)
         self._growing: GrowingMessage | None = None
         self._end: AssistantMessage | None = None
@@ -202,9 +204,14 @@ class _Request:
             reservation.spend(0)
         else:
             arrived = max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN))
-            reservation.usage = usage = self._with_output(usage, arrived)
-            reservation.spend(usage.cost.total, max(0.0, self._most(usage, reservation) - usage.cost.total))
+            usage = self._with_output(usage, arrived)
+            unconfirmed = max(0.0, self._most(usage, reservation) - usage.cost.total)
+            reservation.usage = usage.replace(cost=usage.cost.replace(unconfirmed=unconfirmed or None))
+            reservation.spend(usage.cost.total, unconfirmed)
         reservation.release()
+        if self._on_paid is not None:
+            self._on_paid, on_paid = None, self._on_paid
+            on_paid(reservation.usage)
 
     def _most(self, usage: Usage, reservation: Reservation) -> float:
         """Return the most that it may have cost, as far as no server has reported it."""
@@ -237,6 +244,16 @@ class _Request:
             output=usage.cost.output + more, total=usage.cost.total + more, unknown=then.cost.unknown
         )
         return usage.replace(output=tokens, total_tokens=usage.total_tokens + tokens - usage.output, cost=cost)
+
+
+def _with_cost(event: AssistantMessageEvent, usage: Usage) -> AssistantMessageEvent:
+    """Return the last event of an answer that broke off, or was not counted, with what the request counts as."""
+    if isinstance(event, StreamError):
+        return event.replace(error=event.error.replace(usage=usage))
+    if isinstance(event, StreamDone) and not event.message.usage.total_tokens:
+        # Its tokens stay those of the server: they tell how long the conversation is.
+        return event.replace(message=event.message.replace(usage=event.message.usage.replace(cost=usage.cost)))
+    return event
 
 
 def _limited(model: Model, options: StreamOptions, most: int | None) -> tuple[Model, StreamOptions]:

@@ -44,7 +44,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_key
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_answer, note_key
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -115,6 +115,7 @@ class AnthropicProvider:
                 body = await _body(model, context, options)
                 async with self._asked(model, body, options) as reply:
                     reached = True
+                    note_answer(options.api_key, model)
                     await check_stream(reply.headers, reply.content)
                     async for events in reply.events:
                         for update in updates(answer, events):
@@ -272,7 +273,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
             body["tool_choice"] = {"type": "tool", "name": options.must_call}
     if (mark := cache_mark(model, options)) is not None:
         head = next(iter(body.get("system") or body.get("tools", ())[-1:]), None)
-        set_marks(mark, head, messages, is_continued=options.is_continued)
+        set_marks(mark, head, messages, options)
     return body
 
 
@@ -578,7 +579,7 @@ def _status_sentence(error: http.HttpStatusError, where: str) -> str:
     reason = _reason(error.body) or f"{error.reason_phrase or 'error'} from {where}"
     hint = f". Check {_KEY_VARIABLE} or {_TOKEN_VARIABLE}." if error.status_code in (401, 403) else ""
     wait = retry_after(error.headers)
-    return f"{error.status_code} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
+    return f"{error.status_code} {reason}{f' (retry after {wait:.10g} s)' if wait is not None else ''}{hint}"
 
 
 def _reason(body: object) -> str | None:

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.base.installed import how_to_install
 from indus_nb.base.wire import JsonObject, encodable, from_json
 from indus_nb.models.apis.anthropic import AnthropicProvider, Reply, betas
 from indus_nb.models.catalog import Model
@@ -236,8 +237,12 @@ class BatchProvider(AnthropicProvider):
         yield Reply({}, _nothing(), _events(message))
 
     def _opened(self, model: Model, options: StreamOptions) -> BatchClient:
-        from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
-
+        try:
+            from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient, Timeout
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"Batches need the package {error.name}, which is not installed: {how_to_install('batch')}."
+            ) from None
         url, key = self._url(model), (options.api_key or "").strip()
         check_url(url, "Correct ANTHROPIC_BASE_URL, or the model's base URL.")
         check_key(key, model)

@@ -3,7 +3,8 @@
 What this module promises:
 
 - A request has four marks at most. The first stands behind the system prompt, and so behind the tools, which come
-  before it. The others stand at the last places where the user's side ends, before an answer and at the end.
+  before it. One stands behind what the first message has in common with other requests, if anything. The others stand
+  at the last places where the user's side ends, before an answer and at the end.
 - Such a place is where an earlier request has ended, so that what was kept then is found again whatever a turn holds:
   a server looks for it at a mark, and only so many blocks before it.
 - All marks of a request keep for the same time: a longer time may not follow a shorter one.
@@ -36,7 +37,7 @@ def is_kept_long(model: Model, options: StreamOptions) -> bool:
 
 
 def set_marks(
-    mark: JsonObject, head: JsonObject | None, messages: Sequence[JsonObject], *, is_continued: bool = True
+    mark: JsonObject, head: JsonObject | None, messages: Sequence[JsonObject], options: StreamOptions
 ) -> None:
     """Set the marks of a request, in place.
 
@@ -44,16 +45,32 @@ def set_marks(
         mark: The mark.
         head: The last part of what precedes the messages; ``None`` if nothing does.
         messages: The messages as they are sent; their content may be made a list of parts.
-        is_continued: Whether a later request begins with these messages.
+        options: Say what other requests begin with.
     """
     if head is not None:
         head["cache_control"] = mark
-    for message in _ends(messages)[-_IN_MESSAGES:] if is_continued else ():
+    is_split = _split_shared(mark, messages, options.shared_characters)
+    for message in _ends(messages)[-(_IN_MESSAGES - is_split) :] if options.is_continued else ():
         content: str | list[JsonObject] = message["content"]
         if isinstance(content, str):
             content = message["content"] = [{"type": "text", "text": content}]
         if parts := [part for part in content if part["type"] not in _NEVER_MARKED]:
             parts[-1]["cache_control"] = mark
+
+
+def _split_shared(mark: JsonObject, messages: Sequence[JsonObject], characters: int) -> bool:
+    """Make the shared start of the first message of the user a part of its own, with a mark."""
+    first = next((message for message in messages if message["role"] == "user"), None) if characters else None
+    if first is None:
+        return False
+    content: str | list[JsonObject] = first["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    text = parts[0].get("text", "") if parts else ""
+    if len(text) <= characters:
+        return False
+    shared = {"type": "text", "text": text[:characters], "cache_control": mark}
+    first["content"] = [shared, {**parts[0], "text": text[characters:]}, *parts[1:]]
+    return True
 
 
 def _ends(messages: Sequence[JsonObject]) -> list[JsonObject]:

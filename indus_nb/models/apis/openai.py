@@ -32,7 +32,7 @@ from indus_nb.models.http.failures import (
     transport_sentence,
 )
 from indus_nb.models.http.handling import updates
-from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_key
+from indus_nb.models.http.refusals import MOST_SENT, explain, forgo, note_answer, note_key
 from indus_nb.models.http.sse import StreamedError
 from indus_nb.models.protocol import Context, StreamOptions
 from indus_nb.safety.redaction import hide_shapes, shown_url
@@ -124,6 +124,7 @@ async def _ask(request: _Request, answer: OpenAIAnswer, idle_timeout: float) -> 
                 if options.on_response is not None:
                     await options.on_response(reply.status, reply.headers)
                 reached = True
+                note_answer(options.api_key, model)
                 await check_stream(reply.headers, reply.content())
                 async for events in reply.events():
                     for update in updates(answer, events):
@@ -193,7 +194,7 @@ def _status_sentence(error: http.HttpStatusError, model: Model, where: str) -> s
     elif status == 404:
         hint = ". Check the model's id and base URL."
     wait = retry_after(error.headers)
-    return f"{status} {reason}{f' (retry after {wait:g} s)' if wait is not None else ''}{hint}"
+    return f"{status} {reason}{f' (retry after {wait:.10g} s)' if wait is not None else ''}{hint}"
 
 
 def _fields(body: object) -> JsonObject:

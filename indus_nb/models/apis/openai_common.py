@@ -105,10 +105,10 @@ class OpenAIAnswer(ABC):
     """
 
     def __init__(self, model: Model) -> None:
-        self.growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+        self.growing: GrowingMessage = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
         self.started = False
         self.whole = False
-        self.complete = False
+        self.complete: bool = False
         self.stop_reason: StopReason = "stop"
         self.problem: str | None = None
         self._cost = model.cost

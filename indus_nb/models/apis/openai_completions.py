@@ -88,7 +88,7 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
         if options.must_call in [tool.name for tool in context.tools] and may_force_tool(model, options):
             body["tool_choice"] = {"type": "function", "function": {"name": options.must_call}}
     if takes_marks(model) and (mark := cache_mark(model, options)) is not None:
-        set_marks(mark, _head(body), messages, is_continued=options.is_continued)
+        set_marks(mark, _head(body), messages, options)
     return body
 
 
@@ -244,7 +244,7 @@ class CompletionsAnswer(OpenAIAnswer):
             )
             if self._says_cost:
                 self._set_cost(usage)
-            self.complete = self.whole
+            self.complete: bool = self.whole
 
     def _set_cost(self, usage: JsonObject) -> None:
         """Take the server's cost in US dollars: the server knows which provider has answered."""
@@ -350,8 +350,8 @@ class CompletionsAnswer(OpenAIAnswer):
 
     def _stop(self, reason: str) -> None:
         self.whole = True
-        self.stop_reason = _STOP_REASONS.get(reason, "stop")
+        self.stop_reason: StopReason = _STOP_REASONS.get(reason, "stop")
         if self._refusal:
-            self.problem = refusal("".join(self._refusal))
+            self.problem: str | None = refusal("".join(self._refusal))
         elif reason == "content_filter":
             self.problem = FILTERED

@@ -17,6 +17,7 @@ from typing import Literal, cast
 from indus_nb.base.messages import (
     AssistantMessage,
     ImageContent,
+    StopReason,
     TextContent,
     ThinkingContent,
     ToolCall,
@@ -225,7 +226,7 @@ class ResponsesAnswer(OpenAIAnswer):
             if item.index is not None:
                 yield self.growing.close(item.index)
         if self._has_calls and self.stop_reason == "stop":
-            self.stop_reason = "toolUse"
+            self.stop_reason: StopReason = "toolUse"
 
     def _item(self, number: int) -> _OpenItem:
         if number not in self._open:
@@ -327,7 +328,7 @@ class ResponsesAnswer(OpenAIAnswer):
             raise StreamedError(object_in(response, "error"))
         self.whole = self.complete = True
         if self._refusal:
-            self.problem = refusal("".join(self._refusal))
+            self.problem: str | None = refusal("".join(self._refusal))
         elif kind == "response.incomplete":
             self.stop_reason = "length"
             if text_in(object_in(response, "incomplete_details"), "reason") == "content_filter":

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, cast
 
 from indus_nb.base.errors import CredentialsError, IndusError, UsageError
+from indus_nb.base.installed import how_to_install
 from indus_nb.base.wire import JsonObject, encodable
 from indus_nb.models.ambient import FOUNDRY_PLACE, GOOGLE_PROJECT
 from indus_nb.models.apis.anthropic import AnthropicProvider, Reply, betas
@@ -211,7 +212,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"{self._name} needs the package {(error.name or '').partition('.')[0]}, which is not installed: "
-                f"pip install 'indus_nb[{self._extra}]'."
+                f"{how_to_install(self._extra)}."
             ) from error
         try:
             return await asyncio.to_thread(self._sdk_client, url or None, model, options)
@@ -266,7 +267,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
             f"{kind or 'error'}: {message}" if message else f"{error.response.reason_phrase or 'error'} from {where}"
         )
         wait = retry_after(headers)
-        asked = f" (retry after {wait:g} s)" if wait is not None else ""
+        asked = f" (retry after {wait:.10g} s)" if wait is not None else ""
         hint = f". Check the credentials. {self._needs}" if status in (401, 403) else ""
         return _RefusedError(f"{status} {named}{asked}{hint}", status)
 
@@ -391,8 +392,8 @@ class FoundryProvider(_PlatformProvider):
             return _azure_tokens(_settings("AZURE_", "IDENTITY_", "MSI_"))()
         except ModuleNotFoundError as error:
             raise UsageError(
-                f"No key for {self._name}: set ANTHROPIC_FOUNDRY_API_KEY, or pip install 'indus_nb[{self._extra}]' to "
-                "sign in with Microsoft Entra ID."
+                f"No key for {self._name}: set ANTHROPIC_FOUNDRY_API_KEY, or, to sign in with Microsoft Entra ID, "
+                f"{how_to_install(self._extra)}."
             ) from error
 
     def _unusable(self, error: Exception, model: Model) -> CredentialsError:

@@ -16,7 +16,7 @@ Wrap a provider to record what it answers, and put the other one in its place to
     replayed = [event async for event in replaying.stream(find_model("offline"), context, StreamOptions())]
     assert replayed[-1].message.text == recorded[-1].message.text
 
-Or, without touching the program, the environment: INDUSAGI_CASSETTE names the file, and INDUSAGI_CASSETTE_MODE what to
+Or, without touching the program, the environment: INDUS_NB_CASSETTE names the file, and INDUS_NB_CASSETTE_MODE what to
 do with it (``replay``, ``record``, or ``auto``, the default: replay what is there, else record).
 
 Requests are kept in a normal form (``normal_form``), from which secrets and all that differs from run to run are

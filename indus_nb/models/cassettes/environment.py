@@ -1,4 +1,4 @@
-"""The cassette that the environment configures: INDUSAGI_CASSETTE is its file, INDUSAGI_CASSETTE_MODE its mode.
+"""The cassette that the environment configures: INDUS_NB_CASSETTE is its file, INDUS_NB_CASSETTE_MODE its mode.
 
 What this module promises: without the variable nothing of the room is imported, and with it all sessions of a process
 share one cassette, in the order of their requests. It begins again when one of the two variables changes.
@@ -6,9 +6,10 @@ share one cassette, in the order of their requests. It begins again when one of 
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING
+
+from indus_nb.base.variables import CASSETTE, CASSETTE_MODE, variable
 
 if TYPE_CHECKING:
     from indus_nb.models import Provider
@@ -40,7 +41,7 @@ class EnvironmentCassette:
         That is ``inner`` itself without a cassette.
 
         Raises:
-            UsageError: INDUSAGI_CASSETTE_MODE is unknown.
+            UsageError: INDUS_NB_CASSETTE_MODE is unknown.
         """
         with self._mutex:
             self._follow_environment()
@@ -51,8 +52,8 @@ class EnvironmentCassette:
             return inner if self._replay is None else self._replay
 
     def _follow_environment(self) -> None:
-        path = os.environ.get("INDUSAGI_CASSETTE")
-        setting = (os.environ.get("INDUSAGI_CASSETTE_MODE") or "auto", path) if path else None
+        path = variable(CASSETTE)
+        setting = (variable(CASSETTE_MODE) or "auto", path) if path else None
         if setting == self._setting:
             return
         if self._recording is not None:
@@ -70,7 +71,7 @@ class EnvironmentCassette:
         self._setting = setting
 
 
-environment_cassette = EnvironmentCassette()
+environment_cassette: EnvironmentCassette = EnvironmentCassette()
 """The one of this process."""
 
 
@@ -84,7 +85,7 @@ def provider_from_environment(inner: Provider) -> Provider:
 
 def is_in_use() -> bool:
     """Return whether the process has a cassette, which answers or is recorded."""
-    return bool(os.environ.get("INDUSAGI_CASSETTE"))
+    return bool(variable(CASSETTE))
 
 
 def is_replaying() -> bool:

@@ -21,7 +21,7 @@ from indus_nb.base.wire_model import WireModel, wire_field
 
 _FORMAT = "indus_nb cassette"
 _VERSION = 1
-RECORD_ANEW = "To record anew, run once with INDUSAGI_CASSETTE_MODE=record, or through a RecordingProvider."
+RECORD_ANEW = "To record anew, run once with INDUS_NB_CASSETTE_MODE=record, or through a RecordingProvider."
 """The last sentence of every error about a cassette that cannot be replayed."""
 _TEXT_KEYS = frozenset({"system", "content", "text", "thinking", "malformed", "errorMessage"})
 _FOREIGN_KEYS = frozenset({"arguments", "tools"})  # their JSON is others', in which a list of lines is a list
@@ -103,7 +103,7 @@ def load(path: Path) -> list[StoredExchange]:
     try:
         value = map_texts(load_object(read_file(path)), unfold_lines)
         if value.get("format") != _FORMAT:
-            raise UsageError(f"{path} is no cassette. Name the file of one in INDUSAGI_CASSETTE. {RECORD_ANEW}")
+            raise UsageError(f"{path} is no cassette. Name the file of one in INDUS_NB_CASSETTE. {RECORD_ANEW}")
         if value.get("version") != _VERSION:
             raise UsageError(
                 f"{path} is a cassette of version {value.get('version')}, and only version {_VERSION} is understood "

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import read_file
+from indus_nb.base.files import hold_lock, read_file
 from indus_nb.base.messages import AssistantBlock, AssistantMessage, ToolCall
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, StreamOptions
@@ -100,7 +100,7 @@ class Recording:
     """
 
     def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
-        self.path = Path(path).expanduser().resolve()
+        self.path: Path = Path(path).expanduser().resolve()
         self._observer = Observer(rules)
         self._exchanges: list[Exchange] = []
         self._mutex = threading.Lock()
@@ -165,13 +165,12 @@ class Recording:
             self._exchanges.clear()
 
     def _open(self) -> None:
-        from filelock import FileLock, Timeout
+        from filelock import Timeout
 
         path = self.path
-        lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=0, thread_local=False)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
+            lock = hold_lock(path.with_name(f".{path.name}.lock"))
             release = weakref.finalize(self, _unlock, lock, os.getpid())
         except Timeout as error:
             raise UsageError(

@@ -178,7 +178,7 @@ class _Connection:
         self._kept = kept
         self._idle_timeout = 0.0
         self._has_begun = self._has_received = self._is_released = self._is_broken = False
-        self.is_stale = False
+        self.is_stale: bool = False
         """Whether the server has closed the connection before it said anything to this request."""
 
     def use(self, idle_timeout: float) -> None:

@@ -57,14 +57,14 @@ class HttpStatusError(Exception):
         self.reason_phrase = reason_phrase
         self.headers = headers
         self.body = body
-        self.request_id = headers.get("request-id") or headers.get("x-request-id")
+        self.request_id: str | None = headers.get("request-id") or headers.get("x-request-id")
 
 
 class StreamingAnswer:
     """An answer that has begun: ``status``, ``headers``, and the events as they arrive."""
 
     def __init__(self, response: httpx2.Response | direct.DirectResponse, idle_timeout: float) -> None:
-        self.status = response.status_code
+        self.status: int = response.status_code
         self.headers: Mapping[str, str] = response.headers
         self._response = response
         self._idle_timeout = idle_timeout

@@ -73,9 +73,19 @@ def refused_hour(model: Model) -> bool:
 
 def note_key(status: int, reason: str, key: str | None, model: Model) -> None:
     """Remember that the model's server rejected a key, if the status of its answer or the API's words say so."""
-    refuses = status == _UNAUTHORISED or (status in (400, 403) and re.search(_SPEAKS_OF_KEY, reason))
-    if refuses and key:
+    if key and is_about_key(status, reason):
         _remember(model, (_KEY, hash(key)))
+
+
+def is_about_key(status: int | None, reason: str) -> bool:
+    """Return whether a server rejected a request for its key, as the status or the API's words say."""
+    return status == _UNAUTHORISED or (status in (400, 403) and re.search(_SPEAKS_OF_KEY, reason) is not None)
+
+
+def note_answer(key: str | None, model: Model) -> None:
+    """Forget that the model's server rejected a key, for now it has begun to answer."""
+    if _refused and key:
+        _refused.pop((model.provider, model.base_url, (_KEY, hash(key))), None)
 
 
 def refused_key(model: Model, key: str) -> bool:

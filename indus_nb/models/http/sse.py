@@ -49,7 +49,7 @@ class EventDecoder:
         self._rest = bytearray()  # of an event that has not ended
         self._after_cr = False
         self._is_first = True
-        self.is_done = False
+        self.is_done: bool = False
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         """Yield the data of the events that ``piece`` completes.

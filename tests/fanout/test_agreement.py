@@ -1,0 +1,76 @@
+"""Answers beside labels."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from typing import Any
+
+import pytest
+from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
+
+from indus_nb import agent
+from indus_nb.base.errors import UsageError
+from indus_nb.fanout.agreement import agreement
+
+pytestmark = pytest.mark.usefixtures("in_work")
+
+ROWS = [
+    {"text": "a", "label": "x"},
+    {"text": "b", "label": "y"},
+    {"text": "c", "label": "y"},
+    {"text": "d", "label": None},
+]
+
+
+@pytest.fixture
+def api(messages_api: MessagesApi) -> MessagesApi:
+    said = {"a": "x", "b": "y", "c": "x", "d": "x"}
+
+    def answer(request: Recorded) -> Reply:
+        text = said[request.texts[-1]]
+        return Reply(ToolUse("answer", {"kind": text}) if request.body.get("tools") else text)
+
+    messages_api.default = answer  # type: ignore[assignment]
+    return messages_api
+
+
+def test_answers_are_compared_with_a_column_of_the_data(api: MessagesApi) -> None:
+    found = agent.map("{text}", ROWS).agree(with_="label")
+    assert (found.rows, found.agreed, found.differing) == (3, 2, (2,))
+    assert found.confusion == {("x", "x"): 1, ("y", "y"): 1, ("y", "x"): 1}
+    assert str(found) == "2 of 3 rows agree (67%), Cohen's kappa 0.40"
+    page = found._repr_html_()
+    assert "<tr><th>y</th><td>1</td><td>1</td></tr>" in page
+
+
+def test_a_field_of_the_answers_is_compared_and_rows_without_an_answer_do_not_count(api: MessagesApi) -> None:
+    right = api.default
+    api.default = lambda request: HttpError(400) if request.texts[-1] == "b" else right(request)  # type: ignore[assignment, operator]
+    schema = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+    found = agent.map("{text}", ROWS, result=schema).agree(["x", "y", "y", "<b>"], field="kind")
+    assert (found.rows, found.agreed, found.differing) == (3, 1, (2, 3))
+    assert "<b>" not in found._repr_html_()
+
+
+def test_what_cannot_be_compared_is_said(api: MessagesApi) -> None:
+    done = agent.map("{text}", ROWS)
+    for with_, field, said in (
+        ("kind", None, "no column 'kind'. It has: text, label"),
+        (["x"], None, "1 labels for 4 rows"),
+        ("label", "kind", "Not every answer has a field 'kind'"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            done.agree(with_, field)
+
+
+def test_kappa_is_that_of_scikit_learn() -> None:
+    metrics: Any = importlib.import_module("sklearn.metrics")
+    chance = random.Random(5)
+    for _ in range(20):
+        labels = [chance.choice("abc") for _ in range(50)]
+        answers = [label if chance.random() < 0.6 else chance.choice("abcd") for label in labels]
+        assert agreement(answers, labels).kappa == pytest.approx(metrics.cohen_kappa_score(labels, answers))
+    assert agreement([1, {"a": 1, "b": 2.0}], [1.0, {"b": 2.0, "a": 1}]).agreed == 2
+    assert agreement(["a"], ["a"]).kappa is None
+    assert agreement([], []).kappa is None
