@@ -101,9 +101,11 @@ def test_work_in_cells_stands_below_the_cell_that_asks_with_its_outputs_and_hold
     expect(asking.locator(".jp-OutputArea table")).to_have_count(0)
     expect(second.locator(".jp-OutputArea")).to_contain_text("7")
     expect(notebook.cell(5)).to_contain_text("last = 1")
-    expect(asking).to_contain_text("cell 4 new")
+    expect(asking).to_contain_text("the 4th cell new")
     for cell, is_marked in ((asking, False), (first, True), (second, True), (notebook.cell(5), False)):
         expect(cell).to_have_class(re.compile("ia-of-agent") if is_marked else re.compile("^(?!.*ia-of-agent)"))
+    sign = "cell => getComputedStyle(cell.querySelector('.jp-InputPrompt'), '::before').content"
+    assert [cell.evaluate(sign) for cell in (asking, first, second)] == ["none", '"✓ "', '"✓ "'], "these were run"
     notebook.screenshot("work-in-cells")
     notebook.run(5)
     notebook.run(6)
@@ -134,13 +136,15 @@ def test_a_notebook_that_is_verified_says_what_it_runs_and_stop_ends_that(
     notebook.wait_until_run(0)
     notebook.run(1)
     cell = notebook.cell(1)
-    expect(cell).to_contain_text("cell 4 runs in a fresh kernel: import time, pathlib", timeout=90_000)
+    expect(cell).to_contain_text(
+        re.compile(r"(the 4th cell|cell \[\d+\]) runs in a fresh kernel: import time, pathlib"), timeout=90_000
+    )
     notebook.screenshot("verifying")
     notebook.run(4)  # which waits its turn, and does not get it
     cell.get_by_role("button", name="Stop").click()
     expect(cell).to_contain_text("Stopped: the fresh kernel has ended, and all that its cells had started.")
     expect(cell).to_contain_text("2 of 4 cells ran well in a fresh kernel")
-    expect(cell).to_contain_text("Cell 4 was running when it was stopped.")
+    expect(cell).to_contain_text(re.compile(r"(The 4th cell|Cell \[\d+\]) was running when it was stopped\."))
     expect(cell.get_by_role("button", name="Stop")).to_have_count(0)
     notebook.screenshot("verifying-stopped")
     notebook.run(4)

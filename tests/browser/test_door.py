@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from jupyterlab_page import KERNEL_IS_READY, Lab
+from jupyterlab_page import KERNEL_IS_READY, Lab, keep_screenshot
 from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
@@ -140,12 +141,166 @@ def test_a_kernel_that_runs_a_cell_is_waited_for(lab: Lab, page: Page) -> None:
     expect(chat.locator("textarea")).to_be_visible()
 
 
+def test_a_kernel_whose_cell_is_interrupted_gets_the_agent_after_all(lab: Lab, page: Page) -> None:
+    lab.write("interrupted.ipynb", "import time\nprint('begun')\ntime.sleep(600)")
+    notebook = lab.open(page, "interrupted.ipynb")
+    notebook.run(0)
+    expect(notebook.cell(0).get_by_text("begun", exact=True)).to_be_visible()
+    chat = open_panel(page)
+    expect(chat.get_by_role("status")).to_contain_text("The kernel is busy")
+    notebook.interrupt()
+    expect(chat.locator("textarea")).to_be_visible()
+
+
+HAS_NO_LIVE_VIEW = "!JSON.stringify(window.jupyterapp.shell.currentWidget.model).includes('The live view')"
+ADD_CELL = """source => {
+    window.jupyterapp.shell.currentWidget.context.model.sharedModel.addCell({cell_type: 'code', source});
+}"""
+
+
+@pytest.mark.parametrize(("saved", "opened"), [(True, True), (False, True), (False, False)])
+def test_a_question_waits_in_the_panel_of_a_page_that_is_loaded_again_also_where_its_cell_was_not_saved(
+    lab: Lab, page: Page, api: MessagesApi, *, saved: bool, opened: bool
+) -> None:
+    made = lab.folder / f"made-{saved}-{opened}"
+    lab.write(f"{made.name}.ipynb", "x = 1")
+    notebook = lab.open(page, f"{made.name}.ipynb")
+    chat = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
+    if opened:
+        expect(open_panel(page).locator("textarea")).to_be_visible()
+    page.evaluate(ADD_CELL, "%agent --approve always go")
+    api.add(Reply(ToolUse("bash", {"command": f"touch {made.name}"})), "It is made.")
+    notebook.run(1)
+    expect(notebook.cell(1).get_by_role("dialog")).to_contain_text(f"touch {made.name}")
+    if saved:
+        notebook.save()
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    status = page.locator(".indus-status button")
+    expect(status).to_contain_text("Agent asks")
+    expect(page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab.indus-mod-asks")).to_have_count(1)
+    expect(notebook.cell(1)).to_have_count(1 if saved else 0)
+    if not opened:
+        status.click()
+    question = chat.get_by_role("dialog")
+    expect(question).to_contain_text(f"touch {made.name}")
+    keep_screenshot(page, f"question-after-a-reload-{saved}-{opened}")
+    call = chat.locator(".indus-call")
+    expect(call).to_have_count(1)
+    question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
+    expect(answer_in(chat)).to_have_text("It is made.")
+    expect(chat.locator(".indus-usage")).to_have_count(1)
+    expect(call).to_have_count(1)
+    expect(call).to_contain_text("✓")
+    assert made.exists()
+
+
+def test_the_steps_of_a_plan_are_changed_where_the_user_said_so_and_are_one_text(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("plan.ipynb", "%agent --plan clean it", "print('next')")
+    notebook = lab.open(page, "plan.ipynb")
+    chat = open_panel(page)
+    expect(chat.locator("textarea")).to_be_visible()
+    api.add(Reply(ToolUse("answer", {"answer": json.dumps(["Look", "Clean"])})), "It is clean.")
+    asked = len(api.requests)
+    notebook.run(0)
+    cell = notebook.cell(0)
+    expect(chat.get_by_role("dialog")).to_contain_text("Carry out this plan?")
+    chat.get_by_role("dialog").focus()
+    change = cell.get_by_role("button", name="Change the steps")
+    expect(change).to_be_enabled()
+    change.evaluate("button => button.click()")  # as in browsers that give a clicked button no focus
+    steps = cell.get_by_role("textbox", name="The plan, a step in each line")
+    copy = chat.get_by_role("textbox", name="The plan, a step in each line")
+    expect(steps).to_be_focused()
+    expect(copy).to_have_value("Look\nClean")
+    expect(steps).to_be_focused()
+    copy.fill("Look\nClean\nWrite it down")
+    expect(steps).to_have_value("Look\nClean\nWrite it down")
+    cell.get_by_role("button", name="Send").click()
+    cell.get_by_role("button", name="Go").click()
+    expect(cell.locator(".indus-answer").last).to_have_text("It is clean.")
+    api.wait_for_requests(asked + 2)
+    assert "Write it down" in "\n".join(api.requests[-1].texts)
+
+
+def test_an_answer_that_ended_after_the_last_save_is_in_the_notebook_of_the_next_page(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("ended.ipynb", "x = 1", "print('before')\n%agent --approve always go")
+    notebook = lab.open(page, "ended.ipynb")
+    expect(open_panel(page).locator("textarea")).to_be_visible()
+    api.add(Reply("I look.", ToolUse("bash", {"command": "echo from a command"})), "It is done.")
+    notebook.run(1)
+    cell = notebook.cell(1)
+    question = cell.get_by_role("dialog")
+    expect(question).to_contain_text("echo from a command")
+    notebook.save()
+    question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
+    notebook.wait_until_run(1)
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    expect(cell.locator(".indus-answer").last).to_have_text("It is done.")
+    expect(cell.locator(".jp-RenderedText")).to_have_text("before")
+    expect(cell.get_by_text("I look.")).to_have_count(1)
+    expect(cell.get_by_text("The live view of this answer")).to_have_count(0)
+    keep_screenshot(page, "ended-after-the-last-save")
+    page.wait_for_function(HAS_NO_LIVE_VIEW)
+
+
+SET_SOURCE = """source => {
+    window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource(source);
+}"""
+
+
+def test_an_answer_stands_below_its_own_prompt_where_the_cell_of_the_next_page_holds_another(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("other.ipynb", "%agent how long is it?", "print('next')")
+    notebook = lab.open(page, "other.ipynb")
+    api.add("It has two lines.")
+    notebook.run(0)
+    cell = notebook.cell(0)
+    expect(cell.locator(".indus-usage")).to_have_count(1)
+    page.wait_for_function(HAS_NO_LIVE_VIEW)
+    notebook.save()
+    cell.locator(".cm-content").click()
+    page.evaluate(SET_SOURCE, "%agent --approve always empty it")
+    api.add(Reply("I begin.", ToolUse("bash", {"command": "echo emptied"})), "It is empty now.")
+    notebook.run(0)
+    expect(cell.get_by_role("dialog")).to_contain_text("echo emptied")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    expect(cell.locator(".cm-content")).to_have_text("%agent how long is it?")
+    shown = cell.locator(".jp-OutputArea-output")
+    asked = shown.get_by_text("Answer to: %agent --approve always empty it")
+    expect(asked).to_have_count(1)
+    cell.get_by_role("dialog").get_by_role("button", name=re.compile(r"^Yes\b")).first.click()
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    expect(cell.locator(".indus-answer").last).to_have_text("It is empty now.")
+    expect(asked).to_have_count(1)
+    texts = "\n".join(shown.all_inner_texts())
+    order = ["It has two lines.", "Answer to:", "I begin.", "emptied", "It is empty now."]
+    assert sorted(order, key=texts.index) == order
+    assert [texts.count(each) for each in ("It has two lines.", "I begin.")] == [1, 1]
+    keep_screenshot(page, "answer-below-another-prompt")
+    page.wait_for_function(HAS_NO_LIVE_VIEW)
+
+
 def test_a_kernel_without_the_package_gets_it_by_a_button(lab: Lab, page: Page) -> None:
     lab.write("bare.ipynb", "x = 1", kernel="bare")
     lab.open(page, "bare.ipynb")
     chat = open_panel(page)
-    expect(chat.get_by_text("%pip install indus_nb", exact=True)).to_be_visible()
-    chat.get_by_role("button", name="Install it").click()
+    button = chat.get_by_role("button", name="Install it")
+    expect(button).to_be_disabled()
+    chat.get_by_label("Directory of the clone").fill("/my clone")
+    expect(chat.get_by_text('%pip install "/my clone[widgets]"', exact=True)).to_be_visible()
+    button.click()
     expect(chat.locator("textarea")).to_be_visible()
 
 

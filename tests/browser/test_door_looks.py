@@ -56,6 +56,7 @@ def test_a_question_is_answered_by_keyboard_in_a_narrow_dark_window(lab: Lab, pa
     expect(page.locator(PANEL).get_by_role("dialog")).to_be_visible()
     notebook.screenshot("door-question")
     assert serious_problems(page) == []
+    page.wait_for_timeout(600)  # a key counts once the question has been there for a moment
     page.keyboard.press("1")
     expect(page.locator(f"{PANEL} .indus-answer").last).to_have_text("It is there.")
     assert (lab.folder / "made").exists()

@@ -25,7 +25,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUSAGI_CODING_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
+    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
     with Lab(folder, environment, extension=True) as lab:
         yield lab
 
@@ -166,6 +166,26 @@ def test_a_change_is_accepted_and_run_by_key_from_the_editor(lab: Lab, page: Pag
     assert sources(notebook) == [NEW]
 
 
+@pytest.mark.parametrize(
+    ("keys", "left", "number"),
+    [("Alt+y", NEW, r"\[ \]:"), ("Alt+Shift+Y", NEW, r"\[\d+\]:"), ("Alt+n", OLD, r"\[ \]:")],
+)
+def test_the_keys_of_the_answers_work_from_the_box_which_has_the_focus(
+    lab: Lab, page: Page, api: MessagesApi, keys: str, left: str, number: str
+) -> None:
+    notebook = opened(lab, page, "keys.ipynb", OLD)
+    api.add(proposing())
+    asking = asked(notebook, 0, "three")
+    button(asking, "Accept and run")
+    expect(button(asking, "Accept")).to_be_focused()
+    page.keyboard.press("y")
+    expect(button(asking, "Accept")).to_be_focused()
+    page.keyboard.press(keys)
+    expect(asking).to_have_count(0)
+    assert sources(notebook) == [left]
+    expect(notebook.cell(0).locator(".jp-InputPrompt")).to_have_text(re.compile(number))
+
+
 def test_a_cell_that_is_accepted_and_run_comes_into_sight_and_leaves_the_focus_where_it_is(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
@@ -226,9 +246,9 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         expect(dialog).to_be_visible()
         reject = button(box(notebook), "Reject")
         expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
-        expect(dialog).to_contain_text("Change cell 1?")
+        expect(dialog).to_contain_text(re.compile(r"Change (the 1st cell|cell \[1\])\?"))
         expect(dialog.get_by_role("group", name="Details")).to_be_hidden()
-        way = button(dialog, "It is shown in the notebook, at cell 1: go there")
+        way = dialog.get_by_role("button", name=re.compile(r"in the notebook, at (the 1st cell|cell \[1\]): go there"))
         expect(dialog.get_by_role("button", name="Accept", exact=True)).to_be_enabled()
         if where == "in place":
             way.click()

@@ -28,7 +28,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUSAGI_CODING_AGENT_DIR"], "settings.json").unlink()  # somebody is there to be asked
+    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").unlink()  # somebody is there to be asked
     with Lab(folder, environment, extension=True) as lab:
         yield lab
 

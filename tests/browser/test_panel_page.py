@@ -253,6 +253,31 @@ def test_a_narrow_panel_has_all_of_its_buttons_and_one_that_is_too_narrow_says_s
     expect(panel.answers.last).to_have_text("It goes.")
 
 
+CUT_OFF = """node => [...node.querySelectorAll(".ia-area, .ia-area *, .ia-entry, .ia-entry *")]
+    .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1 && each.clientWidth)
+    .map(each => each.textContent)"""
+
+
+def test_a_panel_as_wide_as_a_side_bar_shows_facts_and_sessions_whole(
+    panel: Panel, notebook: Notebook, api: MessagesApi
+) -> None:
+    api.add("It is short.")
+    panel.write("say it")
+    expect(panel.answers.last).to_have_text("It is short.")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '300px' }")
+    panel.write("/stats")
+    expect(panel.root.locator(".ia-area table").last).to_contain_text("conversation")
+    notebook.screenshot("panel-facts")
+    assert panel.root.evaluate(CUT_OFF) == []
+    panel.root.get_by_role("button", name="Menu").click()
+    panel.root.get_by_role("button", name="Sessions").click()
+    expect(panel.root.locator(".ia-entry").first).to_be_visible()
+    notebook.screenshot("panel-sessions")
+    assert panel.root.evaluate(CUT_OFF) == []
+    panel.page.keyboard.press("Escape")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '' }")
+
+
 def test_a_docked_panel_has_all_of_its_height(panel: Panel, notebook: Notebook) -> None:
     page = panel.page
     notebook.cell(1).locator(".jp-InputPrompt").click()

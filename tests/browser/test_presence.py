@@ -17,6 +17,7 @@ from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 FAILS = "price = {'tea': 3}\nprice['milk']"
+LONG = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -101,8 +102,7 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
 
 
 def test_the_bar_of_a_long_traceback_is_in_sight_where_its_beginning_is(lab: Lab, page: Page) -> None:
-    deep = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"
-    lab.write("long.ipynb", deep)
+    lab.write("long.ipynb", LONG)
     notebook = lab.open(page, "long.ipynb")
     notebook.run(0)
     notebook.wait_until_run(0)
@@ -179,6 +179,59 @@ def test_a_question_is_seen_from_everywhere_and_takes_no_focus(lab: Lab, page: P
     expect(status).to_contain_text("Agent idle")
     expect(status).to_contain_text("$0.01 today")
     expect(tab).to_have_count(0)
+
+
+def test_what_rows_cost_is_told_when_they_end(lab: Lab, page: Page, api: MessagesApi) -> None:
+    rows = "from indus_nb import agent\nagent.map('{item}', range(60), model='claude-opus-4-5', progress=False)"
+    lab.write("rows.ipynb", "%agent --new --model sonnet-4-5 --thinking off hello", rows)
+    notebook = lab.open(page, "rows.ipynb")
+    api.add("Hello.")
+    notebook.run(0)
+    status = page.locator(".indus-status")
+    expect(status).to_contain_text("< $0.01 today")
+    api.default = Reply("yes", at_once=True)
+    notebook.run(1)
+    expect(status).to_contain_text("$0.06 today")
+
+
+def test_the_question_is_gone_to_from_another_notebook(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("asks.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always go")
+    lab.write("other.ipynb", "x = 1")
+    notebook = lab.open(page, "asks.ipynb")
+    api.add(Reply(ToolUse("bash", {"command": "touch made"})), "Done.")
+    notebook.run(0)
+    question = notebook.cell(0).get_by_role("dialog")
+    expect(question).to_be_visible()
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:open', {path: 'other.ipynb'})")
+    expect(question).to_be_hidden()
+    expect(page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .cm-content")).to_contain_text("x = 1")
+    page.keyboard.press("Control+Alt+g")
+    expect(question.get_by_role("button").first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(notebook.cell(0)).to_contain_text("Done.")
+
+
+def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_no_focus(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("mended.ipynb", LONG)
+    notebook = lab.open(page, "mended.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    held = Gate()
+    mended = ToolUse("propose_cell", {"replace": "1", "source": "1"})
+    api.add(Reply(Text("I ", held, "mend it."), mended), "Done.")
+    bar(notebook.cell(0)).get_by_role("button", name="Fix").click()
+    expect(page.locator(".indus_nb-Chat .indus-answer")).to_contain_text("I")
+    page.evaluate("document.querySelector('.jp-Notebook .jp-WindowedPanel-outer').scrollTop = 1e6")
+    expect(notebook.cell(0).locator(".cm-content")).not_to_be_in_viewport()
+    composer = page.locator(".indus_nb-Chat textarea")
+    composer.fill("next")
+    held.open()
+    expect(notebook.cell(0).get_by_role("button", name="Reject")).to_be_in_viewport()
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_be_in_viewport()
+    expect(composer).to_be_focused()
+    notebook.screenshot("presence-mended")
 
 
 def test_what_is_attached_stands_in_the_composer(lab: Lab, page: Page) -> None:

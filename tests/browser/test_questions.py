@@ -304,7 +304,7 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     notebook = opened(lab, page, "proposal.ipynb", NEW + "mend the cell", before)
     notebook.save()  # else the cells are not known by their numbers
     dialog = asked(notebook)
-    expect(dialog.locator(".ia-heading")).to_have_text("Change cell 3?")
+    expect(dialog.locator(".ia-heading")).to_have_text("Change the 3rd cell?")
     body = dialog.locator(".ia-body")
     expect(body).to_contain_text(re.compile(r"-10 line_9 = 1\s+\+10 line_9 = 2"))
     expect(body).not_to_contain_text("---")
@@ -324,7 +324,7 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     notebook.cell(1).locator(".indus-steps > details > summary").click()
     cards.first.locator("summary").click()
     expect(cards.first).to_contain_text("+10 line_9 = 2")
-    expect(cards.first).to_contain_text("Changed cell 3")
+    expect(cards.first).to_contain_text("Changed the 3rd cell")
     cards.last.locator("summary").click()
     expect(cards.last).to_contain_text("Inserted below")
     expect(cards.last).to_contain_text("the sum is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook
@@ -40,6 +41,9 @@ def test_two_runs_are_saved_as_the_same_file_and_the_page_says_what_they_took(
     for chunk in (400, 20):
         run_all(notebook, api, chunk)
         expect(notebook.cell(3).locator(".indus-usage .ia-beside")).to_contain_text("300 tokens in, 60 out")
+        lines = page.locator(".jp-Notebook .indus-usage")
+        for number in range(lines.count()):
+            expect(lines.nth(number)).to_have_text(re.compile("^(?!.*tokens in.*tokens in).*tokens in"))
         page.wait_for_function(NO_WIDGETS)  # a moment after its end, that of the last run is closed
         notebook.save()
         texts.append(Path(lab.folder / "same.ipynb").read_text())

@@ -163,6 +163,45 @@ def test_a_page_that_is_loaded_again_has_all_of_the_run_in_its_notebook(lab: Lab
     expect(cell.get_by_text("First part.")).to_have_count(1)
 
 
+MOVE_DOWN = "window.jupyterapp.commands.execute('notebook:move-cell-down')"
+
+
+def test_a_cell_that_is_moved_while_its_answer_comes_has_all_of_it(lab: Lab, page: Page, api: MessagesApi) -> None:
+    began, held = Gate(), Gate()
+    api.add(
+        Reply("An earlier paragraph.", ToolUse("bash", {"command": "echo from a command"})),
+        Reply(Text("While it ", began, "is moved.\n\n"), ToolUse("bash", {"command": "echo more"})),
+        Reply(Text("The answer ", held, "is 42.")),
+    )
+    notebook, _ = opened(lab, page, "moved.ipynb", ASK + "ask", "print('next')", "print('last')")
+    notebook.run(1)
+    expect(notebook.cell(1)).to_contain_text("While it")
+    notebook.cell(1).locator(".jp-InputPrompt").click()
+    page.evaluate(MOVE_DOWN)
+    cell = notebook.cell(2)
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    began.open()
+    expect(cell).to_contain_text("The answer")
+    for text in ("An earlier paragraph.", "While it is moved."):
+        expect(cell.get_by_text(text)).to_have_count(1)
+    page.evaluate(MOVE_DOWN)
+    cell = notebook.cell(3)
+    expect(cell.get_by_role("button", name="Stop")).to_be_visible()
+    held.open()
+    expect(cell.locator(".indus-usage")).to_have_count(1)
+    expect(cell.locator(".ia-root")).to_have_count(0)
+    expect(cell.locator(".indus-answer").last).to_have_text("The answer is 42.")
+    for text in ("An earlier paragraph.", "While it is moved."):
+        expect(cell.get_by_text(text)).to_have_count(1)
+    notebook.screenshot("moved")
+    page.wait_for_function(NO_WIDGETS)
+    notebook.save()
+    kept = json.dumps(outputs(lab, "moved.ipynb", 3))
+    assert [kept.count(each) > 0 for each in ("An earlier paragraph.", "The answer is 42.", "The live view")] == [
+        *(True, True, False),
+    ]
+
+
 def test_a_run_that_is_stopped_in_a_page_that_was_loaded_again_says_so_there(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

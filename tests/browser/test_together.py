@@ -28,7 +28,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     python = installer.make_environment(root / "with-collaboration")
     installer.install(python, "jupyterlab", "jupyterlab-widgets", "jupyter-collaboration")
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUSAGI_CODING_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
+    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
     kernel = Path(environment["JUPYTER_DATA_DIR"]) / "kernels" / "here"
     kernel.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]

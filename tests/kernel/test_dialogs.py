@@ -49,6 +49,10 @@ def test_a_notebook_asks_before_a_command_runs(
     question = cell.answer(answer)
     assert f"touch {file.name}" in question
     assert "3  No" in question
+    above, _, line = question.rpartition("\n")
+    assert above.startswith(f"│ This writes {file.name}. Run this command?\n")
+    begins = f"This writes {file.name}. Run this command? "
+    assert line == f"{begins}1 Yes · 3 No, y, n, n and why, or nothing to dismiss: "
     assert cell.finish().status == "ok"
     assert file.exists() is made
     assert ("did not allow" in result_of(api)) is not made
@@ -69,10 +73,35 @@ def test_a_yes_for_the_session_is_a_rule_that_is_not_asked_again(
     assert claude.begin("%agent write again", asks=True).finish().status == "ok"
     api.add(*written("out/Makefile"), Reply("Done."))
     cell = claude.begin("%agent do more", asks=True)
-    assert "1, 3, y, n" in cell.answer("2")  # no rule is offered for such a file
+    assert "1 Yes · 3 No, y, n" in cell.answer("2")  # no rule is offered for such a file
     assert "'2' is none of 1, 3, y, n" in cell.answer("3")
     assert cell.finish().status == "ok"
     assert sorted(path.name for path in (folder / "work" / "out").iterdir()) == ["a.txt", "b.txt", "c.txt"]
+
+
+def test_what_is_always_allowed_is_listed_and_asked_about_again_once_it_is_taken_back(
+    claude: Kernel, api: MessagesApi, folder: Path
+) -> None:
+    assert claude.run("%agent approved").shown == ["No answer of yours allows anything here for good."]
+    for path, answer in (("out/a.txt", "2"), ("data/a.txt", "6")):
+        api.add(*written(path), Reply("Done."))
+        cell = claude.begin("%agent write", asks=True)
+        assert "6  Yes, always in this directory" in cell.answer(answer)
+        assert cell.finish().status == "ok"
+    work = folder / "work"
+    listed = claude.run("%agent approved").shown[-1]
+    assert f"writes_file: {work}/out/" in listed
+    assert f"writes_file: {work}/data/" in listed
+    failed = claude.run("%agent approved forget 3")
+    assert "2 rules kept here, and none has the number 3" in str(failed.error)
+    assert claude.run("%agent approved forget 1").shown == [f"Allowed no more by this: writes_file: {work}/data/."]
+    assert claude.run("%agent approved forget all").shown == [f"Allowed no more by this: writes_file: {work}/out/."]
+    for path in ("out/a.txt", "data/a.txt"):
+        api.add(*written(path), Reply("Done."))
+        cell = claude.begin("%agent write again", asks=True)
+        assert "6  Yes, always in this directory" in cell.answer("3")
+        assert cell.finish().status == "ok"
+    assert claude.run("%agent approved").shown == ["No answer of yours allows anything here for good."]
 
 
 def test_what_is_too_large_to_be_undone_is_kept_if_the_user_says_so(tmp_path: Path, api: MessagesApi) -> None:

@@ -131,7 +131,7 @@ def test_the_card_of_a_short_call_takes_about_a_kilobyte(
     html = next(b[-1]["text/html"] for b in cell.displays.values() if "✓ python" in b[-1]["text/plain"])
     assert content in html
     assert html.count("len(sales)") == 1
-    limit = 1_060 + (len(html_text(html)) if "Changed" in content else 0)
+    limit = 1_080 + (len(html_text(html)) if "Changed" in content else 0)
     assert len(_TIME.sub("", html)) <= limit, html
 
 

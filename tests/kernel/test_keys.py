@@ -65,6 +65,7 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
 ) -> None:
     page, failed = form_below(kernel, wire, "%agent hello")
     assert "No model is chosen" in failed.error["evalue"]
+    assert failed.error["evalue"].endswith("Or fill in the form above, and run this cell again.")
     form = page.state["keys"]
     assert form["providers"][0] == {"provider": "anthropic", "model": "Claude Opus 5.5"}
     assert form["keyring"] == NAME
@@ -178,6 +179,29 @@ def test_a_key_that_the_server_refuses_is_asked_for_in_the_panel_and_an_answer_e
     page.prompt("hello")
     page.wait_until_idle("It was a mistake of the server.")
     page.wait_for(lambda: page.state["keys"] is None)
+    assert 'Your prompt before, which nothing answered, goes along: "hello"' in page.text
+    api.add(HttpError(400, "invalid_request_error", "max_tokens: too large"))
+    page.prompt("once more")
+    page.wait_until_idle("max_tokens: too large")
+    page.settle()
+    assert page.state["keys"] is None
+
+
+def test_another_error_after_a_refused_key_is_not_about_the_key(kernel: Kernel, wire: Wire, api: MessagesApi) -> None:
+    kernel.run(WRONG)
+    api.add(REFUSED)
+    form_below(kernel, wire, "%agent hello")
+    cell = run(kernel, "%agent panel")
+    page = Page(wire, next(shown[0][VIEW]["model_id"] for shown in cell.displays.values() if VIEW in shown[0]))
+    page.wait_for(lambda: page.state.get("keys"))
+    api.add(HttpError(400, "invalid_request_error", "max_tokens: too large"))
+    failed = run(kernel, "%agent once more")
+    assert failed.error["evalue"] == "400 invalid_request_error: max_tokens: too large"
+    page.wait_for(lambda: page.state["keys"] is None)
+    api.add(HttpError(400, "invalid_request_error", "Incorrect API key provided"))
+    _, failed = form_below(kernel, wire, "%agent and again")
+    assert "Incorrect API key provided. Or fill in the form above" in failed.error["evalue"]
+    page.wait_for(lambda: page.state["keys"])
 
 
 def test_in_a_console_a_refused_key_leads_to_the_command_that_asks_for_one(kernel: Kernel, api: MessagesApi) -> None:
@@ -189,7 +213,7 @@ def test_in_a_console_a_refused_key_leads_to_the_command_that_asks_for_one(kerne
 def test_where_a_hub_manages_the_keys_the_form_says_so_and_takes_none(
     kernel: Kernel, wire: Wire, api: MessagesApi
 ) -> None:
-    kernel.run("import os; os.environ['INDUSAGI_KEYS_FROM'] = 'hub'")
+    kernel.run("import os; os.environ['INDUS_NB_KEYS_FROM'] = 'hub'")
     page, _ = form_below(kernel, wire, "%agent hello")
     assert page.state["keys"]["providers"] == []
     assert "ask those who run it" in page.state["keys"]["notes"][0]

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from kernels import Cell, Kernel, private_environment
 from living import lives
-from messages_api import Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
+from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,18 @@ def test_an_answer_appears_in_the_cell_while_it_is_still_being_written(claude: K
     assert cell.shown[1] == "claude-sonnet-4-5"
     assert cell.status == "ok"
     assert cell.streams == ""
+
+
+def test_the_closing_line_of_an_answer_that_broke_off_says_what_the_limit_says(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(Text("x" * 1000, Cut())))
+    cell = claude.begin("%agent --max-cost 0.2 count", asks=True).finish()
+    assert (spent := re.search(r"(\$[\d.]+) are spent, up to (\$[\d.]+) more", fails_shortly(cell))) is not None
+    assert f"out · {spent[1]}, perhaps up to {spent[2]} more · " in cell.shown[-1]
+    assert "100 tokens in, 250 out" in cell.shown[-1]
+    assert "begun again" not in "".join(cell.shown)
+    assert f"{spent[1]}, perhaps up to {spent[2]} more" in claude.run("%agent stats").shown[-1]
 
 
 def test_a_tool_call_is_shown_with_its_arguments_and_output(offline: Kernel) -> None:
@@ -262,8 +274,11 @@ def test_a_models_failure_fails_the_cell_after_what_was_said(claude: Kernel, api
     assert fails_shortly(cell) == "RunFailedError: 400 invalid_request_error: the prompt is too odd"
     drawn = [text.split(" · ")[0] for text in cell.shown]
     assert [text for text in drawn if text != "Context"] == ["claude-sonnet-4-5"]  # it is said once
-    api.add("better now")
-    assert claude.run("%agent again").shown[0] == "better now"
+    api.add("better now", "fine")  # the line is there once, for the next prompt
+    again = claude.run("%agent again").shown
+    assert again[:2] == ['Your prompt before, which nothing answered, goes along: "hello"', "better now"]
+    assert [message["role"] for message in api.requests[-1].body["messages"]] == ["user"]
+    assert claude.run("%agent and more").shown[0] == "fine"
 
 
 def test_a_failure_in_the_background_is_shown_in_its_cell(claude: Kernel, api: MessagesApi) -> None:
@@ -275,7 +290,7 @@ def test_a_failure_in_the_background_is_shown_in_its_cell(claude: Kernel, api: M
 
 def test_a_refused_prompt_is_one_message_that_names_no_home_directory(claude: Kernel, api: MessagesApi) -> None:
     claude.run("import os\nkey, home = os.environ.pop('ANTHROPIC_API_KEY'), os.environ['HOME']")
-    claude.run("os.environ['HOME'] = os.path.dirname(os.environ['INDUSAGI_CODING_AGENT_DIR'])")
+    claude.run("os.environ['HOME'] = os.path.dirname(os.environ['INDUS_NB_AGENT_DIR'])")
     cell = claude.run("%agent hello")
     claude.run("os.environ.update(ANTHROPIC_API_KEY=key, HOME=home)")
     assert "put it into ~/agent/auth.json" in fails_shortly(cell)
@@ -394,7 +409,7 @@ def test_the_conversation_is_continued_in_another_kernel(tmp_path: Path) -> None
 def test_the_path_of_the_home_directory_stands_in_no_output(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "analysis").mkdir(parents=True)
-    environment = private_environment(tmp_path, INDUSAGI_CODING_AGENT_DIR=str(home / "agent"))
+    environment = private_environment(tmp_path, INDUS_NB_AGENT_DIR=str(home / "agent"))
     with Kernel(home / "analysis", environment) as kernel:
         kernel.run("%load_ext indus_nb")
         ready = kernel.run("%agent --provider offline")
@@ -446,7 +461,7 @@ def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: 
         assert len(kernel.run("%agent --provider offline").shown) == 1
         answered = kernel.begin("%agent hello", asks=True).finish()  # after which another conversation is the last one
         offered = answered.shown[-1].partition(" · This notebook has a conversation of today, ")[2]
-        named = re.search(r" 2 messages: `(%agent --session \S{13})` goes on with it.$", offered)
+        named = re.search(r" 2 messages: (%agent --session \S{13}) goes on with it.$", offered)
         assert named is not None
         kernel.run(named[1])
         assert "first" in kernel.run("%agent fork").shown[0]

@@ -52,8 +52,12 @@ def test_map_of_the_magic_asks_the_conversations_model_and_puts_the_answers_into
         assert kernel.run("print(list(kinds))").streams == "['seven', 'seven']\n"
         below = kernel.run("%%agent map -o first over rows[:1]\nSay of\n{text}")
         assert below.status == "ok"
-        asked = [request.body for request in api.requests[before:]]
-        assert [body["model"] for body in asked] == ["claude-haiku-4-5"] * 3
+        kernel.run("from indus_nb import agent\nagent.map('{item}', ['3 bolts'], progress=False)")
+        kernel.run("agent.map('{item}', ['3 bolts'], model='claude-sonnet-4-5', progress=False)")
+        *asked, of_code, of_another = [request.body for request in api.requests[before:]]
+        assert [body["model"] for body in [*asked, of_code]] == ["claude-haiku-4-5"] * 4
+        assert of_another["model"].startswith("claude-sonnet-4-5")
+        assert progress.endswith(", Claude Haiku 4.5")
         prompts = [body["messages"][0]["content"][0]["text"] for body in asked]
         assert prompts == ["What is 3 bolts?", "What is {text}?", "Say of\n3 bolts"]
 

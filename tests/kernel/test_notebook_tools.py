@@ -300,6 +300,32 @@ def test_a_page_that_cannot_leaves_it_to_the_cell(book: Book) -> None:
     assert [item["text"] for item in payload] == ["one = 1"]
 
 
+def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_the_model_by_their_places(
+    book: Book,
+) -> None:
+    sources = {"load-cell": 14, "again": 15, "twice": 15, "running-cell": None}
+    cells = [{"id": each, "type": "code", "source": each, "executionCount": at} for each, at in sources.items()]
+    (result,), _ = book.call(
+        (
+            "propose_cell",
+            {
+                "cells": [
+                    {"source": "one = 1", "replace": 1},
+                    {"source": "two", "replace": 2},
+                    {"source": "3", "after": 1},
+                ]
+            },
+        ),
+        before=f"front['cells'] = {{'cells': {cells}}}; front['replace_cell'] = {{'id': 'load-cell'}}",
+        answers=("Accept",),
+    )
+    (question,) = book.seen("questions")
+    assert "1 of 3 · change of cell [14]\n" in question
+    assert "2 of 3 · change of the 2nd cell\n" in question
+    assert "3 of 3 · new code cell below cell [14] (load-cell)\n" in question
+    assert "cell 1 has the new source now" in text_of(result)
+
+
 def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> None:
     (result,), payload = book.call(
         ("propose_cell", {"source": "rows = [1, 2, 3, 4]", "replace": "load-cell"}),
@@ -309,7 +335,7 @@ def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> N
     assert "cell 2 has the new source now" in text_of(result)
     assert payload == []
     (question,) = book.seen("questions")
-    assert question.startswith("Change cell 2?\n\n--- now")
+    assert question.startswith("Change the 2nd cell?\n\n--- now")
     assert "\n-rows = [1, 2, 3]\n+rows = [1, 2, 3, 4]" in question
     change = {"cell": "load-cell", "old": "rows = [1, 2, 3]", "source": "rows = [1, 2, 3, 4]"}
     assert book.seen("asked")[-1] == ("replace_cell", change)
@@ -325,8 +351,10 @@ def test_a_cell_is_accepted_and_run_where_the_page_can_run_it(book: Book) -> Non
         ("insert_cell", {"after": "running-cell", "type": "code", "source": "x = 1"}),
         ("run_cells", {"cells": ["new-cell"]}),
     ]
-    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=RUNS, answers=("Accept",))
+    before = f"offered[:] = []\n{RUNS}"
+    (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=("Accept",))
     assert "It was not run." in text_of(result)
+    assert book.seen("offered") == [["Accept", "Accept and run", "No"]], "as where the page answers late"
     assert ("run_cells", {"cells": ["new-cell"]}) not in book.seen("asked")
 
 
@@ -386,9 +414,11 @@ front = Pages(front)"""
     (result,), payload = book.call(("propose_cell", {"cells": cells}), before=before, answers=("Accept and run",))
     assert payload == []
     (question,) = book.seen("questions")
-    assert question.startswith("Put these 4 cells into the notebook?\n\n1 of 4 · new markdown cell below cell 2 (rows")
+    assert question.startswith(
+        "Put these 4 cells into the notebook?\n\n1 of 4 · new markdown cell below the 2nd cell (rows"
+    )
     assert "2 of 4 · new code cell below that\n+total = sum(rows)\n+total" in question
-    assert "3 of 4 · change of cell 2\n--- now" in question
+    assert "3 of 4 · change of the 2nd cell\n--- now" in question
     asked = [(what, payload) for what, payload in book.seen("asked") if what != "cells"][1:]
     assert [what for what, _ in asked] == ["insert_cell", "insert_cell", "replace_cell", "insert_cell", "run_cells"]
     first, second, _, third, run = [payload for _, payload in asked]
@@ -432,7 +462,7 @@ def test_without_such_a_page_the_new_version_stands_below_and_the_user_is_told(b
     assert "until then that cell is as it was" in text_of(result)
     assert payload[0]["text"] == "rows = []"
     assert book.seen("notes") == [
-        "The new version of cell 2 comes in a cell below the running one: put it in its place."
+        "The new version of the 2nd cell comes in a cell below the running one: put it in its place."
     ]
 
 

@@ -250,7 +250,7 @@ def test_an_answer_that_the_session_file_does_not_take_is_told_in_its_cell(claud
 def test_where_no_session_can_be_saved_cells_are_answered_and_one_says_so(claude: Kernel, api: MessagesApi) -> None:
     (claude.folder / "file").touch()
     place = claude.folder / "file" / "sessions"
-    claude.run(f"import os; os.environ['INDUSAGI_CODING_AGENT_SESSION_DIR'] = {str(place)!r}")
+    claude.run(f"import os; os.environ['INDUS_NB_SESSION_DIR'] = {str(place)!r}")
     api.add("First answer.", "Second answer.")
     first, second = claude.run("%agent --new first"), claude.run("%agent second")
     assert (first.status, second.status) == ("ok", "ok")
@@ -288,6 +288,19 @@ def test_a_command_with_a_slash_is_one_and_is_not_sent(claude: Kernel, api: Mess
     assert any("tool calls" in text for text in cell.shown)
     assert "Did you mean `%agent panel`?" in failure(claude.run("%agent panle"))
     assert api.requests == []
+    api.add("Hello.")
+    claude.run("%agent hello")
+    assert "There is no command /undoo. Did you mean /undo?" in failure(claude.run("%agent /undoo"))
+    assert len(api.requests) == 1
+
+
+def test_a_word_that_nearly_is_a_command_answers_a_question_of_the_models(claude: Kernel, api: MessagesApi) -> None:
+    api.add("Fine.", "How many **clusters?**", "Three, then.")
+    claude.run("%agent cluster them")
+    assert "Did you mean `%agent stats`?" in failure(claude.run("%agent stat"))
+    claude.run("%agent go on")
+    assert any("Three, then." in text for text in claude.run("%agent stat").shown)
+    assert len(api.requests) == 3
 
 
 INVOICE = """

@@ -309,6 +309,7 @@ def test_sessions_of_the_folder_are_listed_and_can_be_gone_to(page: Page, api: M
     page.tell("switch_session", sessionPath=listed["colours"]["path"])
     page.wait_for(lambda: page.state["session"]["name"] == "colours" and "Noted." in page.text)
     assert "No idea." not in page.text
+    assert page.text.count("tokens in, ") == 1  # what the answer took, as it was said then
     api.add("Seven.")
     page.prompt("which number?")
     page.wait_until_idle("Seven.")

@@ -78,6 +78,42 @@ def test_expressions_and_names_stand_for_values_as_in_cells(page: Page, api: Mes
     assert page.toasts == ["{nothing}: sent as it stands, there is no such variable."]
 
 
+def test_a_value_of_several_lines_goes_along_beside_a_prompt_that_reads_as_typed(page: Page, api: MessagesApi) -> None:
+    api.add("So it is.")
+    page.prompt("what is odd in $sales at {rate}, and in $sales?")
+    page.wait_until_idle("So it is.")
+    typed, value = (block["text"] for block in text_blocks(api)[-2:])
+    assert typed.startswith("what is odd in $sales at ")
+    assert "{rate}" not in typed
+    assert "region" not in typed
+    assert value.startswith("[Document: $sales]\n")
+    assert "region" in value
+    assert "what is odd in $sales at 0.25, and in $sales?\n[Document: $sales]" in page.text
+
+
+def test_each_answer_says_what_it_took_and_not_what_those_before_it_did(page: Page, api: MessagesApi) -> None:
+    for number, answer in enumerate(("First.", "Second.", "Third."), 1):
+        api.add(answer)
+        page.prompt("and now?")
+        page.wait_until_idle(answer)
+        page.settle()
+        assert page.text.count("tokens in, ") == number
+
+
+def test_a_command_that_is_not_there_is_said_and_nothing_is_sent(page: Page, api: MessagesApi) -> None:
+    api.add("Hello.")
+    page.prompt("hello")
+    page.wait_until_idle("Hello.")
+    page.prompt("/modle sonnet")
+    page.wait_for(lambda: page.toasts)
+    assert page.toasts[0].startswith("There is no command /modle. Did you mean /model? Nothing was sent")
+    page.wait_for(lambda: page.state.get("composer", {}).get("text") == "/modle sonnet")
+    assert len(api.requests) == 1
+    api.add("It is.")
+    page.prompt("/usr is full, is it?")
+    page.wait_until_idle("It is.")
+
+
 @pytest.mark.parametrize(
     "what", ["{sales.nope}", "{sales.pop('units')}", "{__import__('os').system('touch ran')+rate}"]
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from panel_pages import NotebookPage, Wire
 
 OPEN = """\
@@ -88,12 +88,28 @@ def test_until_go_nothing_is_changed_and_then_the_edited_steps_are_carried_out(
     assert answer(page, "Go") == "Carry out this plan?\n\n1. Draw all"
     page.wait_until_idle("Drawn.")
     assert kernel.run("print(rows)").streams == "[1, 3]\n"
+    assert page.text.index("Go, with these steps:\n\n1. Draw all") > page.text.index(STEPS[0])
     assert "1. Draw all" in messages(api)
     tree = "\n".join(kernel.run("%agent tree").shown)
-    assert "user: Go\n" in tree
+    assert "user: Go, with these steps: 1. Draw all" in tree
     assert "Keep the steps with" not in tree
     assert page.state["approve"] == "never"
     assert "todo" in [tool["name"] for tool in api.requests[-1].body["tools"]]
+
+
+def test_a_plan_is_drawn_as_its_steps_and_not_as_a_call_that_was_accepted(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    api.add(Reply(plan(*STEPS)), Reply("All done."))
+    page.prompt("clean and draw")
+    page.wait_for(lambda: page.dialogs and STEPS[1] in page.text)
+    assert STEPS[0] in page.text
+    assert "accepted" not in page.text
+    assert '["' not in page.text, "it is no JSON"
+    answer(page, "Go")
+    page.wait_until_idle("All done.")
+    assert "with these steps" not in page.text, "what was not changed is not said again"
+    assert "accepted" not in page.text
 
 
 def test_a_no_with_a_reason_has_it_planned_anew_and_one_without_leaves_it(
@@ -157,3 +173,16 @@ def test_a_cell_without_a_page_asks_about_the_plan_too(kernel: Kernel, page: Not
     assert "Carry out this plan?" in asked
     assert cell.finish().status == "ok", cell.error
     assert "Carry out this plan, step by step." in messages(api)
+
+
+def test_where_no_plan_comes_that_is_said(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:
+    said = "No plan came, so nothing was done. Ask again, or without a plan."
+    api.add(*["1. Drop the empty rows. 2. Draw the rest."] * 3)
+    cell = kernel.begin("%agent --plan clean and draw", asks=True).finish()
+    assert any(said in text for text in cell.shown)
+    api.add(*["1. Drop the empty rows. 2. Draw the rest."] * 3)
+    page.prompt("clean and draw")
+    page.wait_for(lambda: said in f"{page.text} {page.toasts}")
+    page.wait_until_idle("")
+    api.add("1. Drop the empty rows.", HttpError(400, "invalid_request_error", "no"))
+    assert "No plan came" not in "".join(kernel.begin("%agent --plan clean", asks=True).finish().shown)

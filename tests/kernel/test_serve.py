@@ -339,7 +339,7 @@ async def test_the_token_stands_in_no_output_and_in_no_log(kernel: Kernel, world
         assert token not in str(served.cell.displays) + served.cell.streams
         status = kernel.run("%agent serve status")
         assert token not in str(status.displays)
-        kept = [path for path in Path(world["INDUSAGI_CODING_AGENT_DIR"]).rglob("*") if path.is_file()]
+        kept = [path for path in Path(world["INDUS_NB_AGENT_DIR"]).rglob("*") if path.is_file()]
         assert [path for path in kept if token.encode() in path.read_bytes()] == [served.token_file]
         written = log.read_text()
         assert token not in written
@@ -369,7 +369,7 @@ def test_without_the_library_a_sentence_says_what_to_install(kernel: Kernel) -> 
     cell = kernel.run("import sys; sys.modules['uvicorn'] = None\n%agent serve")
     kernel.run("del sys.modules['uvicorn']")
     assert cell.error is not None
-    assert 'pip install "indus_nb[mcp]"' in cell.error["evalue"]
+    assert '`pip install ".[mcp]"` in the clone of indus_nb' in cell.error["evalue"]
 
 
 def test_what_the_agents_code_runs_cannot_serve_the_kernel(kernel: Kernel) -> None:

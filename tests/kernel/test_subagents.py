@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kernel(root: Path, api: MessagesApi) -> Iterator[Kernel]:
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     settings = {"approve": "never", "subagents": {"enabled": True, "tools": ["write"]}}
-    (Path(environment["INDUSAGI_CODING_AGENT_DIR"]) / "settings.json").write_text(json.dumps(settings))
+    (Path(environment["INDUS_NB_AGENT_DIR"]) / "settings.json").write_text(json.dumps(settings))
     with Kernel(root, environment) as kernel:
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"

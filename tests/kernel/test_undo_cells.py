@@ -73,16 +73,17 @@ def test_accepted_cells_are_taken_back_and_done_once_more(kernel: Kernel, page: 
     propose(page, api, ToolUse("propose_cell", NEW), ToolUse("propose_cell", CHANGE), WORK)
     after = dict(page.cells)
     assert after == {"load": "rows = [1, 2]", "panel": "%agent panel", "new-2": "total = sum(rows)"}
-    assert "cell 3 new" in page.text
-    assert "cell 1 edited" in page.text
-    undo(page, "/undo prompt", "Taken back: a.txt, cell 1, cell 3 (removed), rows.")
+    assert "the 3rd cell new" in page.text
+    assert "the 1st cell edited" in page.text
+    assert "Changed in all: the 3rd cell new, the 1st cell edited, rows" in page.text
+    undo(page, "/undo prompt", "Taken back: a.txt, rows, the 1st cell, the 3rd cell (removed).")
     assert (page.cells, state(kernel)) == (before, "[1] old")
-    undo(page, "/redo 3", "Done once more: a.txt, cell 1, cell 3 (put back), rows.")
+    undo(page, "/redo 3", "Done once more: a.txt, rows, the 1st cell, the 3rd cell (put back).")
     assert (page.cells, state(kernel)) == (after, "[1, 2] new")
     api.add(Reply("I see."))
     page.prompt("what now?")
     page.wait_until_idle("I see.")
-    assert "cell 3 (removed)" in str(api.requests[-1].body["messages"])
+    assert "the 3rd cell (removed)" in str(api.requests[-1].body["messages"])
 
 
 def test_a_cell_that_the_user_changed_since_is_asked_about(
@@ -90,9 +91,9 @@ def test_a_cell_that_the_user_changed_since_is_asked_about(
 ) -> None:
     propose(page, api, WORK, ToolUse("propose_cell", CHANGE))
     page.cells["load"] = "mine"
-    undo(page, "/undo 2", "cell 1 was changed since")
+    undo(page, "/undo 2", "the 1st cell was changed since")
     assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2] new")
-    undo(page, "/undo 2 both", "left as the user has it: cell 1; new beside it: cell 2")
+    undo(page, "/undo 2 both", "left as the user has it: the 1st cell; new beside it: the 2nd cell")
     assert state(kernel) == "[1] old"
     assert page.cells["load"] == "mine"
     assert "rows = [1]" in page.cells.values()
@@ -117,5 +118,5 @@ def test_without_its_cells_nothing_is_taken_back(
     else:
         page.refuses = None
         page.__dict__.pop("_answered", None)
-        undo(page, "/undo 2", "Taken back: a.txt, cell 3 (removed), rows.")
+        undo(page, "/undo 2", "Taken back: a.txt, rows, the 3rd cell (removed).")
         assert state(kernel) == "[1] old"

@@ -61,11 +61,11 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     before = kernel.children()
     shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
     assert "3 of 5 cells ran well in a fresh kernel" in shown
-    assert "Not run, for they ask the agent: 4." in shown
-    assert "Cell 5 fails: NameError: name 'only_here' is not defined" in shown
-    assert "Not run, for they come after it: 6." in shown
-    assert "Cell 3 gives something else:\n    - before\n    + now" in shown
-    assert "Cell 2" not in shown
+    assert "Not run, for they ask the agent: the 4th cell." in shown
+    assert "The 5th cell fails: NameError: name 'only_here' is not defined" in shown
+    assert "Not run, for they come after it: the 6th cell." in shown
+    assert "The 3rd cell gives something else:\n    - before\n    + now" in shown
+    assert "The 2nd cell" not in shown
     assert kernel.children() == before
     assert api.requests == []
     api.add(Reply("I see."))
@@ -84,7 +84,7 @@ def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(kernel: Kernel)
     )
     shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
     assert "4 of 4 cells ran well in a fresh kernel" in shown
-    assert "Not run, for their tags say so: 2." in shown
+    assert "Not run, for their tags say so: the 2nd cell." in shown
     assert "✓ All outputs are as the notebook shows them." in shown
 
 
@@ -99,14 +99,16 @@ def test_an_interrupt_ends_it_with_all_that_its_cells_started(kernel: Kernel) ->
     cell = kernel.begin(f"{ASK}verify")
     while not (kernel.folder / "begun").exists():
         kernel.children()
-    cell.wait_for(lambda cell: any("cell 3 runs in a fresh kernel: import time" in text for text in cell.shown), 60)
+    cell.wait_for(
+        lambda cell: any("the 3rd cell runs in a fresh kernel: import time" in text for text in cell.shown), 60
+    )
     kernel.interrupt()
     assert cell.finish(60).status == "error"
     assert cell.error is not None
     assert cell.error["evalue"] == "Stopped: the fresh kernel has ended, and all that its cells had started."
     shown = "\n".join(cell.shown)
     assert "2 of 3 cells ran well in a fresh kernel" in shown
-    assert "Cell 3 was running when it was stopped." in shown
+    assert "The 3rd cell was running when it was stopped." in shown
     assert "verify --fix" not in shown
     assert kernel.children() == before
 

@@ -81,7 +81,7 @@ def test_what_changes_something_becomes_a_cell_and_a_look_stays_in_its_card(
     assert [*page.cells.values()][2:] == [each["source"] for each in (heading, first, second)]
     assert "It is cell 4 of the notebook now" in results(api)
     assert results(api).count("of the notebook now") == 2
-    assert "cell 4 new" in page.text
+    assert "the 4th cell new" in page.text
 
 
 def test_one_undo_takes_back_cells_and_what_their_code_changed(

@@ -16,7 +16,7 @@ from indus_nb.start import SessionOptions, open_session
 
 @pytest.fixture
 async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[AgentSession]:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     monkeypatch.chdir(tmp_path)
     session = open_session(SessionOptions(provider="offline", model="offline"))
     yield session

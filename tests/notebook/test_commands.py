@@ -25,7 +25,7 @@ Open = Callable[..., AgentSession]
 def open_(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Open]:
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     work = tmp_path / "work"
     work.mkdir()
     opened: list[AgentSession] = []

@@ -63,7 +63,7 @@ def run_cell(kernel: Kernel, cell_id: str, code: str) -> None:
 @pytest.fixture
 def kernel(tmp_path: Path, messages_api: MessagesApi) -> Iterator[Kernel]:
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=messages_api.url, ANTHROPIC_API_KEY="test-key")
-    agent = Path(environment["INDUSAGI_CODING_AGENT_DIR"])
+    agent = Path(environment["INDUS_NB_AGENT_DIR"])
     (agent / SETTINGS).write_text("{}", encoding="utf-8")
     folder = tmp_path / "work"
     folder.mkdir()

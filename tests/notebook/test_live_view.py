@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from dataclasses import dataclass, field
@@ -9,13 +10,24 @@ from dataclasses import dataclass, field
 import pytest
 from fake_page import FakePage
 
-from indus_nb.base.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
+from indus_nb.base.events import (
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    ToolOutput,
+    TurnStart,
+)
 from indus_nb.base.messages import Cost, Usage
 from indus_nb.base.streaming import GrowingMessage
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.growing import LiveDrawing
+from indus_nb.front.notebook.view.output import NotebookScreen
 from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.kernel.run.outputs import Output, OutputBoard
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -34,6 +46,20 @@ class Sheet:
         return ["widget" if WIDGET in bundle else bundle["text/plain"] for bundle in self.displays]
 
 
+class LateSheet(NotebookScreen):
+    """A screen of VS Code, which draws a widget late, over what took its place meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__(self, has_beside=False)
+
+    def publish(self, bundle, display_id, *, update, metadata=None) -> None:
+        """Send nothing: it is looked at from within."""
+
+    def kinds(self) -> list[str]:
+        shown = [output["data"] for output in self.outputs()]
+        return ["widget" if WIDGET in bundle else bundle["text/plain"] for bundle in shown]
+
+
 @dataclass
 class Place:
     sheet: Sheet
@@ -46,12 +72,12 @@ class Place:
 class Run:
     """Feeds a view as a session does, and keeps what a page would be sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, sheet=None) -> None:
         self.now = 0.0
         self.held = False
         self.live = AgentWidget("cell", lambda message: None, lambda work: work())
         self.page = FakePage.of(self.live)
-        self.sheet = Sheet()
+        self.sheet = sheet or Sheet()
         self.transcript = Transcript("Model M", lambda: self.now)
         self.view = CellView(self.transcript, self.sheet, self.live, is_held=lambda: self.held)
         self.feed(AgentStart(), TurnStart())
@@ -108,6 +134,48 @@ def test_nothing_moves_while_a_question_is_open() -> None:
     assert run.tick() == ["widget"]
     run.held = False
     assert run.tick() == ["Hello", "widget"]
+
+
+def test_where_a_widget_is_drawn_late_nothing_takes_its_place_before() -> None:
+    run = Run(LateSheet())
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Hello"))
+    run.end(index)
+    assert run.tick() == ["widget"]
+    waiting = asyncio.wait_for(run.view.drawn(), 0.5)
+    with pytest.raises(TimeoutError):
+        asyncio.run(waiting)
+    run.ready()
+    asyncio.run(run.view.drawn())
+    assert run.tick() == ["Hello", "widget"]
+    assert [text.split(" · ")[0] for text in run.close()] == ["Hello", "m-1"]
+
+
+def test_a_widget_that_nobody_draws_is_not_waited_for_longer_than_three_seconds() -> None:
+    run = Run(LateSheet())
+    index = run.update(run.growing.open_text())
+    run.update(run.growing.append(index, "Hello"))
+    run.end(index)
+    run.now = 3.1
+    asyncio.run(run.view.drawn())
+    assert run.view.is_given_up
+    assert run.sheet.kinds() == ["Hello"]
+
+
+def test_what_a_trial_has_shown_below_the_widget_is_labelled_while_a_question_is_open() -> None:
+    run, board = Run(), OutputBoard()
+    run.ready()
+    run.transcript.outputs = board
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={}))
+    shown = board.begin("c1", lambda value: value)
+    shown.show("", [Output({"text/html": "<table>1</table>", "text/plain": "1"}, {}, "table", 1)])
+    tried = ToolOutput(content=[], details={"ran": "copy"})
+    run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=tried))
+    assert run.tick() == ["widget", "1"]
+    run.held = True
+    assert run.tick() == ["widget", "Preview, not run yet:\n1"]
+    run.held = False
+    assert run.tick() == ["widget", "1"]
 
 
 def test_without_a_page_that_is_ready_the_widget_gives_way_to_displays() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from notebook_files import code, shown, write
 
 from indus_nb.kernel.document import Reading, Traces, find_notebook, named_notebook, read_notebook
+from indus_nb.kernel.document.notebook_file import parse_cell
+from indus_nb.kernel.document.open_notebooks import read_whole
 from indus_nb.tools.tool import ToolError
 
 
@@ -72,6 +75,18 @@ def test_a_pipe_and_a_directory_and_nothing_are_refused(tmp_path: Path) -> None:
         read_notebook(tmp_path / "gone.ipynb")
 
 
+def test_a_notebook_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    path = write(tmp_path / "book.ipynb", code("x = 1"))
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    writing = threading.Timer(0.1, path.write_bytes, [whole])
+    writing.start()
+    assert [cell.source for cell in read_whole(path)] == ["x = 1"]
+    path.write_bytes(whole[:20])
+    with pytest.raises(ToolError):
+        read_whole(path)
+
+
 def test_fields_of_wrong_types_harm_nothing(tmp_path: Path) -> None:
     path = tmp_path / "odd.ipynb"
     cells: list[Any] = [
@@ -88,6 +103,15 @@ def test_fields_of_wrong_types_harm_nothing(tmp_path: Path) -> None:
     reading = Reading(ran=["", "z"])
     assert "two" in reading.whole(file.cells, [1, 2, 3, 4], 10_000)[0]
     assert "[2] code" in reading.listing(file.cells)
+
+
+def test_a_cell_of_the_agents_was_run_though_it_has_no_number(tmp_path: Path) -> None:
+    own = {"run": "a", "call": "b"}
+    marked = {**code("x = 1"), "metadata": {"indus_nb": own}}
+    file = read_notebook(write(tmp_path / "a.ipynb", marked, code("x = 1"), {**code("x"), "metadata": {"indus_nb": 3}}))
+    from_page = [parse_cell({"type": "code", "source": "x = 1", "agent": own}), parse_cell({"type": "code"})]
+    assert [cell.was_run for cell in file.cells] == [True, False, False]
+    assert [cell is not None and cell.was_run for cell in from_page] == [True, False]
 
 
 def test_numbers_that_json_does_not_know_and_half_characters_are_read(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ class World:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
         self._set = monkeypatch.setenv
-        self._set("INDUSAGI_CODING_AGENT_DIR", str(root / "agent"))
+        self._set("INDUS_NB_AGENT_DIR", str(root / "agent"))
 
     def session(self, said: str) -> Path:
         directory = session_directory(self.root, self.root / "agent")

@@ -33,7 +33,7 @@ VARIABLES: dict[str, Any] = {"df": Frame(), "data": 1, "date": 2, "figure": 3, "
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     work = tmp_path / "work"
     (work / "plots").mkdir(parents=True)
     for name in ("plots/a.png", "plots/b.txt", "photo.JPG", "notes.txt", ".hidden.png"):
@@ -198,7 +198,7 @@ def test_where_nothing_of_python_fits_none_of_it_is_offered(
 async def test_sessions_are_offered_where_they_lie_also_before_there_is_one(
     folder: Path, registry: ModelRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: bool
 ) -> None:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_SESSION_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("INDUS_NB_SESSION_DIR", str(tmp_path / "elsewhere"))
     with open_session(SessionOptions(cwd=folder, provider="offline", model="offline")) as session:
         await session.prompt("compute 1 + 1")
         sources = Sources(VARIABLES, session if saved else None, registry, folder)

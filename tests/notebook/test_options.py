@@ -80,7 +80,9 @@ def test_names_are_unique() -> None:
 
 def test_every_option_sets_a_field_and_every_field_has_its_option() -> None:
     declared = {option.field for option in OPTIONS}
-    assert sorted([*declared, "text", "command", "rows"]) == sorted(field.name for field in fields(Request))
+    assert sorted([*declared, "text", "command", "rows", "doubt", "may_be_command"]) == sorted(
+        field.name for field in fields(Request)
+    )
     for option in OPTIONS:
         value = option.choices[0] if option.choices else VALUES.get(option.kind, "x")
         line = f"--{option.name} {value if option.value else ''}"

@@ -45,7 +45,7 @@ class Shown:
 
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     monkeypatch.chdir(tmp_path)
     thread = AgentThread()
     session = open_session(SessionOptions(provider="offline", model="offline"))

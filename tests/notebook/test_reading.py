@@ -103,6 +103,7 @@ def test_a_cell_tells_whether_it_ran_in_this_kernel(tmp_path: Path) -> None:
         Cell("code", "z = 3"),
         Cell("code", "w = 4"),
         Cell("markdown", "# Title", id="t"),
+        Cell("code", "v = 5", by_agent=True),
     ]
     listing = Reading(ran=["", "x = 1\n", "y = 1", "w = 4", "w = 4"]).listing(cells)
     assert "[1] code · run as In [1] · 1 line" in listing
@@ -110,6 +111,7 @@ def test_a_cell_tells_whether_it_ran_in_this_kernel(tmp_path: Path) -> None:
     assert "[3] code · not run" in listing
     assert "[4] code · run as In [4] since it was saved" in listing
     assert "[5] markdown · id t · 1 line\n      # Title" in listing
+    assert "[6] code · run by the agent, as it was written" in listing
 
 
 def test_cells_without_room_are_named_and_their_images_left_out(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.front.notebook.magic import literal_lines
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
+from indus_nb.front.notebook.mistyped import unknown_command
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,7 @@ def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> N
     ("line", "said"),
     [
         ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
+        ("map order {n}: {region} over sample", "takes the question in quotes"),
         ("map -o k what is it", 'Behind the options of `map` comes "QUESTION" over DATA'),
         ('map -o k "x" over a b', 'comes "QUESTION" over DATA'),
         ('map --paralel 2 "x" over df', "Did you mean --parallel?"),
@@ -287,15 +289,50 @@ def test_lines_that_are_not_ours_stay_as_they_were() -> None:
         ("panle", "Did you mean `%agent panel`?"),
         ("modle", "Did you mean `%agent model`?"),
         ("comapct", "Did you mean `%agent compact`?"),
-        ("fork 6590", "at least eight characters"),
-        ("-provider offline", "two dashes: --provider"),
+        ("undoo", "Did you mean `%agent undo`?"),
+        ("fixx", "Did you mean `%agent fix`?"),
+        ("stat", "Did you mean `%agent stats`?"),
+        ("stas", "Did you mean `%agent stats`?"),
+        ("doktor", "Did you mean `%agent doctor`?"),
+        ("quue", "Did you mean `%agent queue`?"),
+        ("modle sonnet", "Did you mean `%agent model sonnet`?"),
+        ("cel all", "Did you mean `%agent cell all`?"),
+        ("undo promt", "Did you mean `%agent undo prompt`?"),
+        ("thinking hgh", "Did you mean `%agent thinking high`?"),
     ],
 )
-def test_what_nearly_is_a_command_is_not_sent(line: str, hint: str) -> None:
+def test_what_nearly_is_a_command_is_doubted(line: str, hint: str) -> None:
+    assert hint in parse(line).doubt
+    assert f"`%agent -- {line}`" in parse(line).doubt
+    for meant in (parse(f"-- {line}"), parse("", line)):
+        assert (meant.text, meant.doubt) == (line, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [("fork 6590", "at least eight characters"), ("-provider offline", "two dashes: --provider")],
+)
+def test_what_is_no_sentence_is_not_sent(line: str, hint: str) -> None:
     with pytest.raises(UsageError, match=re.escape(hint)):
         parse(line)
     assert parse(f"-- {line}").text == line
     assert parse("", line).text == line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/undoo", "There is no command /undoo. Did you mean /undo?"),
+        ("/modle sonnet", "There is no command /modle. Did you mean /model?"),
+        ("/frobnicate", "There is no command /frobnicate."),
+        ("/frobnicate the rows", None),
+        ("/etc/passwd", None),
+        ("/model sonnet", None),
+        ("what is /undoo?", None),
+    ],
+)
+def test_a_slash_command_that_is_not_there_is_told(text: str, said: str | None) -> None:
+    assert unknown_command(text, COMMANDS) == said
 
 
 def test_a_command_may_be_written_with_a_slash() -> None:
@@ -305,9 +342,24 @@ def test_a_command_may_be_written_with_a_slash() -> None:
     assert parse("", "/help").command is None
 
 
-@pytest.mark.parametrize("line", ["three", "more", "stat", "thinking aloud", "help me"])
-def test_a_word_or_two_that_may_be_an_answer_are_a_prompt(line: str) -> None:
-    assert parse(line).text == line
+@pytest.mark.parametrize(
+    "line",
+    [
+        "more",
+        "three",
+        "work",
+        "about",
+        "reset all",
+        "thinking aloud",
+        "help me",
+        "undo all",
+        "explain this",
+        "Stat",
+        "map it",
+    ],
+)
+def test_a_word_or_two_that_are_no_command_are_a_prompt(line: str) -> None:
+    assert (parse(line).text, parse(line).doubt) == (line, "")
 
 
 @pytest.mark.parametrize("line", ["--help", "-h", "?", "help"])

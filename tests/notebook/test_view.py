@@ -33,6 +33,7 @@ from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.growing import LiveDrawing
 from indus_nb.front.notebook.view.output import NOTHING, NotebookScreen, TerminalScreen
 from indus_nb.front.notebook.view.transcript import Renderer, Transcript
+from indus_nb.kernel.run.outputs import Output, OutputBoard
 from indus_nb.tools import CallDescription, FunctionTool, Tool
 from indus_nb.tools.tool import Arguments, text_output
 
@@ -335,7 +336,7 @@ def test_an_answer_that_breaks_off_and_is_begun_again_stands_there_once(*, drawn
     run.close()
     texts = [text for text in run.sheet.texts() if text]
     heads = [text.split("\n", 1)[0] for text in texts]
-    assert all(re.fullmatch(r"Broken off \(.{1,81}\), and begun again below", head) for head in heads[:2])
+    assert all(re.fullmatch(r"Broken off \(.{1,81}\)", head) for head in heads[:2])
     assert LONG_REASON.strip() in texts[0]
     assert heads[2] == "There are two carriers."
     assert len(texts) == 4, "the closing line is the last"
@@ -496,10 +497,35 @@ def test_a_call_that_was_tried_shows_its_code_but_not_while_it_is_asked_about() 
     report("tried", {"ran": "copy"})
     assert run.tick(2)[-1] == "● python  (2.0 s)\n  print(1)\n  tried"
     asking = True
-    assert [run.tick(30)[-1] for _ in range(2)] == ["● python  (2.0 s)\n  tried"] * 2
+    assert [run.tick(30)[-1] for _ in range(2)] == ["● python  (preview, not run yet · 2.0 s)\n  tried"] * 2
     asking = False
     report("done", {})
     assert run.tick(1)[-1] == "● python  (3.0 s)\n  print(1)\n  done"
+
+
+def test_what_a_trial_has_shown_is_labelled_while_the_user_is_asked_and_what_ran_is_not() -> None:
+    run, asking, board = code_run(), False, OutputBoard()
+    run.transcript.outputs = board
+    run.view = CellView(run.transcript, run.sheet, is_held=lambda: asking)
+    run.call("c1", "python", '{"code": "table"}')
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={"code": "table"}))
+    shown, table = board.begin("c1", lambda value: value), {"text/html": "<table>1</table>", "text/plain": "1"}
+
+    def report(details: JsonObject) -> str:
+        partial = ToolOutput(content=[], details=details)
+        run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=partial))
+        run.tick()
+        return run.sheet.displays[-1][-1]["text/html"]
+
+    shown.show("", [Output(table, {}, "table", 1)])
+    assert report({"ran": "copy"}) == table["text/html"]
+    asking = True
+    run.tick()
+    labelled = run.sheet.displays[-1][-1]["text/html"]
+    assert "Preview, not run yet:" in labelled
+    assert labelled.endswith(table["text/html"])
+    asking = False
+    assert report({}) == table["text/html"]
 
 
 def test_what_is_said_from_elsewhere_while_the_agent_works_is_part_of_the_cell() -> None:

@@ -108,7 +108,7 @@ def record(name: str) -> None:
         executed(
             name,
             Path(root),
-            INDUSAGI_CASSETTE_MODE="record",
+            INDUS_NB_CASSETTE_MODE="record",
             ANTHROPIC_BASE_URL=api.url,
             ANTHROPIC_API_KEY="none",
         )

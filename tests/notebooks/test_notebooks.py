@@ -75,7 +75,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
     "many_rows": (
         "2  Order 2: 3 boxes, 2.5 euros each       2      3    2.5  None",
         "killed: True\nat least 200 rows are kept, and not all: True",
-        "<500 rows, 500 answered, $0.0000>\nasked for what was missing: True",
+        "500 rows, without an answer: []\nasked for what was missing: True",
         "nothing is asked any more: True | the same answers: True",
         "<3 rows, 2 answered, 1 failed, $0.0000> | failed: [1]",
         "['user', 'assistant', 'toolResult']",

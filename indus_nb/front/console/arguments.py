@@ -21,9 +21,9 @@ VERSION_AS = "INDUS_NB_VERSION_AS"
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
-`indusagi map DATA --prompt TEXT --out FILE` asks one question about each row: see `indusagi map --help`.
-`indusagi setup` asks for an API key, tests it and keeps it: see `indusagi setup --help`.
-`indusagi eval SUITE` has an agent solve tasks about data, and writes a card: see `indusagi eval --help`.
+`indus-nb map DATA --prompt TEXT --out FILE` asks one question about each row: see `indus-nb map --help`.
+`indus-nb setup` asks for an API key, tests it and keeps it: see `indus-nb setup --help`.
+`indus-nb eval SUITE` has an agent solve tasks about data, and writes a card: see `indus-nb eval --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
 exit status: 0 the answer ended well, 1 it failed or a limit ended it, 2 wrong usage, 128+N ended by signal N"""
@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="indusagi",
+        prog="indus-nb",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -178,7 +178,7 @@ def _extension_flags(others: Sequence[str]) -> dict[str, bool | str]:
     for other in others:
         name, equals, value = other.removeprefix("--").partition("=")
         if not other.startswith("--") or not name:
-            raise UsageError(f"Unrecognized arguments: {other}. `indusagi --help` shows all options.")
+            raise UsageError(f"Unrecognized arguments: {other}. `indus-nb --help` shows all options.")
         flags[name] = value if equals else True
     return flags
 
@@ -192,7 +192,7 @@ def check(options: argparse.Namespace) -> None:
         if options.flags:
             unknown = " ".join([*(f"--{name}" for name in options.flags), *options.prompts])
             raise UsageError(
-                f"Unrecognized arguments: {unknown}. `indusagi --help` shows all options; an extension's is written "
+                f"Unrecognized arguments: {unknown}. `indus-nb --help` shows all options; an extension's is written "
                 "--NAME or --NAME=VALUE."
             )
         raise UsageError(f"In {mode} mode {what} come as commands on standard input, not on the command line.")

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         status = _run_with(sys.argv[1:] if arguments is None else arguments)
     except ModelNotFoundError as error:
-        complain(f"{error} `indusagi --list-models` shows the known ones.")
+        complain(f"{error} `indus-nb --list-models` shows the known ones.")
         status = 2
     except UsageError as error:
         complain(str(error))
@@ -92,6 +92,10 @@ def _main(options: argparse.Namespace) -> int:
     from indus_nb.front.console.arguments import check
 
     check(options)
+    if options.mode in ("acp", "json", "rpc"):
+        from indus_nb.base.variables import take_from_host
+
+        take_from_host()
     import asyncio
 
     return asyncio.new_event_loop().run_until_complete(_run(options))
@@ -106,7 +110,7 @@ def _export(options: argparse.Namespace) -> int:
     from indus_nb.start.stores import Stores
 
     if len(options.prompts) > 1:
-        raise UsageError("--export writes one page: indusagi --export SESSION [FILE.html]")
+        raise UsageError("--export writes one page: indus-nb --export SESSION [FILE.html]")
     cwd, agent_dir = current_directory(), agent_directory()
     settings = load_settings(cwd, agent_dir).settings
     stores = Stores(SessionOptions(session_dir=options.session_dir), settings, cwd, agent_dir)

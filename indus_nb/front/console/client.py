@@ -1,4 +1,4 @@
-"""A client of ``indusagi --mode rpc``, which runs in a process of its own and takes the verbs of ``front.verbs``."""
+"""A client of ``indus-nb --mode rpc``, which runs in a process of its own and takes the verbs of ``front.verbs``."""
 
 from __future__ import annotations
 

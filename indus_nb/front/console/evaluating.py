@@ -1,4 +1,4 @@
-"""``indusagi eval``: have a suite of tasks solved, and write the card; ``indusagi eval compare``: two of them.
+"""``indus-nb eval``: have a suite of tasks solved, and write the card; ``indus-nb eval compare``: two of them.
 
 What this module promises: standard output holds the path of the card and nothing else; the exit status says whether
 each trial has a result, not whether the agent was good.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from indus_nb.start import SessionOptions
 
 _EPILOG = """\
-`indusagi eval compare A B` compares two directories of results, trial by trial; --out FILE.html says where to.
+`indus-nb eval compare A B` compares two directories of results, trial by trial; --out FILE.html says where to.
 The same command again goes on where it was stopped.
 
 exit status: 0 each trial has a result, 1 some have none, 2 wrong usage, 128+N ended by signal N"""
@@ -35,7 +35,7 @@ _TURNS, _SECONDS = 50, 900.0
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="indusagi eval",
+        prog="indus-nb eval",
         description="Evaluate an agent on tasks about data.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """Run ``indusagi eval``.
+    """Run ``indus-nb eval``.
 
     Args:
         arguments: The arguments behind ``eval`` on the command line.
@@ -248,16 +248,20 @@ def _write(card: str, place: Path) -> None:
     sys.stdout.flush()
 
 
+def _comparing_parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="indus-nb eval compare", allow_abbrev=False)
+    parser.add_argument("first", metavar="A", help="a directory of results, or the file of them")
+    parser.add_argument("second", metavar="B", help="another one")
+    parser.add_argument("--out", default="comparison.html", metavar="FILE.html", help="where the card goes")
+    return parser
+
+
 def _compare(arguments: Sequence[str]) -> int:
     from indus_nb.evaluate import read_series
     from indus_nb.evaluate.card import comparison
     from indus_nb.evaluate.series import RESULTS
 
-    parser = Parser(prog="indusagi eval compare", allow_abbrev=False)
-    parser.add_argument("first", metavar="A", help="a directory of results, or the file of them")
-    parser.add_argument("second", metavar="B", help="another one")
-    parser.add_argument("--out", default="comparison.html", metavar="FILE.html", help="where the card goes")
-    options = parser.parse_args(arguments)
+    options = _comparing_parser().parse_args(arguments)
     both: list[Series] = []
     for given in (options.first, options.second):
         path = expand_user(given)

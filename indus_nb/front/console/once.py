@@ -208,10 +208,10 @@ def read_prompts(arguments: Sequence[str], flags: Iterable[str] = ()) -> list[Pr
     if not (texts or attached or images):
         if unknown := [f"--{name}" for name in flags]:
             raise UsageError(
-                f"Nothing to do: there is no prompt, and {', '.join(unknown)} is no option of `indusagi` (an "
-                "extension could know it). `indusagi --help` shows all options."
+                f"Nothing to do: there is no prompt, and {', '.join(unknown)} is no option of `indus-nb` (an "
+                "extension could know it). `indus-nb --help` shows all options."
             )
-        raise UsageError('Nothing to do: give a prompt, such as `indusagi "List the files here"`, or use --mode rpc.')
+        raise UsageError('Nothing to do: give a prompt, such as `indus-nb "List the files here"`, or use --mode rpc.')
     first = "\n\n".join([*attached, *texts[:1]])
     return [PromptInput(first, images), *(PromptInput(text) for text in texts[1:])]
 
@@ -225,7 +225,7 @@ def _attachment(name: str) -> str | ImageContent:
             return next(block for block in shown.content if isinstance(block, ImageContent))
         return f'<file name="{path.absolute()}">\n{path.read_text(encoding="utf-8")}\n</file>'
     except OSError as error:
-        hint = f' The file is an argument of its own: indusagi @{name.split(maxsplit=1)[0]} "…"' if " " in name else ""
+        hint = f' The file is an argument of its own: indus-nb @{name.split(maxsplit=1)[0]} "…"' if " " in name else ""
         raise UsageError(f"@{name}: the file cannot be read ({error.strerror}).{hint}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"@{name}: the file is neither text in UTF-8 nor an image.") from error

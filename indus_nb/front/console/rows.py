@@ -1,4 +1,4 @@
-"""``indusagi map``: one question for each row of a file, and the answers in another.
+"""``indus-nb map``: one question for each row of a file, and the answers in another.
 
 What this module promises: standard output stays empty. The file of answers is written once, at the end, wholly or not
 at all, also after a signal; the exit status says whether each row has an answer.
@@ -46,7 +46,7 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="indusagi map",
+        prog="indus-nb map",
         description="Ask one question about each row of a file.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -55,12 +55,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="DATA", help="the rows")
     parser.add_argument("--prompt", required=True, metavar="TEXT", help="the question; {column} is a value of the row")
     parser.add_argument("--out", required=True, metavar="FILE", help="where the rows go with their answers")
-    parser.add_argument("--schema", metavar="FILE|TYPE", help="answer with a value, as in `indusagi --schema`")
+    parser.add_argument("--schema", metavar="FILE|TYPE", help="answer with a value, as in `indus-nb --schema`")
     parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
     parser.add_argument("--batch", action="store_true", help="half the price at Anthropic, for answers within a day")
+    parser.add_argument("--no-dedupe", action="store_true", help="ask for each of several rows with the same prompt")
+    parser.add_argument("--sample", type=int, metavar="N", help="ask for N rows only, and tell what all will cost")
+    parser.add_argument("--estimate", action="store_true", help="ask nothing, and tell what it would cost")
     limits = parser.add_argument_group("limits")
     limits.add_argument("--parallel", type=int, metavar="N", help="how many rows are asked at once (8)")
     limits.add_argument("--rpm", type=float, metavar="N", help="how many requests may begin in a minute")
+    limits.add_argument("--tpm", type=float, metavar="N", help="how many tokens requests may use in a minute")
     limits.add_argument("--max-cost", type=float, metavar="USD", help="for all of it, the journal's rows included")
     limits.add_argument("--max-tokens", type=int, metavar="N", help="the longest answer to one request (4096)")
     limits.add_argument("--max-turns", type=int, metavar="N", help="how many answers a row with tools may have (50)")
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def ask_rows(arguments: Sequence[str]) -> int:
-    """Run ``indusagi map``.
+    """Run ``indus-nb map``.
 
     Args:
         arguments: The arguments behind ``map`` on the command line.
@@ -132,10 +136,14 @@ def ask_rows(arguments: Sequence[str]) -> int:
         directory=new_directory(),
         parallel=PARALLEL if options.parallel is None else options.parallel,
         rpm=options.rpm,
+        tpm=options.tpm,
         max_cost=options.max_cost,
         max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
         journal=None if options.journal is None else expand_user(options.journal),
         batch=options.batch,
+        dedupe=not options.no_dedupe,
+        sample=options.sample,
+        estimate=options.estimate,
     )
     signals: list[int] = []
     asking = Map(data, asked)
@@ -151,13 +159,19 @@ def ask_rows(arguments: Sequence[str]) -> int:
     answers = asking.here(console_reporter(sys.stderr))
     for problem in answers.problems:
         complain(problem)
+    if answers.estimate is not None:
+        complain(f"{answers.estimate}.")
+        return 128 + signals[0] if signals else 0
     write_table(out, data.columns, answers.columns, answers.records)
     errors = dict.fromkeys(row.error for row in answers.rows if row.error is not None)
-    if answers.failed:
+    if options.sample is not None and not errors:
+        complain(f"A sample: {answers.summary}.")
+    elif answers.failed:
         why = f" The first reason: {next(iter(errors))}" if errors else ""
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
-    return 128 + signals[0] if signals else int(bool(answers.failed))
+    failed = errors if options.sample is not None else answers.failed
+    return 128 + signals[0] if signals else int(bool(failed))
 
 
 _REFUSED = {

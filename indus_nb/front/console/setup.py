@@ -15,9 +15,9 @@ from indus_nb.front.console.arguments import Parser
 
 _DESCRIPTION = "Asks for a provider and its API key, tests the key with a request that costs nothing, and keeps it."
 _EPILOG = """\
-The key goes into the system's keyring (pip install "indus_nb[keyring]"), or nowhere: then the line to set it with is
-printed. With --ipython no key is asked for: a line in the default profile of IPython has every shell and every kernel
-load the extension, so that no notebook needs `%load_ext indus_nb`."""
+The key goes into the system's keyring (pip install ".[keyring]" in the clone of indus_nb), or nowhere: then the line
+to set it with is printed. With --ipython no key is asked for: a line in the default profile of IPython has every shell
+and every kernel load the extension, so that no notebook needs `%load_ext indus_nb`."""
 _LINE = 'c.InteractiveShellApp.extensions.append("indus_nb")  # by indus-nb setup --ipython'
 _MAX_PROFILE_BYTES = 4 << 20
 
@@ -42,7 +42,7 @@ def set_up(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog="indusagi setup",
+        prog="indus-nb setup",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -114,7 +114,7 @@ def _loaded_always() -> str:
     _write(path, f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{_LINE}\n")
     return (
         f"IPython and its kernels load the extension from now on ({path}). "
-        "`indusagi setup --ipython --remove` ends that."
+        "`indus-nb setup --ipython --remove` ends that."
     )
 
 

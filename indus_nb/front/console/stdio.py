@@ -66,7 +66,7 @@ def complain(sentence: str) -> None:
     """Write a sentence to the user, on standard error if that is read."""
     shown = plain(sentence).replace("\n", "\n  ")  # or a line in it could pose as a sentence of its own
     with contextlib.suppress(OSError):
-        print(f"indusagi: {shown}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+        print(f"indus-nb: {shown}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
 
 
 def on_signals(end: Callable[[int], None]) -> None:
@@ -125,7 +125,7 @@ class FrameWriter:
         self._closed = False
         self._broken: str | None = None
         self._no_blocking = False
-        self.written = 0
+        self.written: int = 0
         """The bytes that were written to the descriptor."""
         self._thread = threading.Thread(target=self._write_all, name="indus_nb frames", daemon=True)
         self._thread.start()

@@ -23,7 +23,7 @@ _AVATAR = Path(__file__).with_name("avatar.svg")
 class IndusPersona(BaseAcpPersona):
     """The agent as one of Jupyter AI's personas; all chats share one process."""
 
-    program = (*PROGRAM, "--mode", "acp", "--kernel", "any")
+    program: tuple[str, ...] = (*PROGRAM, "--mode", "acp", "--kernel", "any")
     """That of this environment: what is first on PATH may be another's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

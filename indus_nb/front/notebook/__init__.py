@@ -272,14 +272,17 @@ def load(shell: InteractiveShell) -> None:
             from indus_nb.base.files import without_home
             from indus_nb.base.terminal import plain
             from indus_nb.front.notebook.view.transcript import advice
+            from indus_nb.start.key_setup import managed
 
             provider = state.conversations.provider_without_key(error)
             kind = type(error) if provider is None else CredentialsError
             hint = next((text for known, text in _HINTS.items() if issubclass(kind, known)), advice(str(error)))
-            text = plain(f"{without_home(str(error))}{hint}")
+            if provider is not None and state.conversations.offer_key(provider):
+                hint = f" {managed() or 'Or fill in the form above, and run this cell again.'}"
+            said = without_home(str(error))
+            stop = "." if hint and not said.endswith((".", "!", "?", ":")) else ""
+            text = plain(f"{said}{stop}{hint}")
             error.args = (text,)  # the notebook keeps this, and shows what is rendered below
-            if provider is not None:
-                state.conversations.offer_key(provider)
             # One that code may catch has its name; what cannot be done is a sentence.
             shown = f"{type(error).__name__}: {text}" if isinstance(error, RunFailedError) else text
             # IPython shows what this returns instead of a traceback into this package.

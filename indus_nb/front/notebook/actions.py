@@ -16,7 +16,7 @@ from typing import cast
 
 from indus_nb.base.errors import SessionFileError, UsageError
 from indus_nb.base.files import write_export
-from indus_nb.base.messages import CustomMessage, ThinkingLevel, UserMessage
+from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, ThinkingLevel, UserMessage, text_of
 from indus_nb.base.textcut import one_line
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession
@@ -31,6 +31,7 @@ MAX_SESSIONS = 500
 """Most files of a directory that are read, newest first."""
 _MAX_KNOWN_BYTES = 4 << 20
 _MAX_TITLE_CHARACTERS = 80
+_MAX_QUOTED_CHARACTERS = 300
 OBJECTED = "An extension objected: the conversation stays where it is."
 
 
@@ -230,6 +231,28 @@ def unchosen(session: AgentSession) -> str:
         return ""
     costs = f" ({paid} for a million tokens in / out)" if (paid := price(model)) else ""
     return f"{model.name} answers{costs}, for no model was chosen. {first_price(session, model)}"
+
+
+def unanswered(session: AgentSession) -> str:
+    """Return a line that names the prompts that go along with the next one, for nothing answered them; else empty.
+
+    They stay in the conversation, so that one may ask to try again once what was wrong is mended.
+    """
+    texts: list[str] = []
+    for message in session.conversation.newest_first():
+        if isinstance(message, UserMessage):
+            texts.append(one_line(text_of(message.content), _MAX_TITLE_CHARACTERS))
+        elif not (isinstance(message, CustomMessage) or _is_no_answer(message)):
+            break
+    if not texts:
+        return ""
+    quoted = one_line(", ".join(f'"{text}"' for text in texts[::-1]), _MAX_QUOTED_CHARACTERS)
+    what = "Your prompt before, which nothing answered, goes" if len(texts) == 1 else "Prompts that nothing answered go"
+    return f"{what} along: {quoted}"
+
+
+def _is_no_answer(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and message.stop_reason in ("error", "aborted") and not message.content
 
 
 def describe(session: AgentSession) -> str:

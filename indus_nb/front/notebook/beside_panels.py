@@ -24,9 +24,9 @@ from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
 from indus_nb.tools import ToolError
 
-_OF_SESSIONS = ("model", "thinking", "stats", "trust", "doctor")
+_OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
 _STEPS = ("undo", "redo")
-_AS_IN_A_CELL = re.compile(r"`%agent (?=[a-z]+(?: [A-Z\[][^`]*)?`)")
+_AS_IN_A_CELL = re.compile(r"`%agent (?=[a-z]+(?: (?:[A-Z\[]|forget |directory)[^`]*)?`)")
 
 
 class PanelKernel:
@@ -80,10 +80,20 @@ class PanelKernel:
             return Filled(text, [f"{shown}: sent as it stands, for lines of the message were pasted."] if named else [])
         if not named:
             return Filled(interpolate(text, self._namespace.kinds(), for_prompt).text)
-        filled = await self._namespace.do(lambda variables: interpolate(text, variables, for_prompt))
+        beside: dict[str, str] = {}
+
+        def put(source: str, value: str) -> str:
+            """Keep lines beside the prompt, which then reads as it was typed."""
+            if "\n" not in value:
+                return value
+            beside[source] = value
+            return source
+
+        fill = partial(interpolate, text, render=for_prompt, put=put)
+        filled = await self._namespace.do(fill)
         if filled.to_compute:
             computed = await self._compute(filled.to_compute)
-            filled = await self._namespace.do(lambda variables: interpolate(text, variables, for_prompt, computed))
+            filled = await self._namespace.do(partial(fill, computed=computed))
         if filled.kept:
             source, why = next(iter(filled.kept.items()))
             others = f" So were {len(filled.kept) - 1} more." if len(filled.kept) > 1 else ""
@@ -91,7 +101,8 @@ class PanelKernel:
                 f"Nothing was sent: {source} was left as it stands: {why}.{others} Between backticks it is sent so."
             )
         missing = textcut.one_line(", ".join(f"{{{name}}}" for name in filled.missing), 200)
-        return Filled(filled.text, [f"{missing}: sent as it stands, there is no such variable."] if missing else [])
+        notes = [f"{missing}: sent as it stands, there is no such variable."] if missing else []
+        return Filled(filled.text, notes, [_as_text(source, value) for source, value in beside.items()])
 
     def cells(self) -> Mapping[int, str]:
         """Return the code of the cells that ran last, by the numbers that they ran with."""
@@ -108,8 +119,7 @@ class PanelKernel:
                 text = await self._notebook.cell_that_ran(number)
             except ToolError as error:
                 raise UsageError(f"Nothing was sent: @cell {number} is not known. {error}") from error
-        size = textcut.byte_size(text)
-        return Attachment(file_name=f"cell In [{number}]", mime_type="text/plain", size=size, extracted_text=text)
+        return _as_text(f"cell In [{number}]", text)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
         """Run one of ``commands``.
@@ -131,3 +141,7 @@ class PanelKernel:
         moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
         done, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
         return blocks.notice(f"{done}: {moved}. `/{again}` turns that around.")["text/html"]
+
+
+def _as_text(name: str, text: str) -> Attachment:
+    return Attachment(file_name=name, mime_type="text/plain", size=textcut.byte_size(text), extracted_text=text)

@@ -19,8 +19,10 @@ from indus_nb.base.errors import (
     SessionLockedError,
     UsageError,
 )
+from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.limits import watch_spending
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
@@ -34,11 +36,13 @@ from indus_nb.front.notebook.cells.cell_work import (
     Work,
     verified_in,
 )
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns
 from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, prompt_about_shown_error
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
-from indus_nb.front.notebook.magic import HELP, MAP_HELP, Command, Request, parse
+from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
+from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
@@ -52,6 +56,7 @@ from indus_nb.front.notebook.view.output import (
     can_update,
     is_compared,
     is_dashboard,
+    is_vs_code,
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
@@ -82,7 +87,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
+_COST_SECONDS = 0.3
+"""Time in which costs are gathered for the pages: rows end many times a second."""
+_NO_WIDGETS = (
+    "The packages of live cells and of the panel are not installed. For them: "
+    f"{how_to_install('widgets')}, and restart the kernel."
+)
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
+
+
+def _check_command(request: Request, session: AgentSession) -> None:
+    """Reject a slash command that neither is a sub-command nor one of the session's."""
+    if session.last_text is None:
+        return  # extensions have their commands from the first prompt on
+    names = [*COMMANDS, *(each["name"] for each in session.list_commands())]
+    if request.may_be_command and (problem := unknown_command(request.text, names)) is not None:
+        raise UsageError(f"{problem} Nothing was sent. To say just that to the agent: `%agent -- {request.text}`.")
 
 
 class Conversations:
@@ -93,10 +113,10 @@ class Conversations:
 
     def __init__(self, shell: Any, watch: Watch, cells: CellIds) -> None:
         """Create the registry, without a conversation."""
-        self.thread = AgentThread()
+        self.thread: AgentThread = AgentThread()
         self._shell = shell
-        self.kernel = UserKernel(shell, watch)
-        self.taking_back = TakingBack(self.kernel.steps, self.kernel.run, self.ask_page)
+        self.kernel: UserKernel = UserKernel(shell, watch)
+        self.taking_back: TakingBack = TakingBack(self.kernel.steps, self.kernel.run, self.ask_page)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -107,6 +127,9 @@ class Conversations:
         self._doors: dict[str, Door] = {}
         self._drawing: set[str | None] = set()
         """The connections whose pages have drawn a cell's widget."""
+        self._explained: set[str | None] = set()
+        """The connections whose users know why no live view appears."""
+        self._ended = EndedRuns()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
@@ -125,6 +148,9 @@ class Conversations:
         self._served: Served | None = None
         self._lender: Lender | None = None
         agent.front_end = self._reporter
+        agent.usual_model = self._usual_model
+        self._tells_cost: asyncio.TimerHandle | None = None
+        self._end_watching = watch_spending(self._on_spent)
 
     @property
     def session(self) -> AgentSession | None:
@@ -169,9 +195,11 @@ class Conversations:
             from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
 
             return ask_rows(request.rows, self._session_of_cell(request), self._shell)
+        self._check_word(request)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
         session = self._session_of_cell(request)
+        _check_command(request, session)
         if request.cells is not None:
             session.settings.cells = request.cells
         command = request.command
@@ -186,6 +214,15 @@ class Conversations:
         else:
             self._screen.show(blocks.notice(actions.describe(session)), final=True)
         return None
+
+    def _check_word(self, request: Request) -> None:
+        """Reject what probably is a mistyped sub-command, unless the model has asked something that it may answer."""
+        session = self._sessions.get(request.name or self._notebook_of_cell.conversation)
+        asked = session is not None and (session.last_text or "").rstrip("*_ \n").endswith("?")
+        if request.doubt and not asked:
+            raise UsageError(request.doubt)
+        if session is not None:
+            _check_command(request, session)
 
     def _prompt_of(self, command: Command, session: AgentSession) -> tuple[str, Sequence[Attachment]] | None:
         """Return the prompt that a sub-command stands for, and what goes along with it; or ``None``."""
@@ -234,7 +271,8 @@ class Conversations:
             self._close_session(name)
         if self._gate is not None:
             self._gate.close()
-        agent.front_end = None
+        agent.front_end = agent.usual_model = None
+        self._end_watching()
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
@@ -289,6 +327,21 @@ class Conversations:
         for door in tuple(self._doors.values()):
             self.thread.call(door.refresh)
 
+    def _on_spent(self) -> None:
+        """Have the pages told what today has cost by now, with rows and what else asks: a few times a second."""
+
+        def tell_soon() -> None:
+            if self._tells_cost is None:
+                self._tells_cost = asyncio.get_running_loop().call_later(_COST_SECONDS, tell)
+
+        def tell() -> None:
+            self._tells_cost = None
+            for door in tuple(self._doors.values()):
+                door.refresh()
+
+        if self._doors:
+            self.thread.call(tell_soon)
+
     def _door_closed(self, comm_id: str, _: object) -> None:
         if (door := self._doors.pop(comm_id, None)) is not None:
             self.thread.call(door.close)
@@ -326,6 +379,10 @@ class Conversations:
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
         return self._panels.get(session)
+
+    def ended_run(self, widget: str) -> JsonObject | None:
+        """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
+        return self._ended.of(widget)
 
     async def cell_shown(self, cell_id: str) -> str:
         """Write a cell as the page that asks shows it."""
@@ -373,6 +430,8 @@ class Conversations:
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
         run.drawing = self._drawing
+        run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
+        run.ended = self._ended
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         live = run.widget = self._live(run.receive)
@@ -435,9 +494,13 @@ class Conversations:
         return live
 
     @property
-    def _has_page(self) -> bool:
-        """Return whether a page may be there that shows widgets: consoles have none."""
+    def _may_have_page(self) -> bool:
+        """Return whether a page may be there that shows widgets if they can be made: consoles have none."""
         return self._front is not None and self._can_ask and can_update(self._front)
+
+    @property
+    def _has_page(self) -> bool:
+        return self._may_have_page and has_package("anywidget")
 
     def comm_gate(self) -> CommGate | None:
         """Return the gate that delivers widget messages while a cell is busy.
@@ -448,6 +511,11 @@ class Conversations:
             if self._gate is None and self._front is not None:
                 self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
+
+    def _usual_model(self) -> tuple[str, str] | None:
+        """Return provider and id of the model of the conversation that a cell talks to by default."""
+        session = self.session
+        return None if session is None or session.model is None else (session.model.provider, session.model.id)
 
     def _reporter(self) -> RowsInCell | None:
         """Return the progress reporter of the cell that asks for rows."""
@@ -507,6 +575,8 @@ class Conversations:
         if self._front is not None and not self._can_ask and not is_shown:
             self._screen.show(blocks.notice("The chat panel was left out: nobody is there to use it."), final=True)
             return
+        if self._front is not None and not has_package("anywidget"):
+            raise UsageError(_NO_WIDGETS)
         if not self._has_page and not is_shown:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
         panel = self._panel(session, self._cells.origin)
@@ -517,6 +587,8 @@ class Conversations:
         """Return the session's panel, made on first use; displayed again it is another view of the same."""
         panel = self._panels.get(session)
         if panel is None:
+            if not has_package("anywidget"):
+                raise UsageError(_NO_WIDGETS)
             from indus_nb.front.notebook.panel.chat_panel import ChatPanel
 
             panel = self._panels[session] = ChatPanel(
@@ -720,7 +792,7 @@ class Conversations:
         if not is_compared(self._screen):
             self._show_notice(text)
         elif threading.current_thread() is threading.main_thread():
-            self._beside = text
+            self._beside = text.replace("`", "")  # it is no Markdown there
 
     def _show_notice(self, text: str) -> None:
         """Show a sentence in the cell that runs; a panel, which opens conversations too, has its own place for it."""
@@ -753,9 +825,11 @@ class Conversations:
         if name != FIRST and session.store.name is None:
             self._run(lambda: session.set_name(name))
         asked_later = session.trusting.asked_later if self._asks(request) else None
-        for problem in session.problems:
-            if problem != asked_later:
-                self._show_notice(problem)
+        problems = [problem for problem in session.problems if problem != asked_later]
+        if like is None and self._may_have_page and not self._has_page:
+            problems.append(_NO_WIDGETS)
+        for problem in problems:
+            self._show_notice(problem)
         self._refresh_doors()
         return session
 

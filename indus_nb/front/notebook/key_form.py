@@ -117,7 +117,7 @@ class KeyCell:
             session: Returns the conversation that is to go on with the key.
             shown_in: The cell that displays it.
         """
-        self.widget = AgentWidget("keys", self._receive, call, shown_in)
+        self.widget: AgentWidget = AgentWidget("keys", self._receive, call, shown_in)
         self.widget.set_fallback(blocks.notice(WITHOUT_WIDGETS))
         self._call = call
         self._session = session
@@ -150,5 +150,5 @@ class KeyCell:
         taken = await self._form.take(self._registry(), self._session(), request)
         if taken is not None and self._display is not None:
             self.widget.close()
-            self._display.update(blocks.notice(f"{taken} You can ask now."), final=True)
+            self._display.update(blocks.notice(f"{taken} You can ask now: run the cell again."), final=True)
             self.widget.on_closed()

@@ -53,8 +53,8 @@ class Lender:
         """Lend the tools of a kernel, which no program uses yet."""
         self.kernel = kernel
         self.taking_back = taking_back
-        self.extensions = (kernel, notebook)
-        self.names = (*kernel.tools, "notebook")
+        self.extensions: tuple[UserKernel, NotebookTools] = (kernel, notebook)
+        self.names: tuple[str, ...] = (*kernel.tools, "notebook")
         self._thread = thread
         self._clients: dict[str, _Client] = {}
 

@@ -36,6 +36,7 @@ _PLAN: JsonObject = {
 }
 _GO, _CHANGE, _NO = "Go", "Change the steps", "No"
 _LEFT = "The plan was left: nothing of it was done."
+_NONE = "No plan came, so nothing was done. Ask again, or without a plan."
 _EDIT = "The plan, a step in each line"
 _BUSY = "The agent still works. A plan begins when it has finished, or after %agent abort."
 
@@ -60,7 +61,7 @@ async def plan_first(
     """
     if session.is_running:
         raise SessionBusyError(_BUSY)
-    answer = FinalAnswer(answer_kind(_PLAN))
+    answer = FinalAnswer(answer_kind(_PLAN), details=lambda steps: {"plannedSteps": _cleaned(steps)})
     session.settings.plans = True
     try:
         await session.prompt(
@@ -69,13 +70,18 @@ async def plan_first(
     finally:
         session.settings.plans = False
     if not answer.is_given:
-        return  # it failed, or was stopped, which its view shows
-    steps, objection = await _decided(session, _cleaned(cast("list[str]", answer.value())))
+        last = session.last_answer
+        if answer.attempts and last is not None and last.stop_reason not in ("error", "aborted"):
+            session.ui.notify(_NONE, "warning")
+        return  # else it failed, or was stopped, which its view shows
+    planned = _cleaned(cast("list[str]", answer.value()))
+    steps, objection = await _decided(session, planned)
     if objection:
         await plan_first(session, f"Change the plan: {objection}", limits=limits)
     elif steps:
         session.toolbox.add(TODO)
-        await session.prompt(_GO, attachments=[going_along("the plan", _go(steps))], limits=limits)
+        said = _GO if steps == planned else f"{_GO}, with these steps:\n\n{textcut.numbered(steps)}"
+        await session.prompt(said, attachments=[going_along("the plan", _go(steps))], limits=limits)
     else:
         session.ui.notify(_LEFT)
 
@@ -84,7 +90,7 @@ async def _decided(session: AgentSession, steps: list[str]) -> tuple[list[str], 
     """Ask about a plan; returns the steps to carry out, none without a yes, and what the user wants instead."""
     while steps:
         choices = [Choice(_GO, "yes"), Choice(_CHANGE, "yes", digit=YES_AND_MORE), Choice(_NO, "no")]
-        question = Question("Carry out this plan?", choices, body=visible(_numbered(steps)), takes_reason=True)
+        question = Question("Carry out this plan?", choices, body=visible(textcut.numbered(steps)), takes_reason=True)
         decided = await session.ui.choose(question)
         if decided.option == _GO:
             return steps, ""
@@ -100,12 +106,9 @@ def _cleaned(lines: Sequence[str]) -> list[str]:
     return [line for line in short if line][:_MAX_STEPS]
 
 
-def _numbered(steps: Sequence[str]) -> str:
-    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
-
-
 def _go(steps: Sequence[str]) -> str:
     return (
-        f"Carry out this plan, step by step.\n\n{_numbered(steps)}\n\nKeep the steps with the tool {TODO}. Where "
-        "one cannot be done, or what it assumes does not hold, mark it with op fail and the reason before you go on."
+        f"Carry out this plan, step by step.\n\n{textcut.numbered(steps)}\n\nKeep the steps with the tool {TODO}. "
+        "Where one cannot be done, or what it assumes does not hold, mark it with op fail and the reason before you go "
+        "on."
     )

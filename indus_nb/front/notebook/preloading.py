@@ -41,7 +41,7 @@ _MODULES = (
 _WIDGETS = ("ipywidgets", "anywidget", "indus_nb.front.notebook.page.widget")
 _RESTS_PER_WORK = 9
 _FIRST_REST = 0.05
-importing = threading.Lock()
+importing: threading.Lock = threading.Lock()
 """Held in each step, and while the first use imports: of two threads that import the modules of a package, one may find
 a module half made and fail."""
 

@@ -127,7 +127,7 @@ class TakingBack:
                 raise UsageError(_NO_PAGE.format(verb=wanted.verb))
             return leave_cells(changes)
         cells = [cell for given in cast("list[object]", listed) if (cell := parse_cell(given)) is not None]
-        there = [CellState(cell.id, cell.source) for cell in cells if cell.id is not None]
+        there = [CellState(cell.id, cell.source, cell.shown_as) for cell in cells if cell.id is not None]
         return plan_cells(changes, there, wanted.touched)
 
     async def _edit(self, plan: CellsPlan) -> str:

@@ -112,9 +112,11 @@ class ClientCall:
     ) -> None:
         self.name = name
         self.arguments = arguments
-        self.asks = asyncio.Event()
+        self.asks: asyncio.Event = asyncio.Event()
         self._open: dict[str, tuple[mcp_types.ElicitRequest, asyncio.Future[mcp_types.ElicitResult]]] = {}
-        self.outcome = asyncio.create_task(carry_out(self), name=f"indus_nb {name} for an MCP client")
+        self.outcome: asyncio.Task[Outcome] = asyncio.create_task(
+            carry_out(self), name=f"indus_nb {name} for an MCP client"
+        )
 
     @property
     def questions(self) -> dict[str, mcp_types.InputRequest]:

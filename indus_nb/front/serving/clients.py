@@ -22,7 +22,7 @@ def check_library() -> None:
     except ImportError as error:
         raise UsageError(
             f"Serving tools to other agents needs a package that is missing here ({error.name}). Run "
-            '`pip install "indus_nb[mcp]"` in this environment, and restart the kernel or the program.'
+            '`pip install ".[mcp]"` in the clone of indus_nb, and restart the kernel or the program.'
         ) from error
 
 
@@ -38,7 +38,7 @@ def in_shell(path: Path) -> str:
 
 def program(kernel: Path, more: Sequence[str] = ()) -> list[str]:
     """Return the command that serves a kernel's tools over its standard input and output."""
-    return ["indusagi", "--mode", "mcp", "--kernel", str(kernel), *more]
+    return ["indus-nb", "--mode", "mcp", "--kernel", str(kernel), *more]
 
 
 def text_to_paste(kernel: Path | None, url: str, token: Path) -> str:
@@ -51,8 +51,8 @@ def text_to_paste(kernel: Path | None, url: str, token: Path) -> str:
     """
     parts: list[str] = []
     if kernel is not None:
-        line = f"indusagi --mode mcp --kernel {in_shell(kernel)}"
-        server = {"name": "indus", "command": "indusagi", "args": program(kernel)[1:]}
+        line = f"indus-nb --mode mcp --kernel {in_shell(kernel)}"
+        server = {"name": "indus", "command": "indus-nb", "args": program(kernel)[1:]}
         parts += [
             "Without a token: the other agent starts a program that uses this kernel. Claude Code, Codex, VS Code:",
             _fenced(

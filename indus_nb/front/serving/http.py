@@ -48,8 +48,8 @@ class HttpServer:
         self._tokens = agent_dir / _TOKENS
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.url = ""
-        self.token_file = self._tokens / f"{os.getpid()}-{secrets.token_hex(4)}.token"
+        self.url: str = ""
+        self.token_file: Path = self._tokens / f"{os.getpid()}-{secrets.token_hex(4)}.token"
 
     @property
     def serves(self) -> bool:

@@ -18,7 +18,7 @@ class SetSubagentSubscription(Verb):
     `off` none.
     """
 
-    names: ClassVar = ("set_subagent_subscription",)
+    names: ClassVar[tuple[str, ...]] = ("set_subagent_subscription",)
     level: SubagentLevel
 
     def run(self, call: Call) -> JsonObject:
@@ -30,7 +30,7 @@ class SetSubagentSubscription(Verb):
 class GetSubagents(Verb):
     """The sub-agents that work at present, each with its `progress`."""
 
-    names: ClassVar = ("get_subagents",)
+    names: ClassVar[tuple[str, ...]] = ("get_subagents",)
 
     def run(self, call: Call) -> JsonObject:
         """List the sub-agents."""
@@ -44,7 +44,7 @@ class GetSubagentMessages(Verb):
     response before. With `reset` the file is shorter than that, and is read from its beginning.
     """
 
-    names: ClassVar = ("get_subagent_messages",)
+    names: ClassVar[tuple[str, ...]] = ("get_subagent_messages",)
     subagent_id: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
     session_file: str | None = wire_field(default=None, check=check_path)
     from_byte: int = wire_field(default=0, ge=0)
@@ -63,7 +63,7 @@ class GetSubagentMessages(Verb):
 class SetHostTools(Verb):
     """Offer tools of the client from the next prompt on; they replace those offered before."""
 
-    names: ClassVar = ("set_host_tools",)
+    names: ClassVar[tuple[str, ...]] = ("set_host_tools",)
     tools: list[HostToolDefinition]
 
     def run(self, call: Call) -> JsonObject:
@@ -75,7 +75,7 @@ class SetHostTools(Verb):
 class GetCommands(Verb):
     """The commands that a prompt may begin with."""
 
-    names: ClassVar = ("get_commands", "get_available_commands")
+    names: ClassVar[tuple[str, ...]] = ("get_commands", "get_available_commands")
 
     async def run(self, call: Call) -> JsonObject:
         """List the commands, once the extensions are loaded."""
@@ -87,7 +87,7 @@ class GetCommands(Verb):
 class GetCommandCompletions(Verb):
     """What an extension offers for the arguments of its command ``/name``, of which ``prefix`` is typed already."""
 
-    names: ClassVar = ("get_command_completions",)
+    names: ClassVar[tuple[str, ...]] = ("get_command_completions",)
     name: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     prefix: str = ""
 

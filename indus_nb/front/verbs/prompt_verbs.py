@@ -20,7 +20,7 @@ class Prompt(WithMessage):
     `--wire strict` and `--wire pi`.
     """
 
-    names: ClassVar = ("prompt",)
+    names: ClassVar[tuple[str, ...]] = ("prompt",)
     streaming_behavior: StreamingBehavior | None = None
 
     async def run(self, call: Call) -> None:
@@ -38,7 +38,7 @@ class Prompt(WithMessage):
 class Steer(WithMessage):
     """Queue a message for after the tool call at hand; the `disposition` is `queued`."""
 
-    names: ClassVar = ("steer",)
+    names: ClassVar[tuple[str, ...]] = ("steer",)
 
     async def run(self, call: Call) -> JsonObject:
         """Queue the message."""
@@ -49,7 +49,7 @@ class Steer(WithMessage):
 class FollowUp(WithMessage):
     """Queue a message for when the agent has finished; the `disposition` is `queued`."""
 
-    names: ClassVar = ("follow_up",)
+    names: ClassVar[tuple[str, ...]] = ("follow_up",)
 
     async def run(self, call: Call) -> JsonObject:
         """Queue the message."""
@@ -60,7 +60,7 @@ class FollowUp(WithMessage):
 class AbortAndPrompt(WithMessage):
     """Abort the run, and send a message once the session is idle. Answered like a prompt."""
 
-    names: ClassVar = ("abort_and_prompt",)
+    names: ClassVar[tuple[str, ...]] = ("abort_and_prompt",)
 
     async def run(self, call: Call) -> None:
         """Abort the run and send the message; returns when its run is over."""
@@ -72,8 +72,8 @@ class AbortAndPrompt(WithMessage):
 class ClearQueue(Verb):
     """Remove the queued messages; returns both queues."""
 
-    names: ClassVar = ("clear_queue",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("clear_queue",)
+    for_pages: ClassVar[bool] = True
 
     async def run(self, call: Call) -> JsonObject:
         """Empty both queues."""
@@ -84,8 +84,8 @@ class ClearQueue(Verb):
 class Abort(Verb):
     """Abort the run; answered when the session is idle."""
 
-    names: ClassVar = ("abort",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("abort",)
+    for_pages: ClassVar[bool] = True
 
     async def run(self, call: Call) -> None:
         """Abort the run."""
@@ -95,7 +95,7 @@ class Abort(Verb):
 class AbortRetry(Verb):
     """End the wait before a retry."""
 
-    names: ClassVar = ("abort_retry",)
+    names: ClassVar[tuple[str, ...]] = ("abort_retry",)
 
     async def run(self, call: Call) -> None:
         """End the wait."""
@@ -108,7 +108,7 @@ class Bash(Verb):
     Its output comes in `bash_execution_update` events that carry the command's `id`: the response differs by `type`.
     """
 
-    names: ClassVar = ("bash",)
+    names: ClassVar[tuple[str, ...]] = ("bash",)
     command: str
     exclude_from_context: bool = False
 
@@ -139,7 +139,7 @@ class Bash(Verb):
 class AbortBash(Verb):
     """Kill the shell commands that were started by this client."""
 
-    names: ClassVar = ("abort_bash",)
+    names: ClassVar[tuple[str, ...]] = ("abort_bash",)
 
     async def run(self, call: Call) -> None:
         """Kill the commands."""
@@ -149,7 +149,7 @@ class AbortBash(Verb):
 class GetJobs(Verb):
     """The calls that go on as jobs, and the newest of those that did: as in `job_update`, each with its `lastLines`."""
 
-    names: ClassVar = ("get_jobs",)
+    names: ClassVar[tuple[str, ...]] = ("get_jobs",)
 
     def run(self, call: Call) -> JsonObject:
         """List the jobs."""
@@ -162,8 +162,8 @@ class GetJobs(Verb):
 class StopJob(Verb):
     """Stop a job, by its id. Answered when it has ended, with the job; one that is over already stays as it is."""
 
-    names: ClassVar = ("stop_job",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("stop_job",)
+    for_pages: ClassVar[bool] = True
     job_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> JsonObject:

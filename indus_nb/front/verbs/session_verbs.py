@@ -21,8 +21,8 @@ class NewSession(Verb):
     after `fork`, `clone` and `switch_session`.
     """
 
-    names: ClassVar = ("new_session",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("new_session",)
+    for_pages: ClassVar[bool] = True
     parent_session: str | None = wire_field(default=None, check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
@@ -33,7 +33,7 @@ class NewSession(Verb):
 class GetMessages(Verb):
     """All messages of the conversation."""
 
-    names: ClassVar = ("get_messages",)
+    names: ClassVar[tuple[str, ...]] = ("get_messages",)
 
     def run(self, call: Call) -> Encoded:
         """Return the messages."""
@@ -43,7 +43,7 @@ class GetMessages(Verb):
 class GetLastAssistantText(Verb):
     """The text of the newest answer, or null."""
 
-    names: ClassVar = ("get_last_assistant_text",)
+    names: ClassVar[tuple[str, ...]] = ("get_last_assistant_text",)
 
     def run(self, call: Call) -> JsonObject:
         """Return the text."""
@@ -56,8 +56,8 @@ class Compact(Verb):
     While a compaction is going on another one is refused.
     """
 
-    names: ClassVar = ("compact",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("compact",)
+    for_pages: ClassVar[bool] = True
     custom_instructions: str | None = wire_field(default=None, max_length=MAX_TEXT_CHARACTERS)
 
     async def run(self, call: Call) -> CompactionResult:
@@ -72,7 +72,7 @@ class Compact(Verb):
 class GetSessionStats(Verb):
     """Counts, tokens and cost of the whole session."""
 
-    names: ClassVar = ("get_session_stats",)
+    names: ClassVar[tuple[str, ...]] = ("get_session_stats",)
 
     def run(self, call: Call) -> JsonObject:
         """Count."""
@@ -87,7 +87,7 @@ class GetSessionStats(Verb):
 class ExportHtml(Verb):
     """Write the session as one HTML page; returns its path."""
 
-    names: ClassVar = ("export_html",)
+    names: ClassVar[tuple[str, ...]] = ("export_html",)
     output_path: str | None = wire_field(default=None, check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
@@ -107,8 +107,8 @@ class ExportHtml(Verb):
 class SwitchSession(Verb):
     """Continue with the session in another file."""
 
-    names: ClassVar = ("switch_session",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("switch_session",)
+    for_pages: ClassVar[bool] = True
     session_path: str = wire_field(check=check_path)
 
     async def run(self, call: Call) -> JsonObject:
@@ -127,8 +127,8 @@ class SwitchSession(Verb):
 class SetSessionName(Verb):
     """Give the session a name."""
 
-    names: ClassVar = ("set_session_name",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("set_session_name",)
+    for_pages: ClassVar[bool] = True
     name: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> None:
@@ -143,8 +143,8 @@ class SetSessionName(Verb):
 class ListSessions(Verb):
     """The saved sessions next to this one, newest first."""
 
-    names: ClassVar = ("list_sessions",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("list_sessions",)
+    for_pages: ClassVar[bool] = True
 
     async def run(self, call: Call) -> JsonObject:
         """List the sessions."""

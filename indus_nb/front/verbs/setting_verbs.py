@@ -16,7 +16,7 @@ from indus_nb.models import Model
 class GetState(Verb):
     """The state of the session."""
 
-    names: ClassVar = ("get_state",)
+    names: ClassVar[tuple[str, ...]] = ("get_state",)
     _shown: ClassVar[tuple[Model | None, JsonObject | None]] = None, None
 
     def run(self, call: Call) -> JsonObject:
@@ -59,8 +59,8 @@ def context_usage(usage: ContextUsage) -> JsonObject:
 class SetModel(Verb):
     """Use another model."""
 
-    names: ClassVar = ("set_model",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("set_model",)
+    for_pages: ClassVar[bool] = True
     provider: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     model_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
@@ -78,7 +78,7 @@ class SetModel(Verb):
 class GetAvailableModels(Verb):
     """The models that can be chosen."""
 
-    names: ClassVar = ("get_available_models",)
+    names: ClassVar[tuple[str, ...]] = ("get_available_models",)
 
     def run(self, call: Call) -> JsonObject:
         """List the models."""
@@ -88,7 +88,7 @@ class GetAvailableModels(Verb):
 class CycleModel(Verb):
     """Use the next available model; null when there is no other."""
 
-    names: ClassVar = ("cycle_model",)
+    names: ClassVar[tuple[str, ...]] = ("cycle_model",)
 
     async def run(self, call: Call) -> object:
         """Use the next model."""
@@ -105,8 +105,8 @@ class CycleModel(Verb):
 class SetThinkingLevel(Verb):
     """Set the thinking level; the nearest level that the model has is used."""
 
-    names: ClassVar = ("set_thinking_level",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("set_thinking_level",)
+    for_pages: ClassVar[bool] = True
     level: ThinkingLevel
 
     async def run(self, call: Call) -> None:
@@ -117,7 +117,7 @@ class SetThinkingLevel(Verb):
 class CycleThinkingLevel(Verb):
     """Use the model's next thinking level; null when there is no other."""
 
-    names: ClassVar = ("cycle_thinking_level",)
+    names: ClassVar[tuple[str, ...]] = ("cycle_thinking_level",)
 
     async def run(self, call: Call) -> object:
         """Use the next level."""
@@ -128,7 +128,7 @@ class CycleThinkingLevel(Verb):
 class GetAvailableThinkingLevels(Verb):
     """The thinking levels that the model has."""
 
-    names: ClassVar = ("get_available_thinking_levels",)
+    names: ClassVar[tuple[str, ...]] = ("get_available_thinking_levels",)
 
     def run(self, call: Call) -> JsonObject:
         """List the levels."""
@@ -139,7 +139,7 @@ class GetAvailableThinkingLevels(Verb):
 class SetSteeringMode(Verb):
     """Whether steering messages are delivered one at a time or all at once."""
 
-    names: ClassVar = ("set_steering_mode",)
+    names: ClassVar[tuple[str, ...]] = ("set_steering_mode",)
     mode: QueueMode
 
     def run(self, call: Call) -> None:
@@ -150,7 +150,7 @@ class SetSteeringMode(Verb):
 class SetFollowUpMode(Verb):
     """Whether follow-up messages are delivered one at a time or all at once."""
 
-    names: ClassVar = ("set_follow_up_mode",)
+    names: ClassVar[tuple[str, ...]] = ("set_follow_up_mode",)
     mode: QueueMode
 
     def run(self, call: Call) -> None:
@@ -161,7 +161,7 @@ class SetFollowUpMode(Verb):
 class SetInterruptMode(Verb):
     """Whether a steering message skips the tool calls that have not started."""
 
-    names: ClassVar = ("set_interrupt_mode",)
+    names: ClassVar[tuple[str, ...]] = ("set_interrupt_mode",)
     mode: InterruptMode
 
     def run(self, call: Call) -> None:
@@ -172,7 +172,7 @@ class SetInterruptMode(Verb):
 class SetAutoCompaction(Verb):
     """Whether the conversation is compacted automatically when the model's context is nearly full."""
 
-    names: ClassVar = ("set_auto_compaction",)
+    names: ClassVar[tuple[str, ...]] = ("set_auto_compaction",)
     enabled: bool
 
     def run(self, call: Call) -> None:
@@ -183,7 +183,7 @@ class SetAutoCompaction(Verb):
 class SetAutoRetry(Verb):
     """Whether an answer that failed for a temporary reason is retried automatically."""
 
-    names: ClassVar = ("set_auto_retry",)
+    names: ClassVar[tuple[str, ...]] = ("set_auto_retry",)
     enabled: bool
 
     def run(self, call: Call) -> None:

@@ -14,8 +14,8 @@ from indus_nb.front.verbs.verb import MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, 
 class Fork(Verb):
     """Continue in a new session that ends before a message of the user; returns that message's text."""
 
-    names: ClassVar = ("fork", "branch")
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("fork", "branch")
+    for_pages: ClassVar[bool] = True
     entry_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
 
     async def run(self, call: Call) -> JsonObject:
@@ -34,7 +34,7 @@ class Fork(Verb):
 class GetForkMessages(Verb):
     """The messages of the user that can be forked from."""
 
-    names: ClassVar = ("get_fork_messages", "get_branch_messages")
+    names: ClassVar[tuple[str, ...]] = ("get_fork_messages", "get_branch_messages")
 
     def run(self, call: Call) -> JsonObject:
         """List the messages."""
@@ -45,7 +45,7 @@ class GetForkMessages(Verb):
 class Clone(Verb):
     """Continue in a new session with a copy of this one's branch."""
 
-    names: ClassVar = ("clone",)
+    names: ClassVar[tuple[str, ...]] = ("clone",)
 
     async def run(self, call: Call) -> JsonObject:
         """Begin the new session, unless an extension objects."""
@@ -55,7 +55,7 @@ class Clone(Verb):
 class GetEntries(Verb):
     """All entries of the session, or those after the entry ``since``."""
 
-    names: ClassVar = ("get_entries",)
+    names: ClassVar[tuple[str, ...]] = ("get_entries",)
     since: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 
     def run(self, call: Call) -> Encoded:
@@ -80,7 +80,7 @@ class GetTree(Verb):
     ``entry``, its ``depth``, its ``parentId`` (``null`` for a root) and the ids of its ``children``.
     """
 
-    names: ClassVar = ("get_tree",)
+    names: ClassVar[tuple[str, ...]] = ("get_tree",)
     flat: bool = False
 
     def run(self, call: Call) -> Encoded | JsonObject:
@@ -106,8 +106,8 @@ class GetTree(Verb):
 class NavigateTree(Verb):
     """Continue from another entry of this session, with a summary of what is left behind if wanted."""
 
-    names: ClassVar = ("navigate_tree",)
-    for_pages: ClassVar = True
+    names: ClassVar[tuple[str, ...]] = ("navigate_tree",)
+    for_pages: ClassVar[bool] = True
     target_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     summarize: bool = False
     custom_instructions: str | None = wire_field(default=None, max_length=MAX_TEXT_CHARACTERS)
@@ -140,7 +140,7 @@ class NavigateTree(Verb):
 class SetLabel(Verb):
     """Label an entry; an empty label removes it."""
 
-    names: ClassVar = ("set_label",)
+    names: ClassVar[tuple[str, ...]] = ("set_label",)
     entry_id: str = wire_field(max_length=MAX_NAME_CHARACTERS)
     label: str | None = wire_field(default=None, max_length=MAX_NAME_CHARACTERS)
 

@@ -65,7 +65,7 @@ class AttachedKernel:
     first call, and closed by ``close``; a call after that opens them again.
     """
 
-    names = ("python", "variables", "notebook")
+    names: tuple[str, ...] = ("python", "variables", "notebook")
 
     def __init__(self, kernel: RunningKernel) -> None:
         """Make the tools of a kernel."""

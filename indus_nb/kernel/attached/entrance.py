@@ -15,7 +15,7 @@ _HIDDEN = ("In", "Out", "exit", "quit", "get_ipython", "open")
 _MAX_LISTED = 200
 
 
-def main(request):
+def main(request: str) -> None:
     """Carry out a request, and put the answer into the reply's payload."""
     from IPython import get_ipython
 

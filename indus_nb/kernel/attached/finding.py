@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import expand_user, without_home
+from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
@@ -79,6 +80,8 @@ def find(spec: str, cwd: Path, *, how: str = "--kernel ID") -> FoundKernel:
     Raises:
         UsageError: There is none, or more than one; the message lists those that there are.
     """
+    if not has_package("jupyter_client"):
+        raise UsageError(f"Kernels are reached by jupyter-client, which is not installed: {how_to_install('attach')}.")
     path = cwd / expand_user(spec)
     is_notebook = path.suffix == ".ipynb"
     if spec != "auto" and not is_notebook:

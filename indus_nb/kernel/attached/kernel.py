@@ -48,7 +48,7 @@ _MAX_ERROR_CHARACTERS = 100_000
 _NAME = "<indus attached>"
 _REMEDY = (
     "so only code can be run there and the variables be listed by name and type. For all tools of the notebook, with "
-    "previews and undo: `%pip install indus_nb=={version}` in that notebook, and start its kernel again."
+    "previews and undo: `%pip install` the clone of indus_nb {version} in that notebook, and start its kernel again."
 )
 
 
@@ -75,8 +75,9 @@ class Lease:
     """
 
     def __init__(self) -> None:
-        self.client = random_hex(8)
-        self._file, self.path = tempfile.mkstemp(prefix="indusagi-", suffix=".lease")
+        self.client: str = random_hex(8)
+        self._file, path = tempfile.mkstemp(prefix="indusagi-", suffix=".lease")
+        self.path: str = path
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def close(self) -> None:

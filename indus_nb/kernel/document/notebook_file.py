@@ -40,7 +40,9 @@ class Cell:
         type: ``code``, ``markdown`` or ``raw``; ``unknown`` if the file has none of them.
         id: The cell's id, which old files do not have.
         run_as: The number beside it; ``None`` if it was not run.
+        shown_as: The number that stands beside it now: the page's, if one shows the notebook.
         outputs: Its outputs, in the form of the notebook format.
+        by_agent: Whether the agent wrote it, and ran what it wrote then, which gives it no number.
     """
 
     type: str
@@ -49,6 +51,13 @@ class Cell:
     run_as: int | None = None
     outputs: Sequence[Mapping[str, Any]] = ()
     tags: frozenset[str] = frozenset()
+    by_agent: bool = False
+    shown_as: int | None = None
+
+    @property
+    def was_run(self) -> bool:
+        """Return whether it has been run, by whomever."""
+        return self.run_as is not None or self.by_agent or bool(self.outputs)
 
     @property
     def asks_us(self) -> bool:
@@ -152,13 +161,16 @@ def parse_cell(given: object) -> Cell | None:
     kept = [output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []  # pyright: ignore[reportUnknownVariableType]
     number = value.get("execution_count", value.get("executionCount"))
     own_id, kind = value.get("id"), value.get("cell_type", value.get("type"))
+    run_as = number if isinstance(number, int) and not isinstance(number, bool) else None
     return Cell(
         type=kind if isinstance(kind, str) else "unknown",
         source=joined_text(value.get("source")),
         id=own_id if isinstance(own_id, str) and own_id else None,
-        run_as=number if isinstance(number, int) and not isinstance(number, bool) else None,
+        run_as=run_as,
+        shown_as=run_as,
         outputs=cast("list[Mapping[str, Any]]", kept),
         tags=_tags(value),
+        by_agent=_is_by_agent(value),
     )
 
 
@@ -169,6 +181,13 @@ def _tags(cell: Mapping[str, object]) -> frozenset[str]:
     tags = kept.get("tags")
     listed = cast("list[object]", tags) if isinstance(tags, list) else []
     return frozenset(tag for tag in listed if isinstance(tag, str))
+
+
+def _is_by_agent(cell: Mapping[str, object]) -> bool:
+    """Return whether a cell has the mark of the agent's: in its metadata, or as a page sends it."""
+    metadata = cell.get("metadata")
+    mark = cast("Mapping[str, object]", metadata).get("indus_nb") if isinstance(metadata, dict) else cell.get("agent")
+    return isinstance(mark, dict) and isinstance(cast("Mapping[str, object]", mark).get("run"), str)
 
 
 def joined_text(text: object) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class NotebookTools:
     """Tools of a session for the notebook of one shell."""
 
-    tools = ("notebook", "propose_cell")
+    tools: tuple[str, ...] = ("notebook", "propose_cell")
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class NotebookTools:
             note_cell: Takes note of cells that calls have changed.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
-        self.open_notebooks = OpenNotebooks(self._reader, ask_page)
+        self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
     def __call__(self, api: ExtensionApi) -> None:

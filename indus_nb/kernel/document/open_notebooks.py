@@ -6,8 +6,10 @@ apart from what its page has saved, by comparing the cells of both.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ _REFUSED = (
     "{} is a notebook that the user's page shows. Written as a file it would not be what the page shows, and what the "
     "user has not saved could be lost. Nothing was written. Change its cells with propose_cell."
 )
+_PAUSES = (0.1, 0.3, 0.6)
+_JUST_SECONDS = 2.0
 
 
 class OpenNotebooks:
@@ -35,6 +39,8 @@ class OpenNotebooks:
         """
         self._reader = reader
         self._ask_page = ask_page
+        self._before: dict[Path, list[tuple[str | None, str]]] = {}
+        """The cells of files of which no page can be asked, before the call."""
 
     def __call__(self, api: ExtensionApi) -> None:
         """Keep a session's tools from writing them as files."""
@@ -45,19 +51,31 @@ class OpenNotebooks:
         shown = path_of(await self._ask_page("run_cells", {"cells": []}))
         directory, named = self._reader.directory, self._reader.named()[0]
         places = [above / shown for above in (directory, *directory.parents) if shown]
-        return [_real(path) for path in (*places, *([] if named is None else [named])) if path.is_file()]
+        found = [_real(path) for path in (*places, *([] if named is None else [named])) if path.is_file()]
+        self._before = {} if shown else await in_thread(lambda _: {path: _cells_in(path) for path in found})
+        return found
 
     async def has_saved(self, path: Path) -> bool:
-        """Return whether the file holds the cells that its page shows, or that another page may have saved."""
+        """Return whether the file holds the cells that its page shows, or that another page may have saved.
+
+        Where no page can be asked, as in VS Code, which saves by itself, the cells have to be those of before the call:
+        only their outputs may be others.
+        """
         try:
-            file = await in_thread(lambda _: read_notebook(path))
+            cells = await in_thread(lambda _: read_whole(path))
         except ToolError:
             return False
         answer = await self._ask_page("cells", {})
         shown = path_of(answer)
         if not shown or not str(path).endswith(f"{os.sep}{shown}"):
-            return any(cell.id in self._reader.cells.ran for cell in file.cells)
-        return [*map(_as_saved, file.cells)] == [*map(_as_saved, cells_of(answer))]
+            if any(cell.id in self._reader.cells.ran for cell in cells):
+                return True
+            return [*map(_as_saved, cells)] == self._before.get(path)
+        return [*map(_as_saved, cells)] == [*map(_as_saved, cells_of(answer))]
+
+    def saves_unasked(self, path: Path) -> bool:
+        """Return whether no page of the file could be asked before the call: VS Code saves edits by itself."""
+        return path in self._before
 
     async def _check(self, event: ToolCallEvent, ctx: Context) -> Mapping[str, Any] | None:
         path = event.input.get("path")
@@ -74,6 +92,34 @@ class OpenNotebooks:
 
 def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
+
+
+def read_whole(path: Path) -> Sequence[Cell]:
+    """Read the cells of a notebook that its front end may be writing: VS Code empties the file first.
+
+    Raises:
+        ToolError: The file cannot be read, nor could be a second later.
+    """
+    for seconds in _PAUSES:
+        with contextlib.suppress(ToolError):
+            return read_notebook(path).cells
+        if not _was_just_written(path):
+            break
+        time.sleep(seconds)
+    return read_notebook(path).cells
+
+
+def _was_just_written(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_mtime < _JUST_SECONDS
+    return False
+
+
+def _cells_in(path: Path) -> list[tuple[str | None, str]]:
+    try:
+        return [*map(_as_saved, read_whole(path))]
+    except ToolError:
+        return []
 
 
 def _as_saved(cell: Cell) -> tuple[str | None, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -21,6 +21,7 @@ from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
 from indus_nb.extend.api import Context
+from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.in_place import ASKED_AT, CellType, PlacedCell
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import AskPage, NotebookReader, chosen_cells
@@ -49,7 +50,7 @@ _ASK_AGAIN_SECONDS = 0.5
 class ProposedCell(BaseModel):
     """One of several cells that are proposed together."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     source: str
     cell_type: CellType = "code"
@@ -70,12 +71,16 @@ class FinishedCell:
 
 @dataclass(slots=True)
 class _New:
-    """A new cell: the cell above it, and that place in words; ``follows`` the one before it in the list."""
+    """A new cell: the cell above it, and that place in words; ``follows`` the one before it in the list.
+
+    ``where`` is for the user, who knows cells by the numbers that stand at them, ``place`` for the model, which counts.
+    """
 
     source: str
     type: CellType
     after: str | None
     where: str
+    place: str
     named: bool
     follows: bool = False
 
@@ -107,6 +112,7 @@ class _Change:
 
     source: str
     place: int
+    name: str
     cell: Cell
     difference: str
     above: str
@@ -119,7 +125,7 @@ class _Change:
         return PlacedCell(self.source, self.type, self.cell.id, self.cell.source)
 
     def heading(self) -> str:
-        return f"change of cell {self.place}"
+        return f"change of {self.name}"
 
     def shown(self) -> str:
         return self.difference
@@ -131,11 +137,11 @@ class _Change:
 
     def question(self) -> Question:
         return Question(
-            f"Change cell {self.place}?", [], body=self.difference, diff=self.numbered(), language=_LEXERS[self.type]
+            f"Change {self.name}?", [], body=self.difference, diff=self.numbered(), language=_LEXERS[self.type]
         )
 
     def outcome(self, *, done: bool) -> str:
-        return f"Changed cell {self.place}" if done else f"Inserted the new version of cell {self.place} below"
+        return f"Changed {self.name}" if done else f"Inserted the new version of {self.name} below"
 
 
 class _Applied(NamedTuple):
@@ -251,22 +257,24 @@ class CellProposals:
 
     async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
         named = any(each.after is not None or each.replace is not None for each in wanted)
-        known = (await self._reader.look()).cells if named else []
+        seen = await self._reader.look() if named else None
+        known = [] if seen is None else seen.cells
         plans: list[_New | _Change] = []
         for each in wanted:
             before = plans[-1] if plans else None
             if each.replace is not None:
                 plans.append(_change(each.source, known, each.replace))
             elif each.after is not None:
-                place = _one(known, each.after)
-                where = f"below cell {place} ({known[place - 1].first_line()})"
-                plans.append(_New(each.source, each.cell_type, known[place - 1].id, where, named=True))
+                at = _one(known, each.after)
+                line = known[at - 1].first_line()
+                where, place = f"below {_name(known, at)} ({line})", f"below cell {at} ({line})"
+                plans.append(_New(each.source, each.cell_type, known[at - 1].id, where, place, named=True))
             elif isinstance(before, _New):
-                where = "below that" if before.named else before.where
-                plans.append(_New(each.source, each.cell_type, None, where, before.named, follows=True))
+                where, place = ("below that",) * 2 if before.named else (before.where, before.place)
+                plans.append(_New(each.source, each.cell_type, None, where, place, before.named, follows=True))
             else:
                 where = "below the one that runs" if ASKED_AT.get() is None else "below the cell that is asked at"
-                plans.append(_New(each.source, each.cell_type, None, where, named=False))
+                plans.append(_New(each.source, each.cell_type, None, where, where, named=False))
         replaced = [plan.place for plan in plans if isinstance(plan, _Change)]
         if len(set(replaced)) < len(replaced):
             raise ToolError("One cell is named twice. Nothing was proposed.")
@@ -316,22 +324,24 @@ class CellProposals:
             if new is not None:
                 below.last_id = below.last_id if plan.named else new.id
                 done = CellStep(new.id, plan.type, None, plan.source, behind, new.number)
-                return done, f": the cell is in the notebook now, {plan.where}, with id {new.id}."
+                return done, f": the cell is in the notebook now, {plan.place}, with id {new.id}."
         outcome = self._put_below(plan.source, plan.type)
         if not plan.named:
             return None, f". {outcome}"
-        meant = plan.where.partition(" (")[0]
+        meant, place = (words.partition(" (")[0] for words in (plan.where, plan.place))
         ctx.ui.notify(f"The new cell comes below the running one; it was meant for the place {meant}.")
-        return None, f". {outcome} The user was told that it belongs {meant}."
+        return None, f". {outcome} The user was told that it belongs {place}."
 
     async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
         place, cell = plan.place, plan.cell
         change = {"cell": cell.id, "old": cell.source, "source": plan.source}
         if cell.id is not None and (changed := await self._apply("replace_cell", change)) is not None:
-            done = CellStep(changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place)
+            done = CellStep(
+                changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place, plan.name
+            )
             return done, f": cell {place} has the new source now."
         outcome = self._put_below(plan.source, plan.type)
-        ctx.ui.notify(f"The new version of cell {place} comes in a cell below the running one: put it in its place.")
+        ctx.ui.notify(f"The new version of {plan.name} comes in a cell below the running one: put it in its place.")
         return None, (
             f", but this front end lets nobody change cell {place}. {outcome} "
             f"The user was told to put it in the place of cell {place}; until then that cell is as it was."
@@ -478,7 +488,11 @@ def _change(source: str, cells: Sequence[Cell], target: int | str) -> _Change:
     if len(difference) > _MAX_PROPOSAL_CHARACTERS:
         raise ToolError(f"The change of cell {place} is too long to be shown to the user. Propose less at a time.")
     above = cells[place - 2].id if place > 1 else ""
-    return _Change(source, place, cell, difference, above or "")
+    return _Change(source, place, _name(cells, place), cell, difference, above or "")
+
+
+def _name(cells: Sequence[Cell], place: int) -> str:
+    return cell_name(place, [cell.shown_as for cell in cells])
 
 
 def _question(plans: Sequence[_New | _Change]) -> Question:
@@ -513,10 +527,16 @@ def described(default: CallDescription, arguments: Any) -> CallDescription:
         summary = textcut.counted(len(cells), "cell")
         text = "\n\n".join(_bordered(cell.cell_type, cell.source) for cell in cells)
     else:
-        summary = f"below cell {arguments.after}" if arguments.after is not None else ""
-        summary = f"cell {arguments.replace}" if arguments.replace is not None else summary
+        summary = f"below {_named(arguments.after)}" if arguments.after is not None else ""
+        summary = _named(arguments.replace) if arguments.replace is not None else summary
         text = arguments.source
     return replace_fields(default, summary=summary, text=text, details={}, announces_start=True)
+
+
+def _named(given: int | str) -> str:
+    """Name the cell that a model names, before it is known which one that is."""
+    number = str(given).strip("[] ")
+    return cell_name(int(number)) if number.isascii() and number.isdecimal() else f"cell {given}"
 
 
 def _asks_us(source: str) -> bool:
@@ -532,22 +552,19 @@ async def _ask(
 ) -> bool:
     """Return whether the accepted cells are to be run; raise ``ToolError`` if the user rejects them."""
 
-    def with_choices(*accepting: str) -> Question:
-        digits = {_ACCEPT: None, _ACCEPT_AND_RUN: YES_AND_MORE}
-        labels = {_ACCEPT: "Accept all"} if len(plans) > 1 else {}
-        yes = [Choice(answer, "yes", labels.get(answer, ""), digit=digits[answer]) for answer in accepting]
-        choices = [*yes, Choice(_NO, "no")]
-        return replace_fields(question, choices=choices, takes_reason=True)
+    def asking(*, runs: bool) -> Question:
+        accept = Choice(_ACCEPT, "yes", "Accept all" if len(plans) > 1 else "")
+        # Behind the other, whose key and place are the same in every proposal, whether or not the page can run cells.
+        run = [Choice(_ACCEPT_AND_RUN, "yes", digit=YES_AND_MORE)] if runs else []
+        return replace_fields(question, choices=[accept, *run, Choice(_NO, "no")], takes_reason=True)
 
     async def find_out() -> Question | None:
-        # Behind the other, whose key and place stay as the user has seen them.
-        return with_choices(_ACCEPT, _ACCEPT_AND_RUN) if can_run is not None and await can_run() else None
+        return asking(runs=True) if can_run is not None and await can_run() else None
 
     later = asyncio.ensure_future(find_out())
     try:
         await asyncio.wait([later], timeout=_PROMPT_REPLY_SECONDS)
-        is_known = later.done() and later.result() is not None
-        asked = with_choices(_ACCEPT_AND_RUN, _ACCEPT) if is_known else with_choices(_ACCEPT)
+        asked = asking(runs=later.done() and later.result() is not None)
         decision = await ctx.ui.choose(asked, signal=ctx.signal, later=None if later.done() else later)
     finally:
         later.cancel()

@@ -121,7 +121,7 @@ class Reading:
         if here is not None and here != cell.run_as:
             return f"run as In [{here}] since it was saved"
         if cell.run_as is None:
-            return "not run"
+            return "run by the agent, as it was written" if cell.by_agent else "not run"
         return f"run as In [{cell.run_as}]" + ("" if here else " (by an earlier kernel, or changed since)")
 
     def _listed(self, number: int, cell: Cell) -> str:
@@ -318,7 +318,7 @@ class NotebookReader:
         self._ask_page = ask_page
         self._shell = shell
         self.cells = cells
-        self.directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
+        self.directory: Path = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         """The directory in which the kernel was started."""
 
     async def look(self, *, outputs: bool = False) -> KnownNotebook:
@@ -341,7 +341,9 @@ class NotebookReader:
             file = None
         if file is not None and not outputs:
             saved = {cell.id: cell for cell in file.cells if cell.id}
-            page = [replace(saved.get(cell.id or "", cell), source=cell.source) for cell in page]
+            page = [
+                replace(saved.get(cell.id or "", cell), source=cell.source, shown_as=cell.shown_as) for cell in page
+            ]
         return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path)
 
     def _file_of(self, page: Sequence[Cell], path: str, traces: Traces) -> NotebookFile | None:

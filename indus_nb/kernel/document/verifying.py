@@ -13,7 +13,7 @@ import difflib
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
 from indus_nb.render.markup import plain
 from indus_nb.safety.redaction import hide, labelled_secrets
@@ -59,6 +60,7 @@ class Verified:
         name: The name of the notebook's file; empty if it is not known.
         tagged: Cells that are not run because of their tags.
         different: Cells that gave something else, and the difference.
+        names: What cells are called for the user.
         running: The cell that runs, and its first line.
     """
 
@@ -71,6 +73,7 @@ class Verified:
     different: dict[int, str] = field(default_factory=dict[int, str])
     running: tuple[int, str] | None = None
     is_over: bool = False
+    names: Mapping[int, str] = field(default_factory=dict[int, str])
 
     @property
     def is_good(self) -> bool:
@@ -82,7 +85,17 @@ class Verified:
         if self.running is None:
             return "a fresh kernel starts, to run the notebook's cells in"
         number, line = self.running
-        return hide(f"cell {number} runs in a fresh kernel: {line}", labelled_secrets())
+        return hide(f"{self._name(number)} runs in a fresh kernel: {line}", labelled_secrets())
+
+    def _name(self, number: int) -> str:
+        return self.names.get(number, f"cell {number}")
+
+    def _begin(self, number: int) -> str:
+        name = self._name(number)
+        return f"{name[0].upper()}{name[1:]}"
+
+    def _listed(self, numbers: Sequence[int]) -> str:
+        return ", ".join(map(self._name, numbers))
 
     def text(self) -> str:
         """Describe the result, so far or at the end."""
@@ -90,18 +103,21 @@ class Verified:
         named = f"{self.name}: " if self.name else ""
         rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel."]
         if self.skipped:
-            rows.append(f"Not run, for they ask the agent: {_listed(self.skipped)}.")
+            rows.append(f"Not run, for they ask the agent: {self._listed(self.skipped)}.")
         if self.tagged:
-            rows.append(f"Not run, for their tags say so: {_listed(self.tagged)}.")
+            rows.append(f"Not run, for their tags say so: {self._listed(self.tagged)}.")
         if self.running is not None:
-            rows.append(f"Cell {self.running[0]} was running when it was stopped.")
+            rows.append(f"{self._begin(self.running[0])} was running when it was stopped.")
         if self.failed is not None:
             number, error = self.failed
-            rows.append(f"✗ Cell {number} fails: {error}")
+            rows.append(f"✗ {self._begin(number)} fails: {error}")
         if self.left:
-            rows.append(f"Not run, for they come after it: {_listed(self.left)}.")
+            rows.append(f"Not run, for they come after it: {self._listed(self.left)}.")
         for number, difference in self.different.items():
-            rows += [f"≠ Cell {number} gives something else:", *(f"    {line}" for line in difference.split("\n"))]
+            rows += [
+                f"≠ {self._begin(number)} gives something else:",
+                *(f"    {line}" for line in difference.split("\n")),
+            ]
         if self.is_good:
             rows.append("✓ All outputs are as the notebook shows them.")
         elif self.is_over:
@@ -110,10 +126,11 @@ class Verified:
 
     def prompt(self) -> tuple[str, Attachment]:
         """Write the prompt that asks the agent to fix the differences: words, and what goes along for the model."""
+        counted = replace(self, names={}).text()
         task = (
             "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are numbered as in the tool "
             "`notebook`. Find out why it does not give what the notebook shows, and propose the mended cells with "
-            f"propose_cell; an output that is only out of date needs no change, say so.\n\n{self.text()}"
+            f"propose_cell; an output that is only out of date needs no change, say so.\n\n{counted}"
         )
         return "Fix this notebook", going_along("what a fresh kernel gives", task)
 
@@ -135,7 +152,8 @@ async def verify(
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
     """
-    outcome = Verified(name)
+    shown = [cell.shown_as for cell in cells]
+    outcome = Verified(name, names={number: cell_name(number, shown) for number, _ in enumerate(cells, 1)})
     code = [(number, cell) for number, cell in enumerate(cells, 1) if cell.type == "code" and cell.source.strip()]
     outcome.tagged = [number for number, cell in code if _SKIPPED & cell.tags]
     outcome.skipped = [
@@ -157,8 +175,7 @@ async def verify(
                 outcome.failed = number, error
                 break
             outcome.ran.append(number)
-            was_run = cell.run_as is not None or cell.outputs
-            if was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
+            if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
                 outcome.different[number] = found
     outcome.is_over = True
     on_progress(outcome)
@@ -262,7 +279,3 @@ def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
         text = varying.sub(instead, text)
     text = _FRACTION.sub(lambda found: f"{float(found[0]):.6g}", text)
     return [line.rstrip() for line in text.strip("\n").split("\n")]
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -43,7 +43,7 @@ class ControlRequests:
         Raises:
             AttributeError: The kernel is of another make.
         """
-        self.id = secrets.token_hex(8)
+        self.id: str = secrets.token_hex(8)
         self._kernel = kernel
         self._receive = receive
         self._cell_runs = cell_runs

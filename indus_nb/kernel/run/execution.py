@@ -53,9 +53,9 @@ class Shown:
         from indus_nb.tools.commands.shell import PlainText
         from indus_nb.tools.truncate import GrowingTail
 
-        self.tail = GrowingTail("python", folds=True)
-        self.card = GrowingTail("python", folds=True, in_file=False)
-        self.displays = Displays()
+        self.tail: GrowingTail = GrowingTail("python", folds=True)
+        self.card: GrowingTail = GrowingTail("python", folds=True, in_file=False)
+        self.displays: Displays = Displays()
         self._on_text = on_text
         self._plain = PlainText(keeps_cursor=True)
         self._lock = threading.Lock()

@@ -89,7 +89,7 @@ class CodeInterrupts:
             inside: Whether the caller is a part of the code, and not of what runs while the code awaits.
         """
         self.task: asyncio.Task[None] | None = None
-        self.raised = False
+        self.raised: bool = False
         self._noted = noted
         self._ends_code = ends_code
         self._inside = inside

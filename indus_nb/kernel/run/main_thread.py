@@ -101,9 +101,9 @@ class Job:
         self.work = work
         self._budget = spending()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.state = JobState.WAITING
+        self.state: JobState = JobState.WAITING
         self.ended_by: Literal["user", "time", "agent"] | None = None
-        self.interrupts = CodeInterrupts(
+        self.interrupts: CodeInterrupts = CodeInterrupts(
             noted=self._note_interrupt,
             ends_code=lambda: self.state is JobState.RUNNING,
             inside=lambda: _current_job.get() is self,

@@ -57,7 +57,7 @@ class ShortWork(Generic[T]):
     """A short piece of our own work on the main thread."""
 
     def __init__(self, work: Callable[[], T]) -> None:
-        self.over = False
+        self.over: bool = False
         self._work = work
         self._value: T | None = None
         self._error: Exception | None = None

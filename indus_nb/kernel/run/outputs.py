@@ -225,9 +225,9 @@ class CallOutputs:
     """
 
     def __init__(self, place: Place | None, hide: Callable[[Any], Any]) -> None:
-        self.version = 0
+        self.version: int = 0
         self.job: Job | None = None
-        self.text = ""
+        self.text: str = ""
         self.outputs: Sequence[Output] = ()
         self.place: Place | None = place
         self._hide = hide

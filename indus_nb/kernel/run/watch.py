@@ -22,9 +22,9 @@ class Watch:
     """
 
     def __init__(self, shell: Any, *, in_cell: bool = True) -> None:
-        self.main = MainThread(shell, in_cell=in_cell)
-        self.routes = Routes(shell)
-        self.journal = Journal(shell, self.routes)
+        self.main: MainThread = MainThread(shell, in_cell=in_cell)
+        self.routes: Routes = Routes(shell)
+        self.journal: Journal = Journal(shell, self.routes)
 
     def close(self) -> None:
         """Stop watching the user's cells."""

@@ -30,6 +30,10 @@ class OpenNotebooks(Protocol):
         """Return whether the file's content is what its page has saved."""
         ...
 
+    def saves_unasked(self, path: Path) -> bool:
+        """Return whether its front end may have saved the file, which nobody can know."""
+        ...
+
 
 class CallSteps:
     """The steps of a session's calls.
@@ -80,11 +84,15 @@ class CallSteps:
         changed = await in_thread(lambda _: self._steps.changed_notebooks(call)) if shown is not None else []
         overwritten = [path for path in changed if shown is not None and not await shown.has_saved(path)]
         problem = await in_thread(lambda _: self._steps.keep_notebooks(call, overwritten))
-        if not overwritten:
+        if shown is None or not overwritten:
             return ""
         names = ", ".join(path.name for path in overwritten)
         remedy = f"That cannot be undone ({problem})." if problem else "`%agent undo` brings the file back."
         written = f"{names}, a notebook that is open, was written as a file while this call ran."
+        if any(map(shown.saves_unasked, overwritten)):
+            written = f"{written[:-1]}: by it, or by a front end that saves edits by itself, as VS Code does."
+            ctx.ui.notify(f"⚠ {written} {remedy}", "warning")
+            return f"[{written} Change its cells with propose_cell instead.]"
         ctx.ui.notify(f"⚠ {written} The page does not show that, and asks at its next save. {remedy}", "warning")
         return f"[{written} The user's page does not show that. Change its cells with propose_cell instead.]"
 

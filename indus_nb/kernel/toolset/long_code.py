@@ -131,7 +131,7 @@ class CodeOfCell:
     """
 
     def __init__(self, session: AgentSession) -> None:
-        self.prompt_over = False
+        self.prompt_over: bool = False
         self._jobs = session.settings.jobs
         self._before = frozenset(self._jobs.unsettled if self._jobs is not None else ())
         self._held: list[SessionEvent] | None = None

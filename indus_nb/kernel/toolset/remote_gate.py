@@ -43,7 +43,7 @@ class RemoteGate:
         Args:
             send: Sends a message to the program.
         """
-        self.readable = [Path(path) for path in readable]
+        self.readable: list[Path] = [Path(path) for path in readable]
         self.looks_only = looks_only
         self._send = send
         self._numbers = count(1)

@@ -98,7 +98,7 @@ class Steps:
         Args:
             transform: Makes Python of what a notebook allows besides.
         """
-        self.settings = NotebookSettings()
+        self.settings: NotebookSettings = NotebookSettings()
         self._namespace = namespace
         self._transform = transform
         self._history = History(namespace)

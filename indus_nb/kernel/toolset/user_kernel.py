@@ -70,7 +70,7 @@ class UserKernel:
         carry_out: Given each call of ``python``, with its session and code.
     """
 
-    tools = ("python", "variables")
+    tools: tuple[str, ...] = ("python", "variables")
 
     def __init__(self, shell: Any, watch: Watch) -> None:
         """Make the tools of a shell."""
@@ -78,7 +78,7 @@ class UserKernel:
         self._settings = Settings()
         self._main = watch.main
         self._routes = watch.routes
-        self.variables = KernelVariables(shell, watch.journal)
+        self.variables: KernelVariables = KernelVariables(shell, watch.journal)
         self._journal = watch.journal
         self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy or bool(running))
         self._cwd = Path()
@@ -86,11 +86,11 @@ class UserKernel:
         self._numbers = count(1)
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
-        self.steps = Steps(shell.user_ns, shell.transform_cell)
-        self.calls = CallSteps(self.steps)
-        self.outputs = OutputBoard()
+        self.steps: Steps = Steps(shell.user_ns, shell.transform_cell)
+        self.calls: CallSteps = CallSteps(self.steps)
+        self.outputs: OutputBoard = OutputBoard()
         self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work
-        self.trials = Trials(shell, watch.main, watch.routes)
+        self.trials: Trials = Trials(shell, watch.main, watch.routes)
 
     @property
     def settings(self) -> NotebookSettings:

@@ -66,7 +66,7 @@ class Databases:
         for name, connection in _of_duckdb(held, names):
             with contextlib.suppress(Exception):  # in a transaction already, closed, or too old: it stays unknown
                 self._guards[name] = _Duckdb(connection)
-        self.names = frozenset(self._guards)
+        self.names: frozenset[str] = frozenset(self._guards)
 
     def changes(self) -> list[Effect]:
         """Return the effects on connections that report no changes by themselves."""

@@ -235,7 +235,7 @@ class Trial(Shown):
         super().__init__(on_text)
         self.report: Report | None = None
         self.code = code
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         self.ran = False
         self.changed = ""
         self.not_undoable = ""

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import uuid4
 
+from indus_nb.kernel.cell_names import cell_name
+
 _MAX_NAMED = 8
 _TOP = ""
 
@@ -24,6 +26,8 @@ class CellState(NamedTuple):
 
     id: str
     source: str
+    shown: int | None = None
+    """The number in brackets that stands at it."""
 
 
 class CellEdit(TypedDict):
@@ -54,6 +58,7 @@ class CellStep:
         now: The source that it should have at present; ``None`` if it should not be there.
         above: The id of the cell above it, empty at the top; where it goes if it is not there.
         number: Its place when it was changed, counted from 1; 0 if that is not known.
+        name: What it was called for the user then; empty for a new one, which its place names.
     """
 
     id: str
@@ -62,6 +67,7 @@ class CellStep:
     now: str | None
     above: str = _TOP
     number: int = 0
+    name: str = ""
 
 
 @dataclass
@@ -84,23 +90,27 @@ class CellsChange:
     @property
     def summary(self) -> str:
         """Return the changed cells in one line."""
-        changes = [f"{_numbered(step.number)} {'new' if step.other is None else 'edited'}" for step in self.steps]
+        changes = [
+            f"{step.name or cell_name(step.number)} {'new' if step.other is None else 'edited'}" for step in self.steps
+        ]
         if len(changes) > _MAX_NAMED:
             changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
         return ", ".join(changes)
 
     def to_json(self) -> list[list[Any]]:
         """Return the change as JSON, for another process; without what was removed."""
-        return [[step.id, step.type, step.other, step.now, step.above, step.number] for step in self.steps]
+        return [[step.id, step.type, step.other, step.now, step.above, step.number, step.name] for step in self.steps]
 
 
 def cells_from_json(value: Iterable[Any]) -> CellsChange:
     """Read a change from the JSON of ``to_json``; raises ``ValueError`` or ``TypeError`` if it is none."""
     steps: list[CellStep] = []
-    for cell_id, kind, other, now, above, number in value:
-        if not all(isinstance(text, str) for text in (cell_id, above, other or "", now or "")):
+    for cell_id, kind, other, now, above, number, *more in value:
+        name = more[0] if more else ""  # which earlier versions did not write down
+        if not all(isinstance(text, str) for text in (cell_id, above, other or "", now or "", name)):
             raise TypeError
-        steps.append(CellStep(cell_id, "markdown" if kind == "markdown" else "code", other, now, above, int(number)))
+        type_: Literal["code", "markdown"] = "markdown" if kind == "markdown" else "code"
+        steps.append(CellStep(cell_id, type_, other, now, above, int(number), name))
     return CellsChange(steps)
 
 
@@ -193,11 +203,15 @@ class _Cells:
     """The cells of a notebook, as they would be after the edits so far."""
 
     def __init__(self, cells: Iterable[CellState]) -> None:
-        self.sources: dict[str, str] = {cell.id: cell.source for cell in cells}
+        there = [*cells]
+        self.sources: dict[str, str] = {cell.id: cell.source for cell in there}
+        self._shown = {cell.id: cell.shown for cell in there}
         self._order = [*self.sources]
 
     def name(self, cell: str) -> str:
-        return f"cell {self._order.index(cell) + 1}" if cell in self.sources else "a cell that is gone"
+        if cell not in self.sources:
+            return "a cell that is gone"
+        return cell_name(self._order.index(cell) + 1, [self._shown.get(each) for each in self._order])
 
     def above(self, cell: str) -> str:
         at = self._order.index(cell)
@@ -217,7 +231,3 @@ class _Cells:
             self.sources[turned.id] = source
         held = removed if old is None and removed is not None else RemovedCell(outputs=[])
         return CellEdit(cell=turned.id, type=turned.type, old=old, source=source, after=after, **held)
-
-
-def _numbered(number: int) -> str:
-    return f"cell {number}" if number else "a cell"

@@ -24,6 +24,8 @@ from indus_nb.safety.key_places import holds_keys
 _LEFT_OUT = frozenset(
     {"__pycache__", "node_modules", "site-packages", "venv", "env", "lost+found"}  # and all with a dot in front
 )
+_OF_THE_SYSTEM = ("/proc", "/sys", "/dev")
+"""Directories that change by themselves, for a kernel that works in the root directory."""
 _NOT_THE_AGENTS = (".ipynb", ".pyc", "-journal", "-wal", "-shm")
 DATABASES = (".sqlite", ".sqlite3", ".db", ".duckdb", ".mdb")
 """Files that are never replaced: a program that has one open would break."""
@@ -100,7 +102,7 @@ class Directory:
         """
         self.root = root
         self._bounds = bounds or Bounds()
-        self._apart = {str(path) for path in apart}
+        self._apart = {*_OF_THE_SYSTEM, *(str(path) for path in apart)}
         self._kept: dict[str, tuple[Sign, bytes]] = {}
         self._size = 0
 

@@ -118,7 +118,7 @@ class Files:
             bounds: Limits of a look.
             apart: Directories below it that are not looked at.
         """
-        self.root = Path(os.path.realpath(root))
+        self.root: Path = Path(os.path.realpath(root))
         self.contents = contents
         self._directory = Directory(self.root, bounds, [Path(os.path.realpath(path)) for path in apart])
 

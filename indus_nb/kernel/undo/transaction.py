@@ -19,7 +19,7 @@ class TouchedError(RefusedError):
 
     def __init__(self, names: Collection[str]) -> None:
         """Store the names of what was changed."""
-        self.names = sorted(names)
+        self.names: list[str] = sorted(names)
         super().__init__(f"changed since: {', '.join(self.names)}")
 
 

@@ -108,6 +108,8 @@ def interpolate(
     namespace: Mapping[str, Any],
     render: Callable[[object], str],
     computed: Mapping[str, Computed] = NONE,
+    *,
+    put: Callable[[str, str], str] = lambda _, value: value,
 ) -> Interpolated:
     r"""Put the values of variables that a prompt names into it.
 
@@ -128,6 +130,7 @@ def interpolate(
     Args:
         render: Writes a value that is not a string.
         computed: Values that a copy of the kernel has computed, by their placeholders.
+        put: Given a placeholder and its value as text, returns what takes its place.
 
     Returns:
         The prompt to send, and what stayed as it was typed.
@@ -160,7 +163,7 @@ def interpolate(
                 kept[place.source] = f"{type(error).__name__}: {textcut.one_line(str(error), 200)}"
         if value is not None:
             characters += len(value)
-            pieces += text[copied : place.start], value
+            pieces += text[copied : place.start], put(place.source, value) if place.literal is None else value
             copied = place.end
     return Interpolated("".join((*pieces, text[copied:])), list(missing), kept, to_compute)
 

@@ -5,11 +5,12 @@
  */
 
 import { Dialog, InputDialog, showDialog } from "@jupyterlab/apputils";
-import type { Cell, CodeCell } from "@jupyterlab/cells";
+import type { Cell } from "@jupyterlab/cells";
 import type { IFileBrowserFactory } from "@jupyterlab/filebrowser";
 import { mention, relativePath } from "../../front/notebook/page/static/src/text.js";
 import type { Front } from "./front.ts";
 import type { Link } from "./link.ts";
+import { numberOf } from "./names.ts";
 
 /** How much is quoted; of what is longer the user attaches the cell. */
 const MAX_QUOTED = 4_000;
@@ -44,9 +45,9 @@ export function attachCell(front: Front, link: Link): Promise<void> {
   return cell ? insert(front, link, reference(cell)) : Promise.resolve();
 }
 
-function reference({ model }: Cell): string {
-  const count = model.type === "code" ? (model as CodeCell["model"]).executionCount : null;
-  return count === null ? quotation(model.sharedModel.getSource()) : `@cell ${count}`;
+function reference(cell: Cell): string {
+  const count = numberOf(cell);
+  return count === null ? quotation(cell.model.sharedModel.getSource()) : `@cell ${count}`;
 }
 
 /** Refer to the files that are chosen in the file browser. */

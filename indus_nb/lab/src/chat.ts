@@ -8,6 +8,7 @@
 import { PanelLayout, Widget } from "@lumino/widgets";
 import { Installer } from "./installer.ts";
 import type { Link, Phase } from "./link.ts";
+import type { Options } from "./options.ts";
 import { placeIn } from "./places.ts";
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
@@ -33,11 +34,14 @@ export class Chat extends Widget {
   private asked = false;
   private begun = false;
 
-  constructor(private readonly link: Link) {
+  constructor(
+    private readonly link: Link,
+    options: Options,
+  ) {
     super();
     this.addClass("indus_nb-Chat");
     this.layout = new PanelLayout();
-    this.installer = new Installer(link);
+    this.installer = new Installer(link, options);
     this.said.className = "indus_nb-said";
     this.said.setAttribute("role", "status");
     this.node.append(this.said, this.installer.node);
@@ -83,7 +87,7 @@ export class Chat extends Widget {
     const sentence = this.view ? "" : this.sentence();
     this.said.hidden = sentence === "";
     if (this.said.textContent !== sentence) this.said.textContent = sentence;
-    this.installer.node.hidden = phase !== "not-installed";
+    this.installer.show(phase === "not-installed");
   }
 
   private sentence(): string {

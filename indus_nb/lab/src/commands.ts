@@ -8,7 +8,7 @@ import { attachCell, attachFiles, attachSelection, attachVariable, selectedIn } 
 import { askAboutError, errorOf, type Task } from "./errors.ts";
 import type { Front } from "./front.ts";
 import type { Link } from "./link.ts";
-import { goToQuestion, isAsking } from "./mark.ts";
+import { askingLink, goToQuestion } from "./mark.ts";
 import { OPEN_PANEL } from "./side_panel.ts";
 
 const CATEGORY = "Agent";
@@ -17,7 +17,7 @@ const CATEGORY = "Agent";
 interface OfNotebook extends Pick<CommandRegistry.ICommandOptions, "label"> {
   run(front: Front, link: Link): unknown;
   /** Whether it can be run now; by default it can. */
-  can?(link: Link): boolean;
+  can?(link: Link, front: Front): boolean;
 }
 
 export function addCommands(front: Front, palette: ICommandPalette | null, browsers: IFileBrowserFactory | null): void {
@@ -27,7 +27,7 @@ export function addCommands(front: Front, palette: ICommandPalette | null, brows
     const { run, can, ...shown } = command;
     app.commands.addCommand(id, {
       ...shown,
-      isEnabled: () => links.current !== null && (can?.(links.current) ?? true),
+      isEnabled: () => links.current !== null && (can?.(links.current, front) ?? true),
       isVisible: () => links.current !== null,
       execute: () => links.current && run(front, links.current),
     });
@@ -55,8 +55,8 @@ function declared(browsers: IFileBrowserFactory | null): Record<string, OfNotebo
     },
     "go-to-question": {
       label: "Go to the Agent's Question",
-      run: goToQuestion,
-      can: isAsking,
+      run: (front, link) => goToQuestion(front, askingLink(front, link) ?? link),
+      can: (link, front) => askingLink(front, link) !== null,
     },
     "new-conversation": {
       label: "Begin a New Conversation",

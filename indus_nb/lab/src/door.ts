@@ -57,6 +57,13 @@ export interface ListVariables {
   kind: "list_variables";
 }
 
+/** Ask for runs that are over and whose live views stand in the notebook: an `AskPage` for each, with `show_run`. */
+export interface Missed {
+  kind: "missed";
+  /** The ids of the widgets in the notebook's outputs, of whichever kind. */
+  widgets: string[];
+}
+
 /** Ask for another source of a cell. `Draft` messages may follow, a `Review`, and at the end an `EditOver`. */
 export interface Edit {
   kind: "edit";
@@ -212,6 +219,7 @@ export type FromDoor =
   | AskAboutError
   | Insert
   | ListVariables
+  | Missed
   | Edit
   | NewCells
   | Settle

@@ -18,6 +18,8 @@ export interface BoxActions {
   leave(): void;
   /** The user saves the notebook. */
   save(): void;
+  /** Run the command whose shortcut is for the box, if it is one. */
+  press(event: KeyboardEvent): void;
 }
 
 export interface Question {
@@ -133,6 +135,8 @@ export class EditBox extends Widget {
     } else if (event.key === "Enter" && !event.shiftKey && event.target === this.field) {
       event.preventDefault();
       this.send();
+    } else {
+      this.actions.press(event);
     }
   }
 

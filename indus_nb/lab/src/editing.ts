@@ -27,7 +27,7 @@ export function editing(
 ): void {
   const known = new WeakMap<Link, InPlace>();
   const of = (link: Link): InPlace => {
-    const made = known.get(link) ?? new InPlace(link);
+    const made = known.get(link) ?? new InPlace(link, app.commands);
     known.set(link, made);
     return made;
   };

@@ -15,6 +15,8 @@ export type Task = "fix" | "explain";
 
 /** How much of a source and of a traceback is sent: of these texts the kernel shows the model less. */
 const MAX_CHARACTERS = 20_000;
+/** The cell of each notebook that the user asked to have mended, by its id, until that is proposed. */
+const mended = new WeakMap<Link, string>();
 const OF_AGENT = /^[ \t]*%{1,2}agent\b/m;
 const LABELS: Readonly<Record<Task, [text: string, title: string]>> = {
   fix: ["Fix", "Ask the agent to find the cause and to propose the mended cell"],
@@ -36,12 +38,18 @@ export async function askAboutError(front: Front, link: Link, cell: CodeCell, ta
   const traceback = error.traceback.length > 0 ? error.traceback.join("\n") : `${error.ename}: ${error.evalue}`;
   const source = cell.model.sharedModel.getSource();
   if (!(await front.openPanel(link))) return;
+  if (task === "fix") mended.set(link, cell.model.id);
   link.send({
     kind: task,
     cell: cell.model.id,
     source: source.slice(0, MAX_CHARACTERS),
     error: traceback.slice(-MAX_CHARACTERS),
   });
+}
+
+/** Whether the user waits for what is proposed for a cell, since its error was asked about; said once. */
+export function takeMended(link: Link, cell: string | null): boolean {
+  return cell !== null && mended.get(link) === cell && mended.delete(link);
 }
 
 /** The error that a cell of the user's shows, which its newest run ended with. */

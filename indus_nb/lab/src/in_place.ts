@@ -6,12 +6,15 @@
  */
 
 import type { Cell } from "@jupyterlab/cells";
+import type { CommandRegistry } from "@lumino/commands";
 import type { PanelLayout } from "@lumino/widgets";
 import type { Draft, EditOver, Review, ShownCell } from "./door.ts";
 import { cellOf, Drawing } from "./drawing.ts";
 import { EditBox } from "./edit_box.ts";
+import { takeMended } from "./errors.ts";
 import type { Link } from "./link.ts";
-import { answerPageRequests } from "./pages.ts";
+import { nameOf } from "./names.ts";
+import { answerPageRequests, askForMissed } from "./pages.ts";
 
 type Where = "above" | "below";
 
@@ -21,8 +24,8 @@ const REVIEWING = "indus_nb-mod-reviewing";
 
 /** What dialogs elsewhere in the page need to point to a review. */
 export interface ShownInPlace {
-  /** The number of the cell that it stands at, counted from 1. */
-  readonly cell: number;
+  /** The name of the cell that it stands at. */
+  readonly cell: string;
   /** The box with its answers, which may be out of sight. */
   readonly box: HTMLElement;
   /** Bring it into sight, with the focus on its answers. */
@@ -33,8 +36,12 @@ export interface ShownInPlace {
 export class InPlace {
   private readonly edits = new Set<Edit>();
 
-  constructor(readonly link: Link) {
+  constructor(
+    readonly link: Link,
+    readonly commands: CommandRegistry,
+  ) {
     answerPageRequests(link);
+    askForMissed(link);
     link.on("draft", (message) => this.byRequest(message.id)?.draft(message));
     link.on("review", (message) => this.review(message));
     link.on("review_over", ({ id }) => this.byReview(id)?.close());
@@ -87,7 +94,9 @@ export class InPlace {
     else if (message.cells.length > 0 && Drawing.fits(content, message.cells)) {
       const [first] = message.cells as [ShownCell];
       const cell = cellOf(content, first.cell ?? first.after);
-      if (cell) this.make(cell, first.cell === null ? "below" : "above").show(message);
+      const made = cell && this.make(cell, first.cell === null ? "below" : "above");
+      made?.show(message);
+      if (takeMended(this.link, first.cell)) made?.bringIntoSight();
     }
     this.mark();
   }
@@ -127,6 +136,7 @@ class Edit {
       answer: (value) => this.answer(value),
       leave: () => this.leave(),
       save: () => owner.link.notebook.context.save(),
+      press: (event) => owner.commands.processKeydownEvent(event),
     });
     const layout = cell.layout as PanelLayout;
     layout.insertWidget(where === "above" ? 0 : layout.widgets.length, this.box);
@@ -148,15 +158,25 @@ class Edit {
   }
 
   get shown(): ShownInPlace | null {
-    const { content } = this.owner.link.notebook;
-    const index = content.widgets.indexOf(this.cell);
+    const index = this.notebook.widgets.indexOf(this.cell);
     if (!this.review?.cells.length || index < 0) return null;
     const show = async () => {
-      await content.scrollToItem(index);
-      this.box.node.scrollIntoView({ block: "nearest" });
+      await this.scrollTo(index);
       this.box.focusAnswers();
     };
-    return { cell: index + 1, box: this.box.node, show };
+    return { cell: nameOf(this.notebook.widgets, index), box: this.box.node, show };
+  }
+
+  /** Bring what is proposed into sight, unless the user writes in the notebook; the focus stays where it is. */
+  async bringIntoSight(): Promise<void> {
+    const { mode, node, widgets } = this.notebook;
+    if (mode === "edit" && node.contains(document.activeElement)) return;
+    await this.scrollTo(widgets.indexOf(this.cell));
+  }
+
+  private async scrollTo(index: number): Promise<void> {
+    await this.notebook.scrollToItem(index);
+    this.box.node.scrollIntoView({ block: "nearest" });
   }
 
   choice(key: string): string | undefined {

@@ -42,19 +42,20 @@ const plugin: JupyterFrontEndPlugin<void> = {
     document.head.append(style);
     const links = new Links(app, tracker);
     tellPlaces(tracker);
-    sidePanel(app, links, restorer);
+    const options = new Options();
+    sidePanel(app, links, options, restorer);
     editing(app, links, tracker, palette);
     const front: Front = {
       app,
       tracker,
       links,
-      options: new Options(),
+      options,
       openPanel: async (link) => {
         await app.commands.execute(OPEN_PANEL);
         return link.ensure();
       },
     };
-    settings?.load(ID).then((loaded) => front.options.follow(loaded));
+    settings?.load(ID).then((loaded) => options.follow(loaded));
     addCommands(front, palette, browsers);
     drawErrorBars(front);
     markQuestions(front);

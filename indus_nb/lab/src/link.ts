@@ -38,6 +38,8 @@ export class Link implements IDisposable {
   private comm: Kernel.IComm | null = null;
   private opening: Promise<boolean> | null = null;
   private wanted = false;
+  /** Whether the kernel has not begun to load the package. */
+  private waitsForCell = false;
   private readonly handlers = new Map<ToDoor["kind"], Set<Handler>>();
   private readonly signal = new Signal<this, void>(this);
   isDisposed = false;
@@ -64,15 +66,11 @@ export class Link implements IDisposable {
     return this.signal;
   }
 
-  /**
-   * Load the package in the kernel if that is needed, and connect; `false` if it cannot, then the state says why.
-   *
-   * @param isLoaded whether it is known to take connections already, which it then does while a cell runs, too
-   */
-  ensure(isLoaded = false): Promise<boolean> {
+  /** Load the package in the kernel if that is needed, and connect; `false` if it cannot, then the state says why. */
+  ensure(): Promise<boolean> {
     this.wanted = true;
     if (this.held.phase === "ready") return Promise.resolve(true);
-    this.opening ??= this.open(isLoaded).finally(() => {
+    this.opening ??= this.open().finally(() => {
       this.opening = null;
     });
     return this.opening;
@@ -84,8 +82,7 @@ export class Link implements IDisposable {
     await sessionContext.ready;
     const kernel = sessionContext.session?.kernel;
     try {
-      if (kernel && (await doorsOf(kernel)).length > 0) await this.ensure(true);
-      else if (kernel && (await isLoaded(kernel))) await this.ensure();
+      if (kernel && ((await doorsOf(kernel)).length > 0 || (await isLoaded(kernel)))) await this.ensure();
     } catch {
       // the kernel is gone
     }
@@ -102,8 +99,9 @@ export class Link implements IDisposable {
     if (!kernel || this.opening || this.held.phase === "ready") return;
     this.wanted = true;
     this.opening = Promise.all([this.load(kernel), this.connect(kernel)])
-      .then(([problem, connected]) => problem === null && connected)
+      .then(async ([problem, connected]) => problem === null && (connected || (await this.connect(kernel))))
       .catch(() => false) // the kernel is gone
+      .then((connected) => connected || this.set("none"))
       .finally(() => {
         this.opening = null;
       });
@@ -132,7 +130,7 @@ export class Link implements IDisposable {
     Signal.clearData(this);
   }
 
-  private async open(isLoaded: boolean): Promise<boolean> {
+  private async open(): Promise<boolean> {
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
     const kernel = sessionContext.session?.kernel;
@@ -140,9 +138,18 @@ export class Link implements IDisposable {
     this.set("loading");
     try {
       if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
-      const problem = isLoaded ? null : await this.load(kernel);
+      const loaded = this.load(kernel);
+      // A kernel that has the package takes this at once, also while a cell waits for the agent.
+      const connected = this.connect(kernel);
+      if (await Promise.race([connected, loaded.then(() => false)])) return true;
+      const problem = await loaded;
       if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
-      return await this.connect(kernel);
+      // Again where the kernel had no package before.
+      if ((await connected) || (await this.connect(kernel))) return true;
+      return this.set(
+        "failed",
+        "The kernel closed the connection. `%agent doctor` in a cell says what it knows of it.",
+      );
     } catch (error) {
       if (kernel.isDisposed || this.isDisposed) return false;
       return this.set("failed", error instanceof Error ? error.message : String(error));
@@ -151,14 +158,15 @@ export class Link implements IDisposable {
 
   /** Load the package; returns why it cannot be, empty where it is not installed, and `null` if it was. */
   private async load(kernel: Kernel.IKernelConnection): Promise<string | null> {
+    this.waitsForCell = true;
     if (kernel.status === "busy") this.set("waiting");
-    const future = evaluate(kernel, { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` });
-    future.onIOPub = () => {
-      if (this.held.phase === "waiting") this.set("loading"); // it begins
+    const begins = () => {
+      this.waitsForCell = false;
+      if (this.held.phase === "waiting") this.set("loading");
     };
-    const reply = await future.done;
-    if (reply.content.status !== "ok") return "The kernel did not load the package.";
-    const { here, loaded } = reply.content.user_expressions as unknown as Record<string, Evaluated>;
+    const found = await evaluate(kernel, { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` }, begins);
+    if (!found) return "The kernel did not load the package.";
+    const { here, loaded } = found;
     if (loaded?.status === "error") return `${loaded.ename}: ${loaded.evalue}`;
     return here?.data?.["text/plain"] === "True" ? null : "";
   }
@@ -169,12 +177,14 @@ export class Link implements IDisposable {
     this.comm = comm;
     if (before && !before.isDisposed) before.close();
     return new Promise((resolve) => {
+      let isOpen = false;
       comm.onMsg = ({ content }) => {
+        isOpen = true;
         if (this.comm === comm) this.receive(content.data as unknown as ToDoor);
         resolve(true);
       };
       comm.onClose = () => {
-        if (this.comm === comm) this.leave();
+        if (isOpen && this.comm === comm) this.leave();
         resolve(false);
       };
       comm.open({ ...this.shows(kernel) });
@@ -201,6 +211,7 @@ export class Link implements IDisposable {
     if (status === "idle" && kernel?.hasPendingInput) kernel.hasPendingInput = false;
     if (status === "restarting" || status === "autorestarting" || status === "dead") this.drop();
     else if (status === "idle" && this.wanted && this.held.phase === "none") this.ensure();
+    else if (status === "busy" && this.waitsForCell && this.held.phase === "loading") this.set("waiting");
   }
 
   /** Follow another page, which shares the kernel, once that has loaded the agent. */
@@ -248,15 +259,23 @@ async function doorsOf(kernel: Kernel.IKernelConnection): Promise<string[]> {
 /** Whether a kernel has the package loaded. */
 async function isLoaded(kernel: Kernel.IKernelConnection): Promise<boolean> {
   if ((await kernel.info).language_info.name !== "python") return false;
-  const { content } = await evaluate(kernel, { loaded: IS_LOADED }).done;
-  if (content.status !== "ok") return false;
-  const { loaded } = content.user_expressions as unknown as Record<string, Evaluated>;
-  return loaded?.data?.["text/plain"] === "True";
+  const found = await evaluate(kernel, { loaded: IS_LOADED });
+  return found?.loaded?.data?.["text/plain"] === "True";
 }
 
-function evaluate(kernel: Kernel.IKernelConnection, expressions: Record<string, string>) {
+/** Evaluate expressions between cells; `null` if the kernel did not. */
+async function evaluate(
+  kernel: Kernel.IKernelConnection,
+  expressions: Record<string, string>,
+  begins = () => {},
+): Promise<Record<string, Evaluated> | null> {
   const quietly = { silent: true, store_history: false, allow_stdin: false };
-  return kernel.requestExecute({ code: "", ...quietly, user_expressions: expressions });
+  const future = kernel.requestExecute({ code: "", ...quietly, user_expressions: expressions });
+  future.onIOPub = begins;
+  const { content } = await future.done;
+  // A cell before it was interrupted, or failed, and took along what waited behind it.
+  if ((content.status as string) === "aborted") return evaluate(kernel, expressions, begins);
+  return content.status === "ok" ? (content.user_expressions as unknown as Record<string, Evaluated>) : null;
 }
 
 /** What a kernel answers for an expression. */

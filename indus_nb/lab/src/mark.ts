@@ -39,6 +39,13 @@ function mark({ title }: NotebookPanel, asks: boolean): void {
   title.caption = [...(asks ? [CAPTION] : []), ...lines].join("\n");
 }
 
+/** The link of a notebook that asks: of this one if it does, else of the first that does. */
+export function askingLink({ links, tracker }: Front, link: Link): Link | null {
+  if (isAsking(link)) return link;
+  const notebook = tracker.find((each) => isAsking(links.of(each)));
+  return notebook ? links.of(notebook) : null;
+}
+
 /** Go to the question that waits in a notebook: in its cell, else in the panel. */
 export async function goToQuestion(front: Front, link: Link): Promise<void> {
   front.app.shell.activateById(link.notebook.id);

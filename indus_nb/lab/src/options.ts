@@ -8,6 +8,7 @@ export class Options {
   statusItem = true;
   questionMark = true;
   loadBeforeCells = true;
+  installFrom = "";
   private readonly change = new Signal<this, void>(this);
 
   /** Emitted after each change. */
@@ -20,6 +21,7 @@ export class Options {
     const read = () => {
       for (const name of ["errorBar", "statusItem", "questionMark", "loadBeforeCells"] as const)
         this[name] = settings.get(name).composite !== false;
+      this.installFrom = String(settings.get("installFrom").composite ?? "");
       this.change.emit();
     };
     settings.changed.connect(read);

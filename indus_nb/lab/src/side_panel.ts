@@ -6,6 +6,7 @@ import { PanelLayout, Widget } from "@lumino/widgets";
 import { Chat } from "./chat.ts";
 import { agentIcon } from "./icon.ts";
 import type { Links } from "./links.ts";
+import type { Options } from "./options.ts";
 
 export const OPEN_PANEL = "indus_nb:open-panel";
 const ID = "indus_nb-panel";
@@ -15,10 +16,16 @@ const RANK = 900;
 /**
  * Add the panel to the right area, and the command that opens it.
  *
+ * @param options the settings, as a chat needs them
  * @param restorer opens it again after a reload, where the application has one
  */
-export function sidePanel(app: JupyterFrontEnd, links: Links, restorer: ILayoutRestorer | null): void {
-  const panel = new SidePanel(links);
+export function sidePanel(
+  app: JupyterFrontEnd,
+  links: Links,
+  options: Options,
+  restorer: ILayoutRestorer | null,
+): void {
+  const panel = new SidePanel(links, options);
   app.shell.add(panel, "right", { rank: RANK, type: TITLE });
   restorer?.add(panel, ID);
   app.commands.addCommand(OPEN_PANEL, {
@@ -34,7 +41,10 @@ class SidePanel extends Widget {
   private readonly chats = new Map<NotebookPanel, Chat>();
   private readonly none = document.createElement("p");
 
-  constructor(private readonly links: Links) {
+  constructor(
+    private readonly links: Links,
+    private readonly options: Options,
+  ) {
     super();
     this.id = ID;
     this.addClass("indus_nb-SidePanel");
@@ -63,7 +73,7 @@ class SidePanel extends Widget {
     if (!current) return null;
     const known = this.chats.get(current.notebook);
     if (known) return known;
-    const chat = new Chat(current);
+    const chat = new Chat(current, this.options);
     this.chats.set(current.notebook, chat);
     (this.layout as PanelLayout).addWidget(chat);
     current.notebook.disposed.connect((notebook) => {

@@ -51,7 +51,7 @@ class AcpAgent:
         self._client = requests.ClientCapabilities()
         self._sessions: dict[str, AcpSession] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.peer = Peer(
+        self.peer: Peer = Peer(
             writer.send_line,
             {
                 "initialize": Method(requests.Initialize, self._initialize),

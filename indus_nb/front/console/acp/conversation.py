@@ -82,7 +82,7 @@ class AcpSession:
         self, session: AgentSession, peer: Peer, writer: FrameWriter, client: ClientCapabilities, tools: AcpTools
     ) -> None:
         self.session = session
-        self.id = session.store.session_id
+        self.id: str = session.store.session_id
         self._peer = peer
         self._writer = writer
         self._loop = asyncio.get_running_loop()

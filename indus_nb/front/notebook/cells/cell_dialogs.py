@@ -10,12 +10,14 @@ import _thread
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
+from typing import TextIO, TypeAlias
 
 from indus_nb.base.terminal import read_through
-from indus_nb.base.textcut import middle_lines
+from indus_nb.base.textcut import middle_lines, one_line
 from indus_nb.core.session.dialogs import (
     Answer,
     Cancel,
@@ -34,6 +36,10 @@ from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.render.markup import plain
 
 _LINES_OF_OUTCOME = 6
+_IN_LINE, _HEADING_IN_LINE = 30, 60
+"""Characters of a choice, and of the heading, in the line where the user types; both are written out above."""
+Ask: TypeAlias = Callable[[str], str]
+"""Shows a prompt, and returns the line that the user types."""
 
 
 class CellDialogs:
@@ -64,6 +70,7 @@ class CellDialogs:
         self._asked: str | None = None
         """The dialog that ``input()`` asks; it and ``_over`` are changed under the lock."""
         self._lock = threading.Lock()
+        self._stream = sys.stdout  # as it is now: output of code is redirected
         self._detach: Callable[[], None] | None = None
 
     def attach(self, *, asks: bool) -> None:
@@ -135,13 +142,14 @@ class CellDialogs:
         answer: Answer = None
         reason = ""
         question = self._ui.question(frame.id)
+        ask = partial(_ask_below, self._stream)
         with free_line(), _interruptible() as was_interrupted, self._asking(frame.id) as is_open:
             if not is_open or (self._inbox is not None and self._inbox.interrupts):
                 pass
             elif question is not None:
-                answer, reason = _decide(question)
+                answer, reason = _decide(question, ask)
             else:
-                answer = _answer(frame)
+                answer = _answer(frame, ask)
         if frame.id in self._over:
             return
         self._thread.call(partial(self._take, frame.id, answer, reason))
@@ -165,28 +173,36 @@ class CellDialogs:
         self._in_page(Cancel(id=dialog_id, target_id=dialog_id))
 
 
-def _answer(frame: Dialog) -> Answer:
+def _ask_below(stream: TextIO, prompt: str) -> str:
+    """Print a prompt, and ask in its last line: the box that some front ends show for ``input()`` has no more."""
+    above, end, line = prompt.rpartition("\n")
+    stream.write(above + end)
+    stream.flush()
+    return input(line)
+
+
+def _answer(frame: Dialog, ask: Ask) -> Answer:
     match frame:
         case Select():
-            return _choose(frame)
+            return _choose(frame, ask)
         case Confirm():
-            shown = read_through("\n".join(filter(None, (frame.title, frame.message))), input)
-            return shown is not None and input(f"{shown}[y/N] ").strip().lower() in ("y", "yes")
+            shown = read_through("\n".join(filter(None, (frame.title, frame.message))), ask)
+            return shown is not None and ask(f"{shown}[y/N] ").strip().lower() in ("y", "yes")
         case Input():
             hint = f" ({plain(frame.placeholder)})" if frame.placeholder else ""
-            return input(f"{plain(frame.title)}{hint}: ")
+            return ask(f"{plain(frame.title)}{hint}: ")
         case Editor():
-            return _write(frame)
+            return _write(frame, ask)
 
 
-def _choose(frame: Select) -> str | None:
-    shown = read_through(frame.title, input)
+def _choose(frame: Select, ask: Ask) -> str | None:
+    shown = read_through(frame.title, ask)
     if shown is None:
         return None
     listed = "\n".join(f"  {number}  {_one_line(option)}" for number, option in enumerate(frame.options, 1))
     question = f"{shown}\n{listed}\n\n1-{len(frame.options)}, or nothing to dismiss: "
     while True:
-        chosen = input(question).strip()
+        chosen = ask(question).strip()
         if not chosen:
             return None
         if chosen.isdecimal() and 1 <= int(chosen) <= len(frame.options):
@@ -194,22 +210,24 @@ def _choose(frame: Select) -> str | None:
         question = f"{chosen!r} is none of 1-{len(frame.options)}. Which one, or nothing to dismiss: "
 
 
-def _decide(question: Question) -> tuple[str | None, str]:
-    """Ask a question that has parts with ``input()``; returns the chosen option and its reason."""
+def _decide(question: Question, ask: Ask) -> tuple[str | None, str]:
+    """Ask a question that has parts; returns the chosen option and its reason."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
     outcome = middle_lines(question.outcome, _LINES_OF_OUTCOME, "… {left} lines …")
     parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, outcome]
-    shown = read_through("\n\n".join(filter(None, parts)), input)
+    shown = read_through("\n\n".join(filter(None, parts)), ask)
     if shown is None:
         return None, ""
     choices = question.choices
     by_key = dict(sorted(zip(question.keys, choices, strict=True), key=lambda answer: int(answer[0])))
     listed = "\n".join(f"  {key}  {_one_line(_label(choice))}" for key, choice in by_key.items())
     refusal = next((choice.option for choice in choices if choice.kind == "no"), None)
-    keys = f"{', '.join(by_key)}, y, n{', n and why' if question.takes_reason else ''}"
-    prompt = f"{shown}\n{listed}\n\n{keys}, or nothing to dismiss: "
+    words = f"y, n{', n and why' if question.takes_reason else ''}"
+    short = " · ".join(f"{key} {one_line(plain(_label(choice)), _IN_LINE)}" for key, choice in by_key.items())
+    heading = one_line(plain(question.heading), _HEADING_IN_LINE)
+    prompt = f"{shown}\n{listed}\n\n{heading} {short}, {words}, or nothing to dismiss: "
     while True:
-        typed = input(prompt).strip()
+        typed = ask(prompt).strip()
         word, _, reason = typed.partition(" ")
         if not typed:
             return None, ""
@@ -219,7 +237,7 @@ def _decide(question: Question) -> tuple[str | None, str]:
             return choices[0].option, ""
         if word.lower().rstrip(",:") in ("n", "no") and refusal is not None:
             return refusal, reason.strip()
-        prompt = f"{typed!r} is none of {keys}. Which one, or nothing to dismiss: "
+        prompt = f"{typed!r} is none of {', '.join(by_key)}, {words}. Which one, or nothing to dismiss: "
 
 
 def _label(choice: Choice) -> str:
@@ -230,12 +248,12 @@ def _one_line(text: str) -> str:
     return "\\n".join(plain(text).split("\n"))
 
 
-def _write(frame: Editor) -> str | None:
+def _write(frame: Editor, ask: Ask) -> str | None:
     """Read lines up to a single dot; returns ``None`` to keep the text when there are none."""
     prefill = f"\n{plain(frame.prefill)}\n" if frame.prefill else ""
     lines: list[str] = []
     question = f"{plain(frame.title)}{prefill}\nWrite lines, and a dot alone to end; a dot at once keeps the text: "
-    while (line := input(question)) != ".":
+    while (line := ask(question)) != ".":
         lines.append(line)
         question = ""
     return "\n".join(lines) if lines else frame.prefill

@@ -19,6 +19,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.core.session.stats import usage_of
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_of
 from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.plan_first import plan_first
 from indus_nb.front.notebook.view import blocks
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
 
-_NOT_SHOWN = (
-    "The live view of this answer cannot be shown here. If you share this notebook with whoever ran the cell, trust it."
+_NO_PAGE = (
+    "No live view appeared within three seconds, so this came block by block. If it stays so, VS Code lacks what one "
+    "needs: its extension Jupyter Notebook Renderers, and the script of anywidget, from the kernel's server or a CDN."
 )
+_NOT_SHOWN = "The live view of this answer cannot be shown here."
+_TRUST = "If you share this notebook with whoever ran the cell, trust it."
 
 
 class CellRun:
@@ -62,10 +66,10 @@ class CellRun:
         timeout: float | None = None,
         insert: Callable[[str], Awaitable[bool]],
     ) -> None:
-        self.stopped = False
+        self.stopped: bool = False
         self.fails_cell = True
         """True while a cell waits, which fails with what stopped it."""
-        self.asked = False
+        self.asked: bool = False
         self._session = session
         self._screen = screen
         self.widget: AgentWidget | None = None
@@ -82,6 +86,10 @@ class CellRun:
         """Whether the prompt is planned first."""
         self.drawing: set[str | None] = set()
         """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late."""
+        self.explained: set[str | None] | None = None
+        """The connections whose users know what their pages lack that show no widgets; ``None`` if nobody knows it."""
+        self.ended = EndedRuns()
+        """Takes what the run has left once its widget is closed."""
         self._asks = asks
         self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
         self._limits = None if max_turns is None and timeout is None else RunLimits(max_turns, timeout)
@@ -126,7 +134,7 @@ class CellRun:
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
-        self._transcript.beside = self.beside
+        self._transcript.aside = self.beside
         spent = session.stats().cost
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
@@ -135,7 +143,9 @@ class CellRun:
             self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
             self.widget.set(notebook=self.notebook_id, beside=self.beside)
             self._outputs = self._outputs_for(self.widget)
-            self.widget.set_fallback(blocks.notice(_fallback(session)))
+            self.widget.set_fallback(
+                blocks.notice(_fallback(session, _TRUST)), without_kernel=blocks.notice(_fallback(session))
+            )
         view = self._view = CellView(
             self._transcript,
             self._screen,
@@ -146,13 +156,14 @@ class CellRun:
         subscriptions: list[Callable[[], None]] = []
         shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}
 
-        def accepted(_: Disposition) -> None:
+        def accepted(disposition: Disposition) -> None:
             for problem in session.all_problems:
                 if problem not in shown:  # problems of the session's start, or of an answer to a question
                     self._transcript.add_notice(problem)
             unchosen = actions.unchosen(session)
             others = f"{unchosen} `%agent model` lists others." if unchosen else ""
-            for notice in filter(None, (others, session.clearing.notice())):
+            before = actions.unanswered(session) if disposition == "started" else ""
+            for notice in filter(None, (others, session.clearing.notice(), before)):
                 self._transcript.add_notice(notice)
             # Not before the prompt is accepted: the events until then belong to another cell.
             subscriptions.append(session.subscribe(self._watch))
@@ -183,7 +194,7 @@ class CellRun:
             self.asked = self._transcript.asked
             # A cell whose prompt was a command, or was handled by an extension, ends well.
             self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
-            await self._part(view)
+            await self._show_end(view)
 
     async def _send(
         self,
@@ -208,12 +219,19 @@ class CellRun:
 
     def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
         """Return the outputs for pages that connect later, if the front end identifies the cell."""
+        place = self._place(widget)
+        if place is None:
+            return None
+        outputs = CellOutputs(widget, self._shown, place)
+        widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
+        return outputs
+
+    def _place(self, widget: AgentWidget) -> JsonObject | None:
+        """Return the place of the outputs, if the front end identifies the cell."""
         screen = self._screen
         if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
             return None
-        outputs = CellOutputs(widget, self._shown, screen.cell.cell, screen.cell.client)
-        widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
-        return outputs
+        return place_of(screen.cell.cell, screen.cell.client, widget.comm_id, screen.cell.source)
 
     def _shown(self) -> list[JsonObject]:
         """List the cell's outputs, for pages that get neither its displays nor its failure."""
@@ -222,15 +240,31 @@ class CellRun:
             shown.append({"data": dict(self._transcript.failure), "metadata": {}})
         return shown
 
+    async def _show_end(self, view: CellView) -> None:
+        """Draw the end, also if the user interrupts the wait for a slow page."""
+        try:
+            if self.asked:
+                await self._explain(view)
+        finally:
+            await self._part(view)
+
+    async def _explain(self, view: CellView) -> None:
+        """Give a slow page its time, and note, once, why none has shown the run as it went on."""
+        if self.explained is None or (self._client in self.explained and self._client not in self.drawing):
+            return
+        await view.drawn()
+        if view.is_given_up and self._client not in self.explained:
+            self.explained.add(self._client)
+            self._transcript.add_notice(_NO_PAGE)
+
     async def _part(self, view: CellView) -> None:
         """Draw the rest, and close the widget once a page shows the result; until then it holds all."""
         outputs, widget, failure = self._outputs, view.live, self._transcript.failure
         if widget is not None:
             widget.set(beside=self._transcript.beside)
-        client = self._screen.cell.client if isinstance(self._screen, NotebookScreen) else None
         if widget is not None and widget.ready.is_set():
-            self.drawing.add(client)
-        view.close(keeps_widget=True, tells_measures=self._asks and client not in self.drawing)
+            self.drawing.add(self._client)
+        view.close(keeps_widget=True, tells_measures=self._asks and self._client not in self.drawing)
         if self.fails_cell and isinstance(self._screen, NotebookScreen):
             self._screen.settle()
         if widget is None:
@@ -253,9 +287,16 @@ class CellRun:
         widget.on_ready = lambda: self._do(settle())
         outputs.on_late = lambda: self._close(widget)
 
+    @property
+    def _client(self) -> str | None:
+        """Return the connection of the page that ran the cell."""
+        return self._screen.cell.client if isinstance(self._screen, NotebookScreen) else None
+
     def _close(self, widget: AgentWidget) -> None:
         if widget.closed:
             return
+        if self._outputs is not None and (place := self._place(widget)) is not None:
+            self.ended.keep(place, self._shown())
         widget.set(fallback=None)
         widget.send()
         widget.close()
@@ -347,9 +388,14 @@ async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: S
         raise
 
 
-def _fallback(session: AgentSession) -> str:
-    """Return the text that stands in for a live view that cannot be shown."""
+def _fallback(session: AgentSession, trust: str = "") -> str:
+    """Return the text that stands in for a live view that cannot be shown.
+
+    Args:
+        trust: What to do first where the notebook may not be trusted.
+    """
+    said = " ".join(filter(None, (_NOT_SHOWN, trust)))
     if session.store.path is None:
-        return f"{_NOT_SHOWN} Its conversation was not saved."
+        return f"{said} Its conversation was not saved."
     which = f"`%agent --session {session.store.session_id}`"
-    return f"{_NOT_SHOWN} Else {which} and then `%agent panel` show the answer."
+    return f"{said} {'Else ' if trust else ''}{which} and then `%agent panel` show the answer."

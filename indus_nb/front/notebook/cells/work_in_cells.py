@@ -21,6 +21,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.front.notebook.cells.run_as_cells import notebook_outputs
 from indus_nb.kernel.cell_ids import Origin
+from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, parse_cell
 from indus_nb.kernel.document.reading import AskPage
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
@@ -153,7 +154,8 @@ class WorkInCells:
 def _noted(output: ToolOutput, shown: CallOutputs, written: CellStep, changed: str) -> ToolOutput:
     """Say in the result of a call where its cell is."""
     where = f"cell {written.number}" if written.number else "a cell"
-    shown.show(joined(shown.text, f"It is {where} of the notebook."), ())  # which has what it showed
+    named = cell_name(written.number)
+    shown.show(joined(shown.text, f"It is {named} of the notebook."), ())  # which has what it showed
     details = {**told_by(output.details), "cell": written.id}
     told = TextContent(text=f"[It is {where} of the notebook now, with its outputs; it need not be proposed.]")
     return output.replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _MAX_QUESTION = 200
 _PAGE_SECONDS = 10
+_WRITES_SECONDS = 60.0
 """Time for a page to answer whether it is there."""
 _MAX_VARIABLES = 500
 _FAILED = "That failed for a reason of the program's own"
@@ -76,6 +77,10 @@ class Host(Protocol):
         """Return the chat panel of a conversation, if there is one."""
         ...
 
+    def ended_run(self, widget: str) -> JsonObject | None:
+        """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
+        ...
+
     async def cell_shown(self, cell_id: str) -> str:
         """Write a cell as the page that asks shows it; raises ``ToolError`` if it does not."""
         ...
@@ -110,6 +115,7 @@ class Door:
             messages.AskAboutError: self._ask_about_error,
             messages.Insert: lambda given: self._start(partial(self._insert, given.text)),
             messages.ListVariables: self._list_variables,
+            messages.Missed: lambda missed: self._start(partial(self._bring, missed.widgets)),
             messages.Edit: self._edit,
             messages.NewCells: self._edit,
             messages.Settle: self._editing.settle,
@@ -270,6 +276,11 @@ class Door:
         newest_first = [*self._host.variables().items()][::-1]
         listed: list[messages.Variable] = [{"name": name, "type": kind} for name, kind in newest_first[:_MAX_VARIABLES]]
         self._post({"kind": "variables", "variables": listed})
+
+    async def _bring(self, widgets: Sequence[str]) -> None:
+        for widget in widgets:
+            if (run := self._host.ended_run(widget)) is not None:
+                await self._requests.ask("show_run", run, _WRITES_SECONDS)  # a large notebook is slow, not gone
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):

@@ -24,6 +24,7 @@ MAX_PATH_CHARACTERS = 4_096
 MAX_CLIENT_CHARACTERS = 100
 
 MAX_SHOWN_CHARACTERS = 20_000
+MAX_WIDGETS = 1_000
 
 Shown = Annotated[str, Limits(max_length=MAX_SHOWN_CHARACTERS)]
 Path = Annotated[str, Limits(max_length=MAX_PATH_CHARACTERS)]
@@ -152,6 +153,14 @@ class ListVariables(DoorMessage):
     kind: Literal["list_variables"]
 
 
+class Missed(DoorMessage):
+    """Ask for runs that are over and whose live views stand in the notebook: an `AskPage` for each, with `show_run`."""
+
+    kind: Literal["missed"]
+    widgets: Annotated[list[Name], Limits(max_length=MAX_WIDGETS)]
+    """The ids of the widgets in the notebook's outputs, of whichever kind."""
+
+
 FromDoor: TypeAlias = (
     Shows
     | Leaves
@@ -162,6 +171,7 @@ FromDoor: TypeAlias = (
     | AskAboutError
     | Insert
     | ListVariables
+    | Missed
     | Edit
     | NewCells
     | Settle

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.front.notebook.magic.shell import QuietStatements, help_text, install_completion, literal_lines
 
 if TYPE_CHECKING:
-    from indus_nb.front.notebook.magic.options import HELP, MAP_HELP
+    from indus_nb.front.notebook.magic.options import COMMANDS, HELP, MAP_HELP
     from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
 
 __all__ = [
+    "COMMANDS",
     "HELP",
     "MAP_HELP",
     "Command",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "COMMANDS": "options",
     "HELP": "options",
     "MAP_HELP": "options",
     "Command": "request",

@@ -242,6 +242,7 @@ SUBCOMMANDS = (
         "[LEVEL]",
         f"(?P<argument>{'|'.join(THINKING_LEVELS)})?",
         Kind.LEVEL,
+        THINKING_LEVELS,
     ),
     Subcommand(
         "compact",
@@ -290,6 +291,15 @@ SUBCOMMANDS = (
         Kind.CHOICE,
         ("directory", "parent", "session", "no"),
         page="trust",
+    ),
+    Subcommand(
+        "approved",
+        "what your answers always allow here; or have it asked about again",
+        "[forget N|all]",
+        r"(?P<argument>forget (?:\d{1,9}|all))?",
+        Kind.CHOICE,
+        ("forget all",),
+        page="approval",
     ),
     Subcommand(
         "undo",
@@ -346,8 +356,12 @@ MAP_OPTIONS = (
     Option("tools", "tools", "the tools that rows may use; none unless they are named", "NAMES", Kind.TOOLS),
     Option("parallel", "parallel", "how many rows are asked at once (8)", "N", Kind.NUMBER),
     Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),
+    Option("tpm", "tpm", "how many tokens requests may use in a minute", "N", Kind.NUMBER),
     Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
     Option("batch", "batch", "let Anthropic take up to a day for the answers, for half the price"),
+    Option("sample", "sample", "ask for this many rows only, and show what all will cost", "N", Kind.NUMBER),
+    Option("estimate", "estimate", "ask nothing, and show what it would cost"),
+    Option("no-dedupe", "dedupe", "ask for each of several rows with the same prompt", sets=False),
     Option("engine", "over", "an executor that runs the functions of tools", "EXPRESSION"),
     Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
 )

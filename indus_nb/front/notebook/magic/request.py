@@ -21,13 +21,16 @@ from indus_nb.front.notebook.magic.options import (
     VALUE,
     Kind,
     Option,
+    Subcommand,
     find_map_option,
     find_option,
 )
+from indus_nb.front.notebook.mistyped import near
 
 _MAP = re.compile(r"\s*map(?=\s|$)")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
+_UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
 _EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
 _CHOOSES = (
@@ -85,9 +88,13 @@ class Request:
         max_turns: How many answers the model may give.
         values: Whether to put values of variables into the lines of a cell, too.
         rows: The arguments of ``map``, instead of a prompt.
+        doubt: What to say if the prompt is no answer to a question: it probably is a sub-command with a typo.
+        may_be_command: Whether it was typed where a command could be.
     """
 
     text: str = ""
+    doubt: str = field(default="", compare=False)
+    may_be_command: bool = field(default=False, compare=False)
     provider: str | None = None
     model: str | None = None
     thinking: str | None = None
@@ -156,6 +163,8 @@ def parse(line: str, cell: str | None = None) -> Request:
         if text.strip():
             raise UsageError(f"--{name} goes with no prompt. Ask in a line of its own.")
         command = Command(name)
+    if may_be_command and command is None and text:
+        return replace(Request(text, _doubt(text), may_be_command=True), **given)
     return replace(Request(text="" if command else text, command=command), **given)
 
 
@@ -198,6 +207,11 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
     given, rest, _ = _options(line, find_map_option, [option.name for option in MAP_OPTIONS])
     written = (_OVER_BELOW if cell is not None else _OVER).fullmatch(rest)
     if written is None or not _is_expression(written["data"]):
+        if cell is None and _UNQUOTED_MAP.fullmatch(rest):
+            raise UsageError(
+                '`%agent map` takes the question in quotes: `%agent map -o NAME "QUESTION" over DATA`. '
+                f"Nothing was sent. To say just that to the agent: `%agent -- map{line}`."
+            )
         if not given:
             return None
         behind = "over DATA, and the question in the lines below" if cell is not None else '"QUESTION" over DATA'
@@ -278,30 +292,41 @@ def _command(text: str) -> Command | None:
 
 
 def _check_for_mistakes(text: str) -> None:
-    """Reject a probable typo instead of sending it to the model: a word or two that nearly are a command."""
+    """Reject what is no sentence to a model: an option with one dash, or the id of an entry that is too short."""
     words = text.split()
     if not 0 < len(words) <= 2:
         return
     first = words[0]
-    is_option = first.startswith("-") and find_option(first.lstrip("-")) is not None
-    misses = len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1])
-    is_word = len(words) == 1 and first.isalpha() and first.islower()
-    near = _near_commands(first) if is_word else []
-    if is_option:
+    if first.startswith("-") and find_option(first.lstrip("-")) is not None:
         hint = f"Options begin with two dashes: --{first.lstrip('-')}."
-    elif misses:
+    elif len(words) == 2 and first in ("tree", "fork") and _SHORT_ID.fullmatch(words[1]):
         hint = f"An entry's id has at least eight characters: `%agent {first}` lists them."
-    elif near:
-        hint = f"Did you mean `%agent {near[0]}`?"
     else:
         return
-    raise UsageError(f"{hint} Nothing was sent. To say just that to the agent: `%agent -- {text}`.")
+    raise UsageError(_unsent(hint, text))
 
 
-def _near_commands(word: str) -> list[str]:
-    """Return the sub-commands that a word may be a typo of."""
-    swapped = [name for name in COMMANDS if sorted(name) == sorted(word) and name != word]
-    return swapped or get_close_matches(word, COMMANDS, n=1, cutoff=0.9)
+def _doubt(text: str) -> str:
+    """Return what to say if a prompt of a word or two probably is a sub-command with a typo; empty for no doubt."""
+    words = text.split()
+    if not 0 < len(words) <= 2 or not words[0].isalpha() or not words[0].islower():
+        return ""
+    first, *behind = words
+    if first in COMMANDS:
+        meant = [f"{first} {word}" for word in near(behind[0], _words_of(COMMANDS[first]))] if behind else []
+    else:
+        names = [name for name in near(first, COMMANDS) if COMMANDS[name].argument(" ".join(behind)) is not None]
+        meant = [" ".join([name, *behind]) for name in names]
+    return _unsent(f"Did you mean `%agent {meant[0]}`?", text) if meant else ""
+
+
+def _unsent(hint: str, text: str) -> str:
+    return f"{hint} Nothing was sent. To say just that to the agent: `%agent -- {text}`."
+
+
+def _words_of(command: Subcommand) -> Sequence[str]:
+    """Return the words that may follow a sub-command."""
+    return [*command.choices, *re.findall(r"[a-z]{3,}", command.usage)]
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:

@@ -16,10 +16,12 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import ModelNotFoundError, SessionBusyError, UsageError
 from indus_nb.base.messages import ThinkingLevel, text_of
 from indus_nb.core.limits.words import cost_in_words
+from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage import SessionInfo, SessionStore, user_text
 from indus_nb.core.storage.entries import as_text
 from indus_nb.core.storage.text import subagent_of
+from indus_nb.extend.approval.rules import RULES_FILE, KeptRules
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.magic.request import Command
 from indus_nb.front.notebook.view import blocks
@@ -73,6 +75,30 @@ async def _trust(session: AgentSession, decision: str) -> CommandOutput:
     return CommandOutput(
         f"{project.directory} is {'ignored' if decision == 'no' else 'trusted'} from now on.", "notice"
     )
+
+
+async def _approved(session: AgentSession, argument: str) -> CommandOutput:
+    kept, allowed = KeptRules(agent_directory()), session.settings.allowed
+    here = await kept.of(session.store.cwd, session.ui)
+    listed = [*((rule, "directory") for rule in here), *((rule, "session") for rule in allowed)]
+    number = argument.removeprefix("forget ")
+    if not argument or not listed:
+        rows = [(str(at), rule, f"in this {where}") for at, (rule, where) in enumerate(listed, 1)]
+        how = "Always allowed here, by your answers. `%agent approved forget 1` has the first one asked about again."
+        return CommandOutput(how if rows else "No answer of yours allows anything here for good.", "notice", rows)
+    if number != "all" and not 0 < int(number) <= len(listed):
+        raise UsageError(
+            f"{textcut.counted(len(listed), 'rule')} kept here, and none has the number {number}. Nothing was changed."
+        )
+    chosen = listed if number == "all" else [listed[int(number) - 1]]
+    of_directory = [rule for rule, where in chosen if where == "directory"]
+    if of_directory and not await kept.remove(session.store.cwd, of_directory):
+        raise UsageError(
+            f"{agent_directory() / RULES_FILE} could not be written, and its rules still count. Make it writable."
+        )
+    for rule in [rule for rule, where in chosen if where == "session"]:
+        del allowed[rule]
+    return CommandOutput(f"Allowed no more by this: {', '.join(rule for rule, _ in chosen)}.", "notice")
 
 
 async def _doctor(session: AgentSession, _: str) -> CommandOutput:
@@ -294,7 +320,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown))),
+        ("cost", cost_in_words(stats.cost, stats.cost_unconfirmed or 0, unpriced=bool(stats.cost_unknown))),
     ]
     if (usage := session.context_usage()) is not None:
         filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"
@@ -392,6 +418,7 @@ _CARRY_OUT: Mapping[str, Callable[[AgentSession, str], Awaitable[CommandOutput]]
     "queue": _queue,
     "jobs": _jobs,
     "trust": _trust,
+    "approved": _approved,
     "doctor": _doctor,
 }
 

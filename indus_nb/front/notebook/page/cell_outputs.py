@@ -8,8 +8,8 @@ not, it is sent them, and writes them into its notebook. When the run is over th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base.wire import JsonObject
 
@@ -26,22 +26,22 @@ class CellOutputs:
     """Outputs of one run, for the pages that show its widget. Used on the agent's thread."""
 
     def __init__(
-        self, widget: AgentWidget, outputs: Callable[[], Sequence[JsonObject]], cell: str, client: str | None
+        self, widget: AgentWidget, outputs: Callable[[], Sequence[JsonObject]], place: Mapping[str, Any]
     ) -> None:
         """Bind the outputs to a widget, with no page yet.
 
         Args:
             outputs: Returns the cell's outputs so far: bundles (``data``) with their ``metadata``.
-            client: The id that the page that ran it has for the kernel.
+            place: Where they belong, as of `ended_runs.place_of`.
         """
         self._widget = widget
         self._outputs = outputs
-        self.in_notebook = False
+        self.in_notebook: bool = False
         """True once a page is known to have them in its notebook."""
         self.on_late: Callable[[], None] = lambda: None
         """Called when a page that was too slow shows all of the run after all."""
         self._asking: set[asyncio.Task[JsonObject | None]] = set()
-        self._place = {"cell": cell, "client": client, "widget": widget.comm_id}
+        self._place = place
 
     async def bring(self, page: str) -> None:
         """Send a newly connected page the cell's outputs so far."""

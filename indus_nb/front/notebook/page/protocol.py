@@ -65,6 +65,12 @@ class Resync(PageMessage):
     kind: Literal["resync"]
 
 
+class Moved(PageMessage):
+    """The widget's cell stands elsewhere in the notebook: what is there is a copy, which the page gives no displays."""
+
+    kind: Literal["moved"]
+
+
 class Reply(PageMessage):
     """The answer to a `PageRequest`."""
 
@@ -238,7 +244,7 @@ PanelRequest: TypeAlias = (
     | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
-FromCellPage: TypeAlias = Ready | Resync | Reply | CellRequest
+FromCellPage: TypeAlias = Ready | Resync | Moved | Reply | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
 _OfPanels: TypeAlias = (
     AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
@@ -530,6 +536,10 @@ class ShowRun(KernelRequest):
     """The id that the page that ran the cell has for the kernel."""
     widget: str
     """The widget's id."""
+    source: str
+    """What the cell held when it ran."""
+    asked: RunOutput
+    """What stands above the outputs in a cell that holds something else."""
     outputs: list[RunOutput]
     over: bool
     """Whether the run is over, so that its widget will not be there any more."""
@@ -549,6 +559,8 @@ class NotebookCell(TypedDict):
     source: str
     executionCount: int | None
     tags: NotRequired[list[str]]
+    agent: NotRequired[AgentMark]
+    """That the agent wrote it, and has run what it wrote then."""
     outputs: NotRequired[list[JsonObject]]
 
 

@@ -64,8 +64,9 @@ class AgentWidget:
 
     Attributes:
         ready: Set once a page shows the widget and can answer.
-        reloaded: Whether another page connected after the first one.
-        on_ready: Called on the agent's thread whenever a page shows the widget.
+        reloaded: Whether another page connected after the first one, or the cell was moved: displays do not reach
+            what shows the widget.
+        on_ready: Called on the agent's thread whenever a page shows the widget, also in a cell that was moved.
         on_closed: Called, on any thread, when another than `close` removed the widget: the front end, for instance.
         pages: The names of the pages that have shown it.
         open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
@@ -91,8 +92,8 @@ class AgentWidget:
             shown_in: The cell that displays it: pages of other notebooks on the same kernel leave it alone.
         """
         self.kind: WidgetKind = kind
-        self.ready = threading.Event()
-        self.reloaded = False
+        self.ready: threading.Event = threading.Event()
+        self.reloaded: bool = False
         self.on_ready: Callable[[], None] = lambda: None
         self.on_closed: Callable[[], None] = lambda: None
         self.pages: dict[str, None] = {}
@@ -104,7 +105,8 @@ class AgentWidget:
             kind=kind, cell=(shown_in and shown_in.cell) or "", client=(shown_in and shown_in.client) or ""
         )
         self.comm_id: str = self._widget.model_id
-        shown, self.metadata = cast("tuple[JsonObject, JsonObject]", self._widget._repr_mimebundle_())
+        shown, metadata = cast("tuple[JsonObject, JsonObject]", self._widget._repr_mimebundle_())
+        self.metadata: JsonObject = metadata
         self.bundle: dict[str, Any] = {**shown, "text/plain": ""}
         self._closed = False
         self._sending_soon: asyncio.TimerHandle | None = None
@@ -132,10 +134,10 @@ class AgentWidget:
         self._watch_comm()
         self.set(widget=self.comm_id)
 
-    def set_fallback(self, shown: Mapping[str, str]) -> None:
-        """Set the text for readers without the widget or its kernel."""
+    def set_fallback(self, shown: Mapping[str, str], *, without_kernel: Mapping[str, str] | None = None) -> None:
+        """Set the text for readers without the widget, and for those without its kernel where that is another one."""
         self.bundle.update({kind: shown[kind] for kind in ("text/html", "text/plain")})
-        self.set(fallback=shown["text/html"])
+        self.set(fallback=(without_kernel or shown)["text/html"])
 
     @property
     def anywidget(self) -> AnyWidget:
@@ -316,13 +318,8 @@ class AgentWidget:
         self._used = message.page
         ORIGIN.set(Origin(widget=self.comm_id))  # in the context of this message alone
         match message:
-            case protocol.Ready(page=page):
-                self._page = page if self._page is None else self._page
-                self.pages[page] = None
-                self.reloaded = self.reloaded or page != self._page
-                self._send_all()
-                self.ready.set()
-                self.on_ready()
+            case protocol.Ready() | protocol.Moved():
+                self._note_view(message)
             case protocol.Resync():
                 self._send_all()
             case protocol.Reply():
@@ -339,6 +336,16 @@ class AgentWidget:
                 self._receive(message.verb)
             case _:
                 self._receive(message)
+
+    def _note_view(self, message: protocol.Ready | protocol.Moved) -> None:
+        page, is_moved = message.page, isinstance(message, protocol.Moved)
+        self._page = page if self._page is None else self._page
+        self.pages[page] = None
+        self.reloaded = self.reloaded or is_moved or page != self._page
+        if not is_moved:
+            self._send_all()
+            self.ready.set()
+        self.on_ready()
 
     def _reject(self, content: object, problem: str) -> None:
         _log.info("A message of a page was rejected: %s", problem)

@@ -108,7 +108,7 @@ class ChatPanel:
         self._thread = thread
         self._gate = gate
         self._session: AgentSession | None = session
-        self.page = AgentWidget("panel", self.receive, thread.call, shown_in)
+        self.page: AgentWidget = AgentWidget("panel", self.receive, thread.call, shown_in)
         """The widget that its pages show, through which requests to a page are sent."""
         self.page.set_fallback(blocks.notice(_WITHOUT_WIDGETS))
         self.page.open_dialogs = self._open_dialogs
@@ -389,7 +389,9 @@ class ChatPanel:
         hidden = max(0, len(session.conversation) - len(newest))
         number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
         self.page.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it is above the others
-        self._transcript.add_history(newest)
+        self._transcript.add_history(newest, goes_on=session.is_running)
+        for event in session.open_calls:
+            self._transcript.feed(event)
         self._show_problems(session)
         for block in self._transcript.blocks:
             self._drawing.draw(block)  # at once: what is sent next must not show an empty page

@@ -10,8 +10,10 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
+from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.page import states
 from indus_nb.front.notebook.panel import session_state
 from indus_nb.front.notebook.panel.surroundings import Filled, Surroundings
@@ -57,11 +59,18 @@ def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> 
 
     Returns:
         The name and the argument, which may be empty; ``None`` if it is a prompt.
+
+    Raises:
+        UsageError: It is a command that is not there.
     """
     written = _COMMAND.fullmatch(text)
+    own = [each["name"] for each in session.list_commands()]
     if written is None or written["name"] not in offered:
+        is_known = session.last_text is not None  # from the first prompt on extensions have their commands
+        if is_known and text.startswith("/") and (problem := unknown_command(text, [*offered, *own])) is not None:
+            raise UsageError(f"{problem} Nothing was sent: /help lists all. With a blank before it, it is a prompt.")
         return None
-    if any(each["name"] == written["name"] for each in session.list_commands()):
+    if written["name"] in own:
         return None
     return written["name"], written["argument"] or ""
 

@@ -71,11 +71,11 @@ class PanelRequests:
             show_problems: Shows problems of a session that were not shown yet.
             changed: Called when the panel is to be drawn again.
         """
-        self.shows_tree = False
-        self.plans = False
-        self.preparing = 0
+        self.shows_tree: bool = False
+        self.plans: bool = False
+        self.preparing: int = 0
         self.undo: TakingBack | None = None
-        self.keys = KeyForm(widget, self.start_task)
+        self.keys: KeyForm = KeyForm(widget, self.start_task)
         self._widget = widget
         self._transcript = transcript
         self._surroundings = surroundings
@@ -172,12 +172,14 @@ class PanelRequests:
         accepted = False
         self.preparing += 1
 
-        def accept(_: Disposition = "handled") -> None:
+        def accept(disposition: Disposition = "handled") -> None:
             nonlocal accepted
             accepted = True
             self.preparing -= 1
             self._widget.set(warning=None)
             self._show_problems(session)  # the answer to a question may have brought new ones
+            if disposition == "started" and (before := actions.unanswered(session)):
+                self._transcript.add_notice(before)
 
         # A user who sends to a session that another view has just started does not mean to interrupt it.
         joins = "steer" if request.how == "steer" else "followUp"
@@ -190,7 +192,7 @@ class PanelRequests:
                 return
             self._changed()
             written, cells = await composing.written_out(request.text, self._surroundings, literal=request.literal)
-            attached = [*cells, *request.along]
+            attached = [*cells, *written.beside, *request.along]
             for note in written.notes:
                 self._toast(note, "info")
             if self.plans and not session.is_running:

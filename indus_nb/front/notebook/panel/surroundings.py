@@ -12,10 +12,16 @@ from indus_nb.core.session.session import AgentSession
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A prompt with values filled in, and hints for the user about values that are missing."""
+    """A prompt with values filled in.
+
+    Attributes:
+        notes: Hints for the user about values that are missing.
+        beside: Values of several lines, which are sent beside it.
+    """
 
     text: str
     notes: Sequence[str] = ()
+    beside: Sequence[Attachment] = ()
 
 
 class Surroundings(Protocol):

@@ -14,6 +14,7 @@ from typing import Any
 from indus_nb.base.files import without_home
 from indus_nb.base.images import thumbnail
 from indus_nb.base.messages import Cost, ImageContent, Usage
+from indus_nb.core.limits.words import cost_in_words
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
 from indus_nb.render.nodes import Box, CodeBlock, FailureText, Fold, Grid, Node, Passage, Quotation, Sentence, Written
@@ -67,6 +68,22 @@ def output_html(title: str, data: Mapping[str, Any]) -> str:
     if "text/plain" in texts and not interactive and "text/html" not in texts:
         return as_html(Box("inner", "shown", CodeBlock(texts["text/plain"])))
     return as_html(_line(f"{title}: it can be shown in a cell only. Run the code there to see it.", "notice"))
+
+
+def preview(title: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Label a table or an image of code that was only tried; what draws itself stays as it is."""
+    html: object = data.get("text/html")
+    if any(kind.startswith("application/") for kind in data):
+        return data
+    if not isinstance(html, str):
+        if not any(kind in data for kind in _PICTURES):
+            return data
+        html = output_html(title, data)
+    label = notice(f"{cards.PREVIEW.capitalize()}:")
+    return {
+        "text/html": label["text/html"] + html,
+        "text/plain": f"{label['text/plain']}\n{data.get('text/plain', '')}",
+    }
 
 
 def call(shown: Call) -> MimeBundle:
@@ -168,8 +185,8 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
     return bundle(Box("card", "notice", Grid(without_home(title), cells)))
 
 
-def measures(total: Usage, seconds: float) -> str:
-    """Return what a run took, which is another with each run.
+def measures(total: Usage, seconds: float | None) -> str:
+    """Return what a run took, which is another with each run; without the seconds where they are not known.
 
     >>> measures(Usage(input=1200, output=34), 2.5)
     '1,200 tokens in, 34 out · 2.5 s'
@@ -177,7 +194,7 @@ def measures(total: Usage, seconds: float) -> str:
     read = total.input + total.cache_read + total.cache_write
     cached = f" ({total.cache_read:,} from cache)" if total.cache_read else ""
     tokens = f"{read:,} tokens in{cached}, {total.output:,} out" if read or total.output else ""
-    return " · ".join(filter(None, (tokens, paid(total.cost), cards.duration(seconds))))
+    return " · ".join(filter(None, (tokens, paid(total.cost), "" if seconds is None else cards.duration(seconds))))
 
 
 def usage(*parts: str | None) -> MimeBundle:
@@ -194,7 +211,11 @@ def paid(cost: Cost) -> str:
 
     >>> paid(Cost(total=0.25)), paid(Cost(unknown=True)), paid(Cost())
     ('$0.2500', 'cost unknown', '')
+    >>> paid(Cost(total=0.0014, unconfirmed=0.39))
+    '$0.0014, perhaps up to $0.3900 more'
     """
+    if cost.unconfirmed:
+        return cost_in_words(cost.total, cost.unconfirmed, unpriced=bool(cost.unknown))
     if cost.unknown:
         return f"{dollars(cost.total)} and an unknown cost" if cost.total else "cost unknown"
     return dollars(cost.total) if cost.total else ""

@@ -14,7 +14,16 @@ from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.folding import Rows
 from indus_nb.front.notebook.view.growing import LiveDrawing, live_state
-from indus_nb.front.notebook.view.output import NOTHING, Display, Own, Screen, can_change, is_compared
+from indus_nb.front.notebook.view.output import (
+    NOTHING,
+    Display,
+    Own,
+    Screen,
+    can_change,
+    draws_widgets_late,
+    is_compared,
+    typesets_html,
+)
 from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.run.outputs import Output
@@ -40,8 +49,9 @@ class StaticDrawing:
         self._screen = screen
         self._drawn: dict[str, _Drawn] = {}
         self._rows = Rows(self._vacate) if can_change(screen) else None
-        self.tells_measures = not is_compared(screen)
+        self.tells_measures: bool = not is_compared(screen)
         """Whether it says what differs from run to run, which a page says beside it else."""
+        self._typesets_html = typesets_html(screen)
         self._places: dict[int, tuple[int, Display]] = {}
         """Position of each display among the others, by its identity."""
         self._free: list[Display] = []
@@ -127,11 +137,17 @@ class StaticDrawing:
     def draw_outputs(self, card: Card) -> None:
         """Draw the outputs of a call, below all that was drawn before."""
         drawn = self._drawn.setdefault(card.key, _Drawn())
+        is_preview = card.call.asked and not card.finished
+        turned, drawn.is_preview = drawn.is_preview is not is_preview, is_preview
         for number, output in enumerate(card.outputs):
-            data, own = cast("MimeBundle", output.data), Own(output.metadata, output.display_id)
-            if number == len(drawn.outputs):
+            is_new = number == len(drawn.outputs)
+            if not (is_new or card.finished or turned or drawn.outputs[number][1] is not output):
+                continue
+            shown = blocks.preview(output.title, output.data) if is_preview else output.data
+            data, own = cast("MimeBundle", shown), Own(output.metadata, output.display_id)
+            if is_new:
                 drawn.outputs.append((self.show(data, final=card.finished, own=own), output))
-            elif card.finished or drawn.outputs[number][1] is not output:
+            else:
                 display, _ = drawn.outputs[number]
                 display.update(data, final=card.finished, own=own)
                 drawn.outputs[number] = display, output
@@ -219,15 +235,22 @@ class StaticDrawing:
         else:
             while whole := drawn.split_off():
                 if whole.strip():
-                    drawn.before.append(self._put(drawn, blocks.answer(whole), final=True))
+                    drawn.before.append(self._put(drawn, self._settled(whole, blocks.answer(whole)), final=True))
                     drawn.display = None
             if not drawn.rest.strip():
                 return
             bundle = blocks.answer(drawn.rest)
         in_row = is_short and self._rows is not None and self._rows.is_open
-        display = self._put(drawn, bundle, final=block.finished and not in_row)
+        alone = self._settled(drawn.rest, bundle) if block.finished and not block.thinking else None
+        display = self._put(drawn, bundle if in_row else alone or bundle, final=block.finished and not in_row)
         if in_row and block.finished and self._rows is not None:
-            self._rows.add_remark(display, bundle)
+            self._rows.add_remark(display, bundle, alone)
+
+    def _settled(self, text: str, bundle: MimeBundle) -> MimeBundle:
+        """Return the bundle of a complete part of an answer; its formulas have to be typeset."""
+        if self._typesets_html or not markup.has_formulas(text):
+            return bundle
+        return {kind: drawn for kind, drawn in bundle.items() if kind != "text/html"}  # HTML goes before Markdown
 
     def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool) -> Display:
         if drawn.display is None:
@@ -251,6 +274,7 @@ class _Drawn:
     pieces_read: int = 0
     rest: str = ""
     outputs: list[tuple[Display, Output | None]] = field(default_factory=list[tuple[Display, Output | None]])
+    is_preview: bool = False
     judged: int = 0
     """How many characters of the rest hold nothing to split off."""
 
@@ -294,6 +318,8 @@ class CellView:
         self._shown_at = transcript.clock()
         self._static = StaticDrawing(screen)
         self._live = live
+        self._keeps_place = draws_widgets_late(screen)
+        """Whether nothing may take the widget's place until a page has drawn it."""
         self._late: AgentWidget | None = None
         """The widget after three seconds without a page that is ready."""
         self._begun: set[str] = set()
@@ -312,6 +338,19 @@ class CellView:
     def live(self) -> AgentWidget | None:
         """Return the widget while it is shown, else ``None``."""
         return self._live
+
+    @property
+    def is_given_up(self) -> bool:
+        """Return whether no page was ready to show the widget within three seconds, nor has been since."""
+        return self._late is not None
+
+    async def drawn(self) -> None:
+        """Wait until a page has drawn the widget, or was given time to, if nothing may take its place before."""
+        while self._keeps_place and self._live is not None and not self._live.ready.is_set():
+            if self._transcript.clock() - self._shown_at > _READY_WITHIN:
+                self._give_up()
+                return
+            await asyncio.sleep(_PACE)
 
     async def draw_soon(self) -> None:
         """Schedule a drawing, so that changes of a moment are drawn together."""
@@ -428,7 +467,7 @@ class CellView:
         assert self._tail is not None  # noqa: S101 - it comes and goes with the widget
         self._end_begun(live)
         done: list[Block] = []
-        if not self._is_held() and not live.reloaded:
+        if not self._is_held() and not live.reloaded and (live.ready.is_set() or not self._keeps_place):
             done = _finished_first(self._transcript.blocks)
         for block in self._transcript.blocks[len(done) :]:
             if block.key not in self._begun:
@@ -444,7 +483,7 @@ class CellView:
         if not (self._is_held() or live.reloaded):
             self._static.fold()
         growing = self._transcript.blocks[0] if self._transcript.blocks else None
-        if isinstance(growing, Card) and not (self._is_held() or live.reloaded):
+        if isinstance(growing, Card) and not live.reloaded and (growing.call.asked or not self._is_held()):
             self._static.draw_outputs(growing)  # below the widget, where they stay when the card takes its place
         live.send()
 

@@ -10,8 +10,8 @@ from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
 
 _MAX_LINE_CHARACTERS = 400
-_PART = re.compile(r"(?P<name>(?:a )?cell(?: \d+)?(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
-_CELL = re.compile(r"(?:a )?cell( \d+)?")
+_CELL = re.compile(r"a cell|cell \[\d+\]|the \d+(?:st|nd|rd|th) cell")  # as `kernel.cell_names` has them
+_PART = re.compile(rf"(?P<name>(?:{_CELL.pattern})(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
 _FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>.*)")
 
 
@@ -52,8 +52,8 @@ def joined(lines: Sequence[str]) -> str:
 
     Cells are named by their places, which are those of the moment: their changes are not merged.
 
-    >>> joined(["cell 3 new", "cell 3 new, x 1 → 2"])
-    'cell 3 new, cell 3 new, x 1 → 2'
+    >>> joined(["cell [3] new", "cell [3] new, x 1 → 2"])
+    'cell [3] new, cell [3] new, x 1 → 2'
     """
     known: dict[str, tuple[str, str]] = {}
     for number, part in enumerate(part for line in lines for part in line.split(", ")):

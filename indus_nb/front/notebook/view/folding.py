@@ -29,6 +29,13 @@ class _Part:
     bundle: MimeBundle
     card: Card | None = None
     is_folded: bool = True
+    alone: MimeBundle | None = None
+    """How it is shown below the row, if not as within it."""
+
+    @property
+    def shown(self) -> MimeBundle:
+        """What its own display shows."""
+        return self.alone or self.bundle
 
     def may_fold(self) -> bool:
         return self.card is not None and not self.is_folded and self.card.call.folded
@@ -79,14 +86,15 @@ class Rows:
         self._parts += [*self._remarks, _Part(display, bundle, card, is_folded=card.call.folded)]
         self._remarks = []
 
-    def add_remark(self, display: Display, bundle: MimeBundle) -> None:
+    def add_remark(self, display: Display, bundle: MimeBundle, alone: MimeBundle | None = None) -> None:
         """Add a short text, or reasoning, which may stand between two cards.
 
         Args:
             display: The display that shows it.
+            alone: How it is shown below the row, if not as within it.
         """
         if self.is_open:
-            self._remarks.append(_Part(display, bundle))
+            self._remarks.append(_Part(display, bundle, alone=alone))
 
     def end(self) -> None:
         """End the row: later cards do not belong to it."""
@@ -105,7 +113,7 @@ class Rows:
         if is_over:
             if self._line is None and len(self._parts) == 1:
                 for part in (*self._parts, *self._remarks):
-                    part.display.update(part.bundle, final=True)
+                    part.display.update(part.shown, final=True)
             else:
                 self._gather(self._parts, self._remarks, final=True)
             self._line, self._parts, self._remarks, self._ended = None, [], [], False
@@ -129,7 +137,7 @@ class Rows:
         displays[0].update(steps(amount, bundles), final=final)
         for display, part in zip(displays[1:], following, strict=False):
             part.display = display
-            display.update(part.bundle, final=part.card is None)
+            display.update(part.shown, final=part.card is None)
         empty = displays[1 + len(following) :]
         for display in empty:
             display.update(NOTHING, final=False)

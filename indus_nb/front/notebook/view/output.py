@@ -80,7 +80,20 @@ def is_compared(screen: Screen) -> bool:
 
     Our page draws that beside it. Where it cannot, the file is the only place for it.
     """
-    return can_change(screen) and not (isinstance(screen, NotebookScreen) and not screen.has_beside)
+    return can_change(screen) and not draws_widgets_late(screen)
+
+
+def typesets_html(screen: Screen) -> bool:
+    """Return whether formulas in HTML are typeset: VS Code and Colab do so in Markdown alone."""
+    return not draws_widgets_late(screen)
+
+
+def draws_widgets_late(screen: Screen) -> bool:
+    """Return whether another page than ours shows the notebook, as VS Code's, which waits for a widget's script.
+
+    A widget may then be drawn over what took its place meanwhile.
+    """
+    return isinstance(screen, NotebookScreen) and not screen.has_beside
 
 
 def can_update(kernel: Any) -> bool:
@@ -93,7 +106,12 @@ def can_update(kernel: Any) -> bool:
 
 def _is_elsewhere(kernel: Any) -> bool:
     """Return whether VS Code or Colab shows the notebook, where our page cannot reach the outputs of cells."""
-    return "__vsc_ipynb_file__" in (kernel.shell.user_ns or {}) or "google.colab" in sys.modules
+    return is_vs_code(kernel) or "google.colab" in sys.modules
+
+
+def is_vs_code(kernel: Any) -> bool:
+    """Return whether VS Code shows the notebook."""
+    return "__vsc_ipynb_file__" in (kernel.shell.user_ns or {})
 
 
 def asks_for_input(kernel: Any) -> bool:
@@ -128,9 +146,14 @@ class CellOutput:
         return self._parent.get("header", {}).get("session")
 
     @property
+    def source(self) -> str:
+        """Return what the cell held when it ran."""
+        return str(self._parent.get("content", {}).get("code", ""))
+
+    @property
     def is_alone(self) -> bool:
         """Return whether the cell is nothing but one ``%agent``, so that nothing else is shown in it."""
-        code = str(self._parent.get("content", {}).get("code", "")).strip()
+        code = self.source.strip()
         return code.startswith("%%agent") or (code.startswith("%agent") and "\n" not in code)
 
     def clear(self) -> None:
@@ -206,7 +229,8 @@ class NotebookScreen:
     def settle(self) -> None:
         """Show the displays anew if they would be others after a run that took another time: some empty, or joined.
 
-        Front ends do not forget the place of one that is known by its id, so where there is one all stay.
+        VS Code loses a change that comes soon after what it changes: there they are always shown anew. Front ends do
+        not forget the place of one that is known by its id, so where there is one all stay.
         """
         kept = [display for display in self._displays if display.bundle != NOTHING]
         if not self._cell.is_alone or any(map(_has_a_place, kept)):
@@ -215,7 +239,8 @@ class NotebookScreen:
         for bundle, own in [(part, display.own) for display in kept for part in display.parts]:
             scratch.show(bundle, final=True, own=own)
         anew = scratch._displays
-        if not self._freed and [each.bundle for each in anew] == [each.bundle for each in self._displays]:
+        are_same = not self._freed and [each.bundle for each in anew] == [each.bundle for each in self._displays]
+        if are_same and self.has_beside:
             return
         self._cell.clear()
         self._displays, self._freed = anew, []

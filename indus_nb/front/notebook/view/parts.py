@@ -66,7 +66,7 @@ class Card(Block):
         job = None if self.shows is None else self.shows.job
         if self.finished or self.shows is None or job is None:
             return False
-        self.version += self.shows.version - self.drawn
+        self.version: int = self.version + self.shows.version - self.drawn
         self.drawn = self.shows.version
         if not job.running or last:
             if not job.running:

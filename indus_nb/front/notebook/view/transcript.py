@@ -43,6 +43,7 @@ from indus_nb.base.messages import (
     ToolResultMessage,
     Usage,
     UserMessage,
+    now_ms,
     text_of,
 )
 from indus_nb.base.streaming import (
@@ -86,6 +87,7 @@ BlockT = TypeVar("BlockT", bound=Block)
 _MAX_SEPARATE_BLOCKS = 30
 _MAX_NOTICE_CHARACTERS = 10_000
 _MAX_REASON_CHARACTERS = 80
+_CUT_OFF = "cut off at the model's limit of output"
 _NOT_ASKED = "Nothing was asked of the model."
 _STOPPED = "Stopped. What was said and done so far is kept."
 
@@ -95,6 +97,11 @@ def advice(failure: str) -> str:
     return (
         " `%agent tree` lists the entries, `%agent tree ENTRY` goes on from one of them." if GO_BACK in failure else ""
     )
+
+
+def _stored_end(answer: AssistantMessage) -> Iterable[str]:
+    """Return how an answer ended, if not well."""
+    return ["stopped"] if answer.stop_reason == "aborted" else [_CUT_OFF] if answer.stop_reason == "length" else []
 
 
 class Transcript:
@@ -107,7 +114,8 @@ class Transcript:
         usage: Tokens and cost of the run.
         waiting_since: Time, by the clock, since which the model is waited for.
         remark: Addition to the closing line; empty for none.
-        beside: What the page says beside the closing line, and no file: what the run took, and a remark before the end.
+        aside: A remark that is other each time; empty for none.
+        beside: What the page says beside the closing line, and no file: what the run took, and ``aside``.
         outputs: Outputs of calls for the user, where they can be shown.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
@@ -134,11 +142,11 @@ class Transcript:
         self.clock = clock
         self.began = self._ticked = clock()
         self._changes = ChangesOfRun(in_panel=whole)
-        self.usage = Usage()
-        self.asked = False
+        self.usage: Usage = Usage()
+        self.asked: bool = False
         self.waiting_since: float | None = None if whole else self.began
         self.note: str | None = None
-        self.remark = self.beside = ""
+        self.remark = self.aside = self.beside = ""
         self._renderer = renderer
         self._tools = tools
         self.outputs: OutputBoard | None = None
@@ -203,22 +211,62 @@ class Transcript:
         """Add a finished block."""
         self._add(Line(self._key(), finished=True, shown=bundle))
 
-    def add_history(self, messages: Iterable[Message]) -> None:
-        """Add stored messages, as they look when they are finished."""
+    def add_history(self, messages: Iterable[Message], *, goes_on: bool = False) -> None:
+        """Add stored messages, as they look when they are finished.
+
+        Args:
+            goes_on: Whether the run of the last ones goes on, whose events are fed next.
+        """
+        spent, begun, last = Usage(), None, None
         for message in messages:
+            if isinstance(message, UserMessage | AssistantMessage):
+                begun = begun or message.timestamp
             match message:
                 case AssistantMessage():
+                    last = message
+                    spent += message.usage
                     for block in message.content:
                         self._add_stored(block)
                     if message.stop_reason == "error":
                         self.add_line(blocks.error(message.error_message or "The model gave no reason."))
+                    if message.stop_reason != "toolUse":
+                        self.add_line(blocks.usage(message.model, blocks.measures(spent, None), *_stored_end(message)))
+                        self._changes.take()
+                        spent, begun, last = Usage(), None, None
                 case ToolResultMessage():
+                    card = self._cards.get(message.tool_call_id)
                     self._end_stored_call(message)
+                    self._changes.add(message.details)
+                    if card is not None and card.call.described is not None and card.call.described.is_answer:
+                        self.add_line(blocks.usage(self.model, blocks.measures(spent, None)))
+                        self._changes.take()
+                        spent, begun, last = Usage(), None, None
                 case _:
                     self._show_message(message)
+        if goes_on and begun is not None:
+            self._go_on(spent, begun, last)
+            return
+        self._changes.take()
         self._finish_all()
         self._fold_newest()
         self._cards.clear()
+
+    def _go_on(self, spent: Usage, begun: int, last: AssistantMessage | None) -> None:
+        """Be in the middle of a run, of which the stored messages are the beginning.
+
+        Args:
+            begun: When it began, in ms since 1970.
+        """
+        self.asked, self.usage, self._last = True, spent, last
+        self.began = self.clock() - max(0, now_ms() - begun) / 1000
+        self.model = self.model if last is None else last.model or self.model
+        called = set[str]() if last is None else {each.id for each in last.content if isinstance(each, ToolCall)}
+        self._cards = {call_id: card for call_id, card in self._cards.items() if call_id in called}
+        for block in self.blocks:
+            if isinstance(block, Card) and any(block is card for card in self._cards.values()):
+                block.call.state = "waiting"
+            elif not block.finished:
+                self._finish(block)
 
     def close(self, *, follows_jobs: bool = False, fails_cell: bool = False) -> None:
         """End open blocks, and add the failure and the closing line.
@@ -244,7 +292,7 @@ class Transcript:
             case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():
                 self.add_notice("The model said nothing.")
             case AssistantMessage(stop_reason="length"):
-                ending = "cut off at the model's limit of output"
+                ending = _CUT_OFF
             case _:
                 pass
         if ending == "stopped" and fails_cell:
@@ -254,9 +302,9 @@ class Transcript:
             self.add_notice(in_all)
         took = blocks.measures(self.usage, self.clock() - self.began)
         ends = (self.conversation, ending, self.remark)
-        unsaved = blocks.usage(self.model, took, *ends, self.beside)
+        unsaved = blocks.usage(self.model, took, *ends, self.aside)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
-        self.beside = " · ".join(filter(None, (took, self.beside)))
+        self.beside: str = " · ".join(filter(None, (took, self.aside)))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
         if fails_cell:
@@ -266,7 +314,7 @@ class Transcript:
 
     def _begin(self) -> None:
         if self._whole and not self.asked:
-            self.began = self.clock()
+            self.began: float = self.clock()
             self.usage = Usage()
             self._last = self._failed = None
             self._stopped = False
@@ -327,7 +375,7 @@ class Transcript:
     def _end_answer(self, message: AssistantMessage) -> None:
         self._last = message
         self.waiting_since = self._grew_at = None
-        self.model = message.model or self.model
+        self.model: str = message.model or self.model
         self.usage = self.usage + message.usage
         if message.stop_reason == "error":
             return  # it may be begun again, in its place
@@ -356,7 +404,7 @@ class Transcript:
             block.instead = {}
             if prose and block is prose[0]:
                 text = "\n\n".join("".join(each.pieces) for each in prose)
-                block.instead = blocks.folded(f"Broken off ({short}), and begun again below", f"{text}\n\n{why}")
+                block.instead = blocks.folded(f"Broken off ({short})", f"{text}\n\n{why}")
             if block is self._newest:
                 self._newest = None
             self._finish(block)

@@ -38,7 +38,7 @@ class Pages:
         Raises:
             OSError: This system has no page map.
         """
-        self.number = os.open(_MAP, os.O_RDONLY | os.O_CLOEXEC)
+        self.number: int = os.open(_MAP, os.O_RDONLY | os.O_CLOEXEC)
 
     def remember(self, content: Any) -> Unwritten | None:
         """Return a record by which later writes to a buffer are noticed.

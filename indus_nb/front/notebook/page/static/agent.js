@@ -3,8 +3,9 @@
 // src/keys.js
 function belongsToFrontEnd(key, atRoot) {
   if (key.key === "Enter" && key.shiftKey && atRoot) return true;
+  if (/^F[0-9]+$/.test(key.key)) return true;
   const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
-  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+  return isShortcut && (/^[ps]$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
 }
 
 function dialogAction(key, dialog, { typing, scrolling, atBox }) {
@@ -184,9 +185,11 @@ function isTextField(node) {
 const MARK = "ia-of-agent";
 const INDEX = "data-windowed-list-index";
 const watched = new WeakSet();
+const elements = new WeakMap();
 
 function watchAgentCells(root, store) {
   const notebook = root.closest(".jp-Notebook");
+  if (notebook && store.notebook) elements.set(store.notebook, notebook);
   if (!notebook || watched.has(notebook)) return;
   watched.add(notebook);
   const mark = () => {
@@ -197,6 +200,12 @@ function watchAgentCells(root, store) {
   const list = notebook.querySelector(".jp-WindowedPanel-viewport") ?? notebook;
   new MutationObserver(mark).observe(list, { childList: true });
   mark();
+}
+
+function outputsOf(notebook, id) {
+  const index = [...(notebook?.cells ?? [])].findIndex((cell) => cell.id === id);
+  const cell = notebook && elements.get(notebook)?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
+  return cell?.querySelector(".jp-OutputArea") ?? null;
 }
 
 // src/dom.js
@@ -959,7 +968,7 @@ class InPlace {
     const before = this.shown;
     this.shown = find?.(this.id) ?? null;
     this.node.hidden = this.shown === null;
-    setText(this.node, this.shown ? `It is shown in the notebook, at cell ${this.shown.cell}: go there` : "");
+    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
     if (before?.box === this.shown?.box) return;
     this.sights.disconnect();
     if (this.shown) this.sights.observe(this.shown.box);
@@ -1120,7 +1129,9 @@ class Dialogs {
     const { id } = frame;
     const answer = (value, reason) => {
       if (!this.takes(value)) return;
+      if (!this.node.contains(focusedElement())) this.takeFocus(); // some browsers give a clicked button none
       forgetKey();
+      this.store.answers.note();
       this.store.answer(id, value, reason);
     };
     const name = uniqueId();
@@ -1168,6 +1179,11 @@ class Dialogs {
     else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
     if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
     this.view.reveal();
+  }
+
+  write(id, text) {
+    const field = this.shown?.id === id ? this.shown.box.querySelector(".ia-field") : null;
+    if (field && "value" in field && field.value !== text) field.value = text;
   }
 
   takeFocus() {
@@ -1460,7 +1476,8 @@ class View {
   mayTakeFocus() {
     const active = focusedElement();
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
-    const isOurs = !active || active === document.body || this.root.contains(active);
+    const isFree = (!active || active === document.body) && !this.store.answers.isElsewhere;
+    const isOurs = isFree || this.root.contains(active);
     if (isTypingField(active) && !isEmptyField(active)) return false;
     if (!isQuiet() && (isTypingField(active) || !this.root.contains(active))) return false;
     if (isOurs) return true;
@@ -2781,14 +2798,62 @@ class PanelView extends View {
   }
 }
 
+// src/answers.js
+const all = new Set();
+let last = null;
+
+class Answers {
+  constructor(store) {
+    this.store = store;
+    this.texts = new Map();
+    all.add(this);
+  }
+
+  get(id) {
+    return [...all].map(({ texts }) => texts.get(id)).find((text) => text !== undefined);
+  }
+
+  has(id) {
+    return this.get(id) !== undefined;
+  }
+
+  set(id, text) {
+    for (const { store, texts } of all) {
+      texts.delete(id);
+      for (const { dialogs } of store.views) dialogs.write(id, text);
+    }
+    this.texts.set(id, text);
+  }
+
+  tidy() {
+    for (const id of this.texts.keys()) if (!this.store.dialogs.has(id)) this.texts.delete(id);
+  }
+
+  note() {
+    last = this;
+  }
+
+  get isElsewhere() {
+    if (last === null || last === this || !all.has(last)) return false;
+    const { busy, ended, state } = last.store;
+    return busy && !ended && state.session?.id === this.store.state.session?.id;
+  }
+
+  close() {
+    all.delete(this);
+    if (last === this) last = null;
+  }
+}
+
 // src/beside.js
 const SETTLES_MS = 3000;
 
 function drawBeside(area, text) {
   if (!area) return;
+  const [begins = ""] = text.split(" · ");
   const draw = () => {
     const line = [...area.querySelectorAll(".indus-usage")].at(-1);
-    if (line && !line.querySelector(".ia-beside")) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
+    if (line && !line.textContent?.includes(begins)) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
   };
   const observer = new MutationObserver(draw);
   observer.observe(area, { childList: true, subtree: true });
@@ -2954,6 +3019,12 @@ const STATE = "application/vnd.jupyter.widget-state+json";
 const NO_BROKEN_LINK =
   "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
+function shownWidgets(notebook) {
+  const outputs = [...(notebook?.cells ?? [])].flatMap((cell) => cell.outputs?.toJSON() ?? []);
+  const ids = outputs.map(({ data }) => /** @type {{ model_id?: unknown } | undefined} */ (data?.[VIEW])?.model_id);
+  return [...new Set(ids)].filter((id) => typeof id === "string");
+}
+
 function findWidget(notebook, widget) {
   for (const { outputs } of notebook?.cells ?? []) {
     const index = outputs?.toJSON().findIndex((output) => shows(output, widget)) ?? -1;
@@ -3012,7 +3083,7 @@ const MAX_OUTPUT_CHARACTERS = 20_000;
 const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 const OURS = "indus_nb";
 
-function answerRequest(notebook, request, ownIndex, kernel) {
+function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
   if (!notebook?.cells) return { error: "unavailable" };
   switch (request.what) {
     case "cells":
@@ -3026,7 +3097,7 @@ function answerRequest(notebook, request, ownIndex, kernel) {
     case "run_cells":
       return runCells(notebook, request, kernel);
     case "show_run":
-      return showRun(notebook, request, kernel?.clientId);
+      return showRun(notebook, request, kernel?.clientId, isMoved);
     default:
       return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
   }
@@ -3106,23 +3177,35 @@ function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
   return { outputs, after };
 }
 
-function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
-  if (client && client === ran) return { gets: "displays" };
-  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
+function showRun(notebook, { cell: id, client: ran, widget, source, asked, outputs, over, missed }, client, isMoved) {
+  if (client && client === ran && !isMoved) return { gets: "displays" };
+  const cell = [...notebook.cells].find((each) => each.id === id);
+  const own = cell?.outputs;
   if (!own) return { error: NO_SUCH_CELL };
   const shown = own.toJSON();
   const at = shown.findIndex((output) => shows(output, widget));
-  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
+  if (isMoved && at < 0) return { gets: "displays" }; // it was run again
+  const isElsewhere = !isMoved && (notebook.collaborative ? !missed : !over && at >= 0);
   if (isElsewhere) return { gets: "nothing" };
-  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
-  const printed = others.filter(({ output }) => output.output_type !== "display_data");
-  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
+  const isOther = cell.sharedModel.getSource() !== source;
+  const prompt = displayOf(asked);
+  const from = isOther ? shown.findIndex(({ data }) => data?.["text/html"] === prompt.data["text/html"]) : -1;
+  const stays = shown.map((output, index) => {
+    const isKept = from >= 0 ? index < from : at >= 0 ? output.output_type !== "display_data" : isOther;
+    return { output, isKept, isBefore: at < 0 || index < at };
+  });
+  const kept = stays.filter(({ isKept }) => isKept);
   own.fromJSON([
-    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
-    ...made,
-    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
+    ...kept.filter(({ isBefore }) => isBefore).map(({ output }) => output),
+    ...(isOther ? [prompt] : []),
+    ...outputs.map(displayOf),
+    ...kept.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
   ]);
   return { gets: "writes" };
+}
+
+function displayOf({ data, metadata }) {
+  return { output_type: "display_data", data, metadata };
 }
 
 function runCells(notebook, { cells: ids }, kernel) {
@@ -3152,12 +3235,14 @@ function markOf(cell) {
 
 function describeCell(cell, withOutputs) {
   const tags = cell.getMetadata?.("tags");
+  const agent = markOf(cell);
   const described = {
     id: cell.id,
     type: cell.type,
     source: cell.sharedModel.getSource(),
     executionCount: cell.executionCount ?? null,
     ...(Array.isArray(tags) ? { tags } : {}),
+    ...(agent ? { agent } : {}),
   };
   return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
 }
@@ -3487,12 +3572,34 @@ class Mirror {
   }
 }
 
+// src/moving.js
+class CellOfRun {
+  constructor(store) {
+    this.store = store;
+    this.outputs = undefined;
+    this.isMoved = false;
+  }
+
+  watch() {
+    const { context, kind, model, notebook } = this.store;
+    const client = context?.sessionContext?.session?.kernel?.clientId;
+    if (kind !== "cell" || !client || client !== model.get("client")) return;
+    const outputs = [...(notebook?.cells ?? [])].find(({ id }) => id === model.get("cell"))?.outputs;
+    if (!outputs || outputs === this.outputs) return;
+    const isMoved = this.outputs !== undefined;
+    this.outputs = outputs;
+    if (!isMoved) return;
+    this.isMoved = true;
+    this.store.send({ kind: "moved" });
+  }
+}
+
 // src/store.js
 const NOTEBOOK = Symbol.for("indus_nb notebook");
 const TOAST_MS = 8000;
 const NEW_VIEW_MS = 300;
 const ENDED_STYLE =
-  "color:var(--jp-ui-font-color2,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
+  "color:color-mix(in srgb,currentcolor 30%,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
 
 const pageId = pageIdOf(/** @type {Record<symbol, string>} */ (/** @type {unknown} */ (globalThis)));
 
@@ -3509,7 +3616,7 @@ class Store {
     this.mirror = new Mirror(() => this.send({ kind: "resync" }));
     this.complete = false;
     this.read = new Set();
-    this.answers = new Map();
+    this.answers = new Answers(this);
     this.opened = new Map();
     this.announced = new Map();
     this.copying = "";
@@ -3526,6 +3633,7 @@ class Store {
     this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
     this.greeted = false;
+    this.cell = new CellOfRun(this);
     this.greet();
   }
 
@@ -3598,6 +3706,7 @@ class Store {
 
   close() {
     this.unwatch();
+    this.answers.close();
     this.download.forget();
   }
 
@@ -3620,7 +3729,7 @@ class Store {
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
     if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
     if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
-      drawBeside(this.follower.area, this.state.beside);
+      drawBeside(this.follower.area ?? outputsOf(this.notebook, this.model.get("cell")), this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }
@@ -3632,7 +3741,7 @@ class Store {
 
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
-    for (const id of this.answers.keys()) if (!this.dialogs.has(id)) this.answers.delete(id);
+    this.answers.tidy();
     for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
@@ -3662,6 +3771,7 @@ class Store {
   handleRequest(request) {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
+    this.cell.watch(); // no view may be there that has noted it
     try {
       const kernel = this.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
@@ -3669,7 +3779,7 @@ class Store {
       value =
         origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
-          : answerRequest(this.notebook, request, this.cellIndex(), runs);
+          : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
       if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
@@ -3695,7 +3805,7 @@ class Store {
 
   answer(id, value, reason) {
     if (!this.mirror.closeDialog(id)) return;
-    this.answers.delete(id);
+    this.answers.tidy();
     this.send(reason ? { kind: "answer", id, value, reason } : { kind: "answer", id, value });
     this.show(new Changes("dialogs"));
   }
@@ -3760,6 +3870,7 @@ export default () => {
       const view = new VIEWS[store.kind](store);
       store.views.add(view);
       store.greet();
+      store.cell.watch();
       el.append(view.root);
       view.show(Changes.all());
       view.resume();

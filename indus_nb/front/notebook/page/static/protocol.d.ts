@@ -16,6 +16,11 @@ export interface Resync extends PageMessage {
   kind: "resync";
 }
 
+/** The widget's cell stands elsewhere in the notebook: what is there is a copy, which the page gives no displays. */
+export interface Moved extends PageMessage {
+  kind: "moved";
+}
+
 /** The answer to a `PageRequest`. */
 export interface Reply extends PageMessage {
   kind: "reply";
@@ -301,6 +306,10 @@ export interface ShowRun {
   client: string | null;
   /** The widget's id. */
   widget: string;
+  /** What the cell held when it ran. */
+  source: string;
+  /** What stands above the outputs in a cell that holds something else. */
+  asked: RunOutput;
   outputs: RunOutput[];
   /** Whether the run is over, so that its widget will not be there any more. */
   over: boolean;
@@ -709,6 +718,8 @@ export interface NotebookCell {
   source: string;
   executionCount: number | null;
   tags?: string[];
+  /** That the agent wrote it, and has run what it wrote then. */
+  agent?: AgentMark;
   outputs?: Record<string, unknown>[];
 }
 
@@ -725,6 +736,7 @@ export interface RemovedCell {
 export type FromPage =
   | Ready
   | Resync
+  | Moved
   | Reply
   | Stop
   | AnswerDialog

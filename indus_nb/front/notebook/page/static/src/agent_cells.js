@@ -11,6 +11,9 @@ const MARK = "ia-of-agent";
 const INDEX = "data-windowed-list-index";
 /** The elements of notebooks whose cells are marked, for as long as they are there. */
 const watched = new WeakSet();
+/** The element of a notebook in which a view has stood, by the notebook's model.
+ * @type {WeakMap<object, Element>} */
+const elements = new WeakMap();
 
 /**
  * Mark the cells of the notebook around a view from now on.
@@ -20,6 +23,7 @@ const watched = new WeakSet();
  */
 export function watchAgentCells(root, store) {
   const notebook = root.closest(".jp-Notebook");
+  if (notebook && store.notebook) elements.set(store.notebook, notebook);
   if (!notebook || watched.has(notebook)) return;
   watched.add(notebook);
   const mark = () => {
@@ -30,4 +34,16 @@ export function watchAgentCells(root, store) {
   const list = notebook.querySelector(".jp-WindowedPanel-viewport") ?? notebook;
   new MutationObserver(mark).observe(list, { childList: true });
   mark();
+}
+
+/**
+ * The outputs of a cell, if the front end shows it and a view has stood in its notebook.
+ *
+ * @param {{ cells?: Iterable<{ id: string }> } | undefined} notebook its model
+ * @param {string} id
+ */
+export function outputsOf(notebook, id) {
+  const index = [...(notebook?.cells ?? [])].findIndex((cell) => cell.id === id);
+  const cell = notebook && elements.get(notebook)?.querySelector(`.jp-Cell[${INDEX}="${index}"]`);
+  return cell?.querySelector(".jp-OutputArea") ?? null;
 }

@@ -1,7 +1,8 @@
 /**
  * What a page says beside the end of a run and no file keeps: tokens, cost, seconds, which are others with each run.
  *
- * Contract: it is text, in the line that closes the run in the outputs of its cell, and goes with that line.
+ * Contract: it is text, in the line that closes the run in the outputs of its cell, and goes with that line. A line that
+ * says it by itself, since the kernel knew of no page that could, is left as it is.
  */
 
 import { h } from "./dom.js";
@@ -17,9 +18,10 @@ const SETTLES_MS = 3000;
  */
 export function drawBeside(area, text) {
   if (!area) return;
+  const [begins = ""] = text.split(" · ");
   const draw = () => {
     const line = [...area.querySelectorAll(".indus-usage")].at(-1);
-    if (line && !line.querySelector(".ia-beside")) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
+    if (line && !line.textContent?.includes(begins)) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
   };
   const observer = new MutationObserver(draw);
   observer.observe(area, { childList: true, subtree: true });

@@ -1,26 +1,23 @@
 /**
  * What a dialog is answered with: buttons, those that open others in place, and fields.
- *
- * Contract: what was written and not sent is kept by the dialog's id, for a front end makes new views.
  */
 
 import { cancelButton, choiceButton, choicesOf, foldButton, row } from "./dialog_parts.js";
 import { h } from "./dom.js";
 
+/** @import { Answers } from "./answers.js" */
 /** @import { DialogLayout, Editor, Input, PageDialog } from "../protocol.d.ts" */
 /** @import { Choice } from "./dialog_parts.js" */
 
 /** @typedef {(value: string | boolean | null, reason?: string) => void} Answer */
 /** @typedef {Choice & { button: HTMLButtonElement }} Offered */
-/** Half-written answers, by the id of their dialog.
- * @typedef {Map<string, string>} Drafts */
 
 /**
  * Return the controls of a dialog: its rows, which of them comes first, and the answers that have a button.
  *
  * @param {PageDialog} frame
  * @param {DialogLayout | null} layout
- * @param {Drafts} answers
+ * @param {Answers} answers
  * @param {Answer} answer
  * @returns {{ rows: HTMLElement[], first: HTMLElement | undefined, choices: Offered[] }}
  */
@@ -59,7 +56,7 @@ export function controlsOf(frame, layout, answers, answer) {
  * A field for the reason of a no, which opens in place.
  *
  * @param {string} id
- * @param {Drafts} answers
+ * @param {Answers} answers
  * @param {(reason: string) => void} send
  */
 function reasonRow(id, answers, send) {
@@ -77,7 +74,7 @@ function reasonRow(id, answers, send) {
 
 /**
  * @param {Input | Editor} frame
- * @param {Drafts} answers
+ * @param {Answers} answers
  */
 function fieldOf(frame, answers) {
   const isLine = frame.method === "input";

@@ -120,7 +120,9 @@ export class Dialogs {
     /** @type {Answer} */
     const answer = (value, reason) => {
       if (!this.takes(value)) return;
+      if (!this.node.contains(focusedElement())) this.takeFocus(); // some browsers give a clicked button none
       forgetKey();
+      this.store.answers.note();
       this.store.answer(id, value, reason);
     };
     const name = uniqueId();
@@ -169,6 +171,17 @@ export class Dialogs {
     else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
     if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
     this.view.reveal();
+  }
+
+  /**
+   * Show what was written in another view of the dialog.
+   *
+   * @param {string} id
+   * @param {string} text
+   */
+  write(id, text) {
+    const field = this.shown?.id === id ? this.shown.box.querySelector(".ia-field") : null;
+    if (field && "value" in field && field.value !== text) field.value = text;
   }
 
   takeFocus() {

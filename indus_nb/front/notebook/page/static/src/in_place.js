@@ -7,7 +7,7 @@
 
 import { h, setText } from "./dom.js";
 
-/** @typedef {{ cell: number, box: HTMLElement, show(): void }} ShownInPlace what the extension says of it */
+/** @typedef {{ cell: string, box: HTMLElement, show(): void }} ShownInPlace what the extension says of it */
 
 const IN_PLACE = Symbol.for("indus_nb in place");
 
@@ -34,7 +34,7 @@ export class InPlace {
     const before = this.shown;
     this.shown = find?.(this.id) ?? null;
     this.node.hidden = this.shown === null;
-    setText(this.node, this.shown ? `It is shown in the notebook, at cell ${this.shown.cell}: go there` : "");
+    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
     if (before?.box === this.shown?.box) return;
     this.sights.disconnect();
     if (this.shown) this.sights.observe(this.shown.box);

@@ -8,16 +8,17 @@
 /** @typedef {Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">} Key */
 
 /**
- * Whether a key that is pressed inside a view is left to the front end: saving, its chords with Shift, and Shift+Enter
- * where nothing of ours has the focus but the view itself.
+ * Whether a key that is pressed inside a view is left to the front end: saving, opening, function keys, its chords with
+ * Shift, and Shift+Enter where nothing of ours has the focus but the view itself.
  *
  * @param {Key} key
  * @param {boolean} atRoot whether a dialog or the view itself has the focus
  */
 export function belongsToFrontEnd(key, atRoot) {
   if (key.key === "Enter" && key.shiftKey && atRoot) return true;
+  if (/^F[0-9]+$/.test(key.key)) return true;
   const isShortcut = (key.ctrlKey || key.metaKey) && !key.altKey && key.key !== "Enter";
-  return isShortcut && (/^s$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
+  return isShortcut && (/^[ps]$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
 }
 
 /**

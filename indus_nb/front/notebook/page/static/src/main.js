@@ -31,6 +31,7 @@ export default () => {
       const view = new VIEWS[store.kind](store);
       store.views.add(view);
       store.greet();
+      store.cell.watch();
       el.append(view.root);
       view.show(Changes.all());
       view.resume();

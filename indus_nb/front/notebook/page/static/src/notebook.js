@@ -57,9 +57,10 @@ const OURS = "indus_nb";
  * @param {PageRequest} request
  * @param {number} ownIndex the index of the cell that the widget is in, -1 if it is not known
  * @param {KernelConnection | null} [kernel] the notebook's kernel
+ * @param {boolean} [isMoved] whether the widget's cell was moved since it was run here
  * @returns {Reply["value"]}
  */
-export function answerRequest(notebook, request, ownIndex, kernel) {
+export function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
   if (!notebook?.cells) return { error: "unavailable" };
   switch (request.what) {
     case "cells":
@@ -73,7 +74,7 @@ export function answerRequest(notebook, request, ownIndex, kernel) {
     case "run_cells":
       return runCells(notebook, request, kernel);
     case "show_run":
-      return showRun(notebook, request, kernel?.clientId);
+      return showRun(notebook, request, kernel?.clientId, isMoved);
     default:
       return { error: `The page cannot do that: ${/** @type {{ what: string }} */ (request).what}` };
   }
@@ -197,32 +198,48 @@ function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
 
 /**
  * Have the outputs of a run in a cell, unless this page gets them as displays, or another that shares the notebook does.
+ * Those of a cell that was moved do not: the page writes them into the cell that still shows the run's widget.
  * While the run goes on it is enough that its widget is there, which shows all that comes. Where a notebook is shared,
  * two pages that write the same outputs could lose some: only the one that ran the cell does, unless that went away.
- * What else was printed in that cell stays, unless it is of an earlier run of it.
+ * What else was printed in that cell stays, unless it is of an earlier run of it. Where the cell holds another text than
+ * the one that ran, the prompt stands above the outputs, and what the cell showed above that.
  *
  * @param {Notebook} notebook
  * @param {ShowRun} request
  * @param {string | undefined} client
+ * @param {boolean} isMoved
  * @returns {Reply["value"]}
  */
-function showRun(notebook, { cell: id, client: ran, widget, outputs, over, missed }, client) {
-  if (client && client === ran) return { gets: "displays" };
-  const own = [...notebook.cells].find((each) => each.id === id)?.outputs;
+function showRun(notebook, { cell: id, client: ran, widget, source, asked, outputs, over, missed }, client, isMoved) {
+  if (client && client === ran && !isMoved) return { gets: "displays" };
+  const cell = [...notebook.cells].find((each) => each.id === id);
+  const own = cell?.outputs;
   if (!own) return { error: NO_SUCH_CELL };
   const shown = own.toJSON();
   const at = shown.findIndex((output) => shows(output, widget));
-  const isElsewhere = notebook.collaborative ? !missed : !over && at >= 0;
+  if (isMoved && at < 0) return { gets: "displays" }; // it was run again
+  const isElsewhere = !isMoved && (notebook.collaborative ? !missed : !over && at >= 0);
   if (isElsewhere) return { gets: "nothing" };
-  const others = at < 0 ? [] : shown.map((output, index) => ({ output, isBefore: index < at }));
-  const printed = others.filter(({ output }) => output.output_type !== "display_data");
-  const made = outputs.map(({ data, metadata }) => ({ output_type: "display_data", data, metadata }));
+  const isOther = cell.sharedModel.getSource() !== source;
+  const prompt = displayOf(asked);
+  const from = isOther ? shown.findIndex(({ data }) => data?.["text/html"] === prompt.data["text/html"]) : -1;
+  const stays = shown.map((output, index) => {
+    const isKept = from >= 0 ? index < from : at >= 0 ? output.output_type !== "display_data" : isOther;
+    return { output, isKept, isBefore: at < 0 || index < at };
+  });
+  const kept = stays.filter(({ isKept }) => isKept);
   own.fromJSON([
-    ...printed.filter(({ isBefore }) => isBefore).map(({ output }) => output),
-    ...made,
-    ...printed.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
+    ...kept.filter(({ isBefore }) => isBefore).map(({ output }) => output),
+    ...(isOther ? [prompt] : []),
+    ...outputs.map(displayOf),
+    ...kept.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
   ]);
   return { gets: "writes" };
+}
+
+/** @param {ShowRun["outputs"][number]} output */
+function displayOf({ data, metadata }) {
+  return { output_type: "display_data", data, metadata };
 }
 
 /**
@@ -281,12 +298,14 @@ function markOf(cell) {
  */
 function describeCell(cell, withOutputs) {
   const tags = cell.getMetadata?.("tags");
+  const agent = markOf(cell);
   const described = {
     id: cell.id,
     type: cell.type,
     source: cell.sharedModel.getSource(),
     executionCount: cell.executionCount ?? null,
     ...(Array.isArray(tags) ? { tags } : {}),
+    ...(agent ? { agent } : {}),
   };
   return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
 }

@@ -13,6 +13,18 @@ const NO_BROKEN_LINK =
   "<style>.jupyter-widgets-disconnected:has(> * > .indus-notice)::before { display: none }</style>";
 
 /**
+ * The widgets that a notebook shows in the outputs of its cells, whoever made them.
+ *
+ * @param {Notebook | undefined} notebook
+ * @returns {string[]} their ids
+ */
+export function shownWidgets(notebook) {
+  const outputs = [...(notebook?.cells ?? [])].flatMap((cell) => cell.outputs?.toJSON() ?? []);
+  const ids = outputs.map(({ data }) => /** @type {{ model_id?: unknown } | undefined} */ (data?.[VIEW])?.model_id);
+  return [...new Set(ids)].filter((id) => typeof id === "string");
+}
+
+/**
  * Where a widget stands in the outputs of a cell; `null` if it does not, or this front end does not say.
  *
  * @param {Notebook | undefined} notebook

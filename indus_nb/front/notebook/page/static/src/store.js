@@ -6,6 +6,8 @@
  * Messages are handled one by one, and each ends in one `show` of what it changed.
  */
 
+import { outputsOf } from "./agent_cells.js";
+import { Answers } from "./answers.js";
 import { drawBeside } from "./beside.js";
 import { Changes } from "./changes.js";
 import { copyAnswer } from "./copying.js";
@@ -15,6 +17,7 @@ import { FocusMemory } from "./focus.js";
 import { Follower } from "./following.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
+import { CellOfRun } from "./moving.js";
 import { answerRequest, isOfAgent, nameNotebook } from "./notebook.js";
 import { noteWidget, replaceWidget } from "./saved_widgets.js";
 
@@ -28,7 +31,7 @@ const NOTEBOOK = Symbol.for("indus_nb notebook");
 const TOAST_MS = 8000;
 const NEW_VIEW_MS = 300;
 const ENDED_STYLE =
-  "color:var(--jp-ui-font-color2,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
+  "color:color-mix(in srgb,currentcolor 30%,#808080);font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:12px";
 
 /** The widget's model, as anywidget and the front end's widget manager give it.
  * @typedef {object} Model
@@ -62,9 +65,7 @@ export class Store {
     /** The ids of the dialogs whose text was read to its end.
      * @type {Set<string>} */
     this.read = new Set();
-    /** Half-written answers of dialogs, by id.
-     * @type {Map<string, string>} */
-    this.answers = new Map();
+    this.answers = new Answers(this);
     /** Which `<details>` of a block the user opened or closed: block key → index → open.
      * @type {Map<string, Map<number, boolean>>} */
     this.opened = new Map();
@@ -95,6 +96,7 @@ export class Store {
     this.unwatch = watchKernel(model, (how) => this.end(how));
     model.on("msg:custom", (message) => this.handleMessage(message));
     this.greeted = false;
+    this.cell = new CellOfRun(this);
     this.greet();
   }
 
@@ -201,6 +203,7 @@ export class Store {
   /** Hold nothing any more: the widget is closed. */
   close() {
     this.unwatch();
+    this.answers.close();
     this.download.forget();
   }
 
@@ -225,7 +228,7 @@ export class Store {
       noteWidget(this.notebook, this.state.widget, this.state.fallback);
     if (changes.has("notebook") && this.state.notebook) nameNotebook(this.notebook, this.state.notebook);
     if (changes.has("beside", "busy") && this.state.beside && this.state.busy === false)
-      drawBeside(this.follower.area, this.state.beside);
+      drawBeside(this.follower.area ?? outputsOf(this.notebook, this.model.get("cell")), this.state.beside);
     if (this.state.closed) this.end("closed");
     this.show(changes);
   }
@@ -243,7 +246,7 @@ export class Store {
    */
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
-    for (const id of this.answers.keys()) if (!this.dialogs.has(id)) this.answers.delete(id);
+    this.answers.tidy();
     for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
@@ -275,6 +278,7 @@ export class Store {
   handleRequest(request) {
     if (request.page !== pageId) return; // another page was used last, and one cell is to be inserted
     let value;
+    this.cell.watch(); // no view may be there that has noted it
     try {
       const kernel = this.context?.sessionContext?.session?.kernel;
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
@@ -282,7 +286,7 @@ export class Store {
       value =
         origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
-          : answerRequest(this.notebook, request, this.cellIndex(), runs);
+          : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
       if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
@@ -318,7 +322,7 @@ export class Store {
    */
   answer(id, value, reason) {
     if (!this.mirror.closeDialog(id)) return;
-    this.answers.delete(id);
+    this.answers.tidy();
     this.send(reason ? { kind: "answer", id, value, reason } : { kind: "answer", id, value });
     this.show(new Changes("dialogs"));
   }

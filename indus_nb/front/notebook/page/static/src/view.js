@@ -77,11 +77,12 @@ export class View {
     this.announcer.update(this.blocks);
   }
 
-  /** Whether a new dialog may take the focus: not from a user who types, nor from outside the notebook. */
+  /** Whether a new dialog may take the focus: not from a user who types, or answers elsewhere, nor from outside the notebook. */
   mayTakeFocus() {
     const active = focusedElement();
     if (globalThis.top !== globalThis.self && !document.hasFocus()) return false; // the page around may have it
-    const isOurs = !active || active === document.body || this.root.contains(active);
+    const isFree = (!active || active === document.body) && !this.store.answers.isElsewhere;
+    const isOurs = isFree || this.root.contains(active);
     if (isTypingField(active) && !isEmptyField(active)) return false;
     if (!isQuiet() && (isTypingField(active) || !this.root.contains(active))) return false;
     if (isOurs) return true;

@@ -1,0 +1,59 @@
+"""What the newest runs have left, for pages whose notebooks still hold their live views.
+
+A notebook that was saved during a run, and is loaded again before it is saved again, shows the view of a run that is
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indus_nb.base import textcut
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.front.notebook.view import blocks
+
+_MAX_ASKED = 1_000
+_MAX_RUNS = 50
+_MAX_CHARACTERS = 20_000_000
+
+
+def place_of(cell: str, client: str | None, widget: str, source: str) -> JsonObject:
+    """Return the fields of `protocol.ShowRun` that say where outputs belong.
+
+    Args:
+        client: The id that the page that ran the cell has for the kernel.
+        widget: The id of the run's widget.
+        source: What the cell held when it ran. A page may hold another text: an older one of the file, for instance.
+    """
+    asked = blocks.notice(f"Answer to: {textcut.one_line(source, _MAX_ASKED)}")
+    shown: JsonObject = {"data": dict(asked), "metadata": {}}
+    return {"cell": cell, "client": client, "widget": widget, "source": source, "asked": shown}
+
+
+class EndedRuns:
+    """The outputs of the newest runs, by the ids of their widgets. Used on the agent's thread."""
+
+    def __init__(self) -> None:
+        """Create it without a run."""
+        self._runs: dict[str, JsonObject] = {}
+        self._sizes: dict[str, int] = {}
+
+    def keep(self, place: JsonObject, outputs: Sequence[JsonObject]) -> None:
+        """Keep the outputs of a run, unless they are too large, and forget the oldest where there are too many.
+
+        Args:
+            place: Where they belong, as of `place_of`.
+        """
+        widget = str(place["widget"])
+        run: JsonObject = {**place, "outputs": [*outputs]}
+        if (size := len(dump(run))) > _MAX_CHARACTERS:
+            return
+        self._runs[widget], self._sizes[widget] = run, size
+        while len(self._runs) > _MAX_RUNS or sum(self._sizes.values()) > _MAX_CHARACTERS:
+            oldest = next(iter(self._runs))
+            del self._runs[oldest], self._sizes[oldest]
+
+    def of(self, widget: str) -> JsonObject | None:
+        """Return what a page is to be asked with `protocol.ShowRun` for a widget; ``None`` for one of no such run."""
+        run = self._runs.get(widget)
+        return None if run is None else {**run, "over": True, "missed": True}
