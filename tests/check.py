@@ -66,6 +66,7 @@ FASTEST_TESTS = (
     "tests/test_messages.py",
     "tests/test_ignore.py",
     "tests/test_reference.py",
+    "tests/test_pages.py",
     "tests/test_habits.py",
     "tests/session/test_turns.py",
     "tests/storage/test_session_format.py",

@@ -51,7 +51,7 @@ def messages_api() -> Iterator[MessagesApi]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Path:
     """The home of a user with a key for the Messages API, whose project lies in ``work``."""
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import psutil
 from jupyter_client.manager import KernelManager
 from living import lives
 from other_versions import ipykernel_path
+from rpc_process import OURS
 
 
 def private_environment(root: Path, *, ipykernel: str | None = None, **more: str) -> dict[str, str]:
@@ -30,20 +32,24 @@ def private_environment(root: Path, *, ipykernel: str | None = None, **more: str
         "JUPYTERLAB_SETTINGS_DIR": "jupyter/lab-settings",
         "JUPYTERLAB_WORKSPACES_DIR": "jupyter/lab-workspaces",
         "XDG_CACHE_HOME": "cache",
-        "INDUSAGI_CODING_AGENT_DIR": "agent",
+        "INDUS_NB_AGENT_DIR": "agent",
     }
     own = {name: str(root / folder) for name, folder in folders.items()}
     for folder in own.values():
         Path(folder).mkdir(parents=True, exist_ok=True)
     # Nobody is there to be asked.
-    (Path(own["INDUSAGI_CODING_AGENT_DIR"]) / "settings.json").write_text('{"approve": "never"}')
-    keys = ("ANTHROPIC_", "INDUSAGI_", "PI_", "JUPYTER")
+    (Path(own["INDUS_NB_AGENT_DIR"]) / "settings.json").write_text('{"approve": "never"}')
+    keys = ("ANTHROPIC_", "INDUSAGI_", "PI_", "JUPYTER", *OURS)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(keys)}
     version = ipykernel or os.environ.get("INDUS_NB_IPYKERNEL")
     if version:
         path = os.pathsep.join(filter(None, [str(ipykernel_path(version)), inherited.get("PYTHONPATH")]))
         inherited.update(PYTHONPATH=path, PYTHONNOUSERSITE="1")
     return {**inherited, **own, "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **more}
+
+
+BELOW_TEXT = ("dismiss: ", "dismisses: ", "[y/N] ")
+"""How lines end in which a user answers what is printed above."""
 
 
 @dataclass
@@ -57,10 +63,14 @@ class Cell:
     results: list[dict[str, str]] = field(default_factory=list)
     """The bundles of values that the cell displayed, as what stands alone at its end."""
     error: dict[str, Any] | None = None
+    cleared: list[list[dict[str, str]]] = field(default_factory=list)
+    """The displays that were taken away."""
     clears: bool = False
     """Whether the next display takes the place of all."""
     idle: bool = False
     status: str | None = None
+    heard: int = 0
+    """How much of the streams was returned with questions."""
     states: list[str] = field(default_factory=list)
     """What the kernel said of itself while this was waited for: ``busy``, ``idle``."""
     cells: dict[str, Cell] = field(default_factory=dict, repr=False)
@@ -94,8 +104,12 @@ class Cell:
         return self
 
     def answer(self, text: str | None) -> str:
-        """Answer what the cell asks, ``None`` by an interrupt instead; returns the question."""
+        """Answer what the cell asks, ``None`` by an interrupt instead; returns all of the question."""
         question = self.client.get_stdin_msg(timeout=240)["content"]["prompt"]
+        if question.endswith(BELOW_TEXT) and "is none of" not in question:
+            self.wait_for(lambda cell: re.search(r"(?ms)^│ .*\n\Z", cell.streams[self.heard :]) is not None)
+            question = self.streams[self.heard :] + question
+            self.heard = len(self.streams)
         if text is not None:
             self.client.input(text)
         return question
@@ -115,6 +129,7 @@ class Cell:
                 self.clears = True  # all that is sent here waits for what comes next
             case "display_data" | "update_display_data":
                 if self.clears:
+                    self.cleared += self.displays.values()
                     self.displays.clear()
                     self.clears = False
                 key = content["transient"].get("display_id") or f"#{len(self.displays)}"

@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from indus_nb.base.variables import NAMES
+
 SECONDS = 240.0
+OURS = tuple(f"INDUS_NB_{name}" for name in NAMES)
+"""Our variables, which the user of the tests may have set."""
 PROGRAM = (sys.executable, "-m", "indus_nb")
 
 
@@ -22,9 +26,9 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("ANTHROPIC_", "INDUSAGI_", "PI_")) and not name.endswith("_API_KEY")
+        if not name.startswith(("ANTHROPIC_", "INDUSAGI_", "PI_", *OURS)) and not name.endswith("_API_KEY")
     }
-    return {**kept, "HOME": str(home), "INDUSAGI_CODING_AGENT_DIR": str(home / "agent"), **more}
+    return {**kept, "HOME": str(home), "INDUS_NB_AGENT_DIR": str(home / "agent"), **more}
 
 
 def indusagi(

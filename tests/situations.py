@@ -61,8 +61,8 @@ class Place:
         """Return the body of a request, without what differs from machine to machine."""
         text = json.dumps(_without_pictures(request.body), ensure_ascii=False)
         for found, meant in (
-            (json.dumps(str(self.root))[1:-1], "/home/ada"),
-            (json.dumps(sys.prefix)[1:-1], "/home/ada/.venv"),
+            (json.dumps(str(self.root), ensure_ascii=False)[1:-1], "/home/ada"),
+            (json.dumps(sys.prefix, ensure_ascii=False)[1:-1], "/home/ada/.venv"),
             (f"Python {platform.python_version()}", "Python 3.12.4"),
         ):
             text = text.replace(found, meant)
@@ -100,13 +100,11 @@ def requests(root: Path) -> dict[str, dict[str, Any]]:
     with MessagesApi() as api:
         place = Place(root, api)
         environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-        (Path(environment["INDUSAGI_CODING_AGENT_DIR"]) / "models.json").write_text(
-            json.dumps({"providers": AS_ANTHROPIC})
-        )
+        (Path(environment["INDUS_NB_AGENT_DIR"]) / "models.json").write_text(json.dumps({"providers": AS_ANTHROPIC}))
         place.work.mkdir()
         made: dict[str, dict[str, Any]] = {}
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("HOME", "INDUSAGI_CODING_AGENT_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
+            for name in ("HOME", "INDUS_NB_AGENT_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"):
                 patch.setenv(name, environment[name])
             patch.chdir(place.work)
             for name, bring_about in (

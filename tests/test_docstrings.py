@@ -60,7 +60,7 @@ FENCES = dict(fences())
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.chdir(tmp_path)
     return tmp_path

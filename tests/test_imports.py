@@ -37,7 +37,7 @@ UNWANTED = {
 
 
 def test_the_state_of_a_session_is_answered_without_what_only_its_work_needs(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUS_NB_AGENT_DIR": str(tmp_path)}
     program = f"UNWANTED = {UNWANTED!r}\n{PROGRAM}"
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=tmp_path)
 
@@ -60,6 +60,6 @@ UNWANTED_BY_A_PROMPT = {
 
 
 def test_a_prompt_without_extensions_imports_nothing_of_theirs(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "INDUS_NB_AGENT_DIR": str(tmp_path)}
     program = f"UNWANTED = {UNWANTED_BY_A_PROMPT!r}\n{FIRST_PROMPT}"
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=tmp_path)

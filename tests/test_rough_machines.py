@@ -74,9 +74,9 @@ main(sys.argv[1:])
 @pytest.mark.parametrize("directory", [None, "agent"])
 def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path, directory: str | None) -> None:
     given = environment(tmp_path)
-    del given["HOME"], given["INDUSAGI_CODING_AGENT_DIR"]
+    del given["HOME"], given["INDUS_NB_AGENT_DIR"]
     if directory is not None:
-        given["INDUSAGI_CODING_AGENT_DIR"] = str(tmp_path / directory)
+        given["INDUS_NB_AGENT_DIR"] = str(tmp_path / directory)
     done = subprocess.run(
         [sys.executable, "-c", NOBODY, *OFFLINE, "compute 6 * 7"],
         stdin=subprocess.DEVNULL,
@@ -89,7 +89,7 @@ def test_a_user_without_a_home_is_told_what_to_set(tmp_path: Path, directory: st
     if directory is None:
         assert done.returncode == 2
         assert "there is no home directory" in done.stderr
-        assert "Set HOME, or INDUSAGI_CODING_AGENT_DIR" in done.stderr
+        assert "Set HOME, or INDUS_NB_AGENT_DIR" in done.stderr
     else:
         assert (done.returncode, done.stderr) == (0, "")
         assert "42" in done.stdout

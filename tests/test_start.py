@@ -21,7 +21,7 @@ from indus_nb.start import SessionOptions, open_session
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     for name in os.environ:
         if name.endswith(("_API_KEY", "_AUTH_TOKEN", "_SESSION_DIR")):
             monkeypatch.delenv(name)

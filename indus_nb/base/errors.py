@@ -49,7 +49,7 @@ class ModelNotFoundError(UsageError):
 
     def __init__(self, wanted: str, suggestions: list[str]) -> None:
         hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
-        self.summary = f"Model not found: {wanted}"
+        self.summary: str = f"Model not found: {wanted}"
         super().__init__(f"{self.summary}.{hint}")
         self.wanted = wanted
 
@@ -85,8 +85,8 @@ class AnswerAttempt:
     __slots__ = ("given", "problems")
 
     def __init__(self, given: Any, problems: tuple[str, ...]) -> None:
-        self.given = given
-        self.problems = problems
+        self.given: Any = given
+        self.problems: tuple[str, ...] = problems
 
     def __repr__(self) -> str:
         return f"AnswerAttempt(given={self.given!r}, problems={self.problems!r})"

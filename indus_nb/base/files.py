@@ -23,9 +23,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.textcut import head_bytes
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 _MAX_HEAD_BYTES = 4096
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
@@ -276,6 +280,32 @@ def _overwrite(file: io.FileIO, data: bytes) -> None:
     file.truncate(len(data))
 
 
+def hold_lock(path: Path, seconds: float = 0) -> BaseFileLock:
+    """Hold the lock of a file's name, of which other programs of ours take notice, until it is released.
+
+    Args:
+        path: The lock's own file.
+        seconds: How long to wait for another one that holds it.
+
+    Returns:
+        The lock, to be released; where the file system has no locks, as NFS may have none, it holds nothing, for a
+        file in its place would stay when a program dies.
+
+    Raises:
+        filelock.Timeout: Another one holds it.
+        OSError: The lock's file cannot be made.
+    """
+    from filelock import FileLock  # only who writes needs it
+
+    lock = FileLock(path, timeout=seconds, mode=0o600, thread_local=False)
+    try:
+        lock.acquire()
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
+            raise
+    return lock
+
+
 def write_export(path: Path, data: bytes, is_ours: Callable[[bytes], bool]) -> None:
     """Write a file that its owner alone can read, in the place of nothing but a file of the same kind.
 
@@ -401,7 +431,7 @@ def expand_user(path: Path | str) -> Path:
     except RuntimeError as error:
         raise UsageError(
             f"{path}: there is no home directory, for HOME is not set and the user is not in the system's list of "
-            "users. Set HOME, or INDUSAGI_CODING_AGENT_DIR to a directory for the agent's files."
+            "users. Set HOME, or INDUS_NB_AGENT_DIR to a directory for the agent's files."
         ) from error
 
 

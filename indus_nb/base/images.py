@@ -158,7 +158,13 @@ async def _in_thread(work: Callable[[threading.Event], _ResultT]) -> _ResultT:
 
 def _opened(data: bytes, mime_type: str) -> ImageFile:
     """Open the image and read its header. Pillow's own ``open`` would try one decoder after the other."""
-    from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+    try:
+        from PIL import GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+    except ModuleNotFoundError:
+        from indus_nb.base.installed import how_to_install
+
+        what = f"Images need the package Pillow, which is not installed: {how_to_install('images')}."
+        raise ImageError(what) from None
 
     decoders: Mapping[str, type[ImageFile]] = {
         "image/png": PngImagePlugin.PngImageFile,
@@ -198,10 +204,10 @@ class _Fitted:
 
 
 def _fitted(data: bytes, mime_type: str, name: str, *, resize: bool) -> _Fitted:
-    from PIL import ImageOps
-
     try:
         with _opened(data, mime_type) as opened:
+            from PIL import ImageOps
+
             width, height = opened.size
             fits = _fits(opened.size, len(data), name, resize=resize)
             if not fits:

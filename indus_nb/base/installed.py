@@ -51,6 +51,20 @@ def lies_installed(path: str) -> bool:
     return path.startswith(_places()) or os.path.realpath(path).startswith(_places())
 
 
+def has_package(name: str) -> bool:
+    """Return whether a package of an extra can be imported, without importing it."""
+    return importlib.util.find_spec(name) is not None
+
+
+def how_to_install(extra: str) -> str:
+    """Return, for a sentence, what installs the packages of an extra.
+
+    >>> how_to_install("images")
+    'pip install ".[images]" in the clone of indus_nb'
+    """
+    return f'pip install ".[{extra}]" in the clone of indus_nb'
+
+
 @lru_cache(maxsize=1)
 def _places() -> tuple[str, ...]:
     paths = sysconfig.get_paths()

@@ -136,7 +136,10 @@ AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 
 
 class Cost(WireModel):
-    """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it."""
+    """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it.
+
+    ``unconfirmed`` is the most that it may have cost besides, where nobody has said what it did.
+    """
 
     input: float = 0.0
     output: float = 0.0
@@ -144,6 +147,7 @@ class Cost(WireModel):
     cache_write: float = 0.0
     total: float = 0.0
     unknown: bool | None = None
+    unconfirmed: float | None = None
 
     def scaled(self, share: float, more: float = 0.0) -> Cost:
         """Return the cost at a share of the prices, with something that is no token.
@@ -173,7 +177,11 @@ class Usage(WireModel):
         cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
         return Usage(
             **{name: getattr(self, name) + getattr(other, name) for name in Usage.wire_fields if name != "cost"},
-            cost=Cost(**cost, unknown=self.cost.unknown or other.cost.unknown),
+            cost=Cost(
+                **cost,
+                unknown=self.cost.unknown or other.cost.unknown,
+                unconfirmed=(self.cost.unconfirmed or 0) + (other.cost.unconfirmed or 0) or None,
+            ),
         )
 
 

@@ -67,7 +67,7 @@ class InvalidFieldsError(ValueError):
     """
 
     def __init__(self, problems: Iterable[FieldProblem]) -> None:
-        self.problems = [*problems]
+        self.problems: list[FieldProblem] = [*problems]
         super().__init__(str(self.problems[0]))
 
     def within(self, key: object) -> list[FieldProblem]:

@@ -203,7 +203,7 @@ class GrowingMessage:
         self.api = api
         self.provider = provider
         self.model = model
-        self.usage = Usage()
+        self.usage: Usage = Usage()
         self.response_id: str | None = None
         self._timestamp = now_ms()
         self._blocks: list[AssistantBlock | _OpenBlock] = []

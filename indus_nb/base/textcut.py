@@ -13,6 +13,7 @@ How much of a tool's output a model reads is decided in ``tools.truncate``, whic
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 ELLIPSIS = "…"
 
@@ -190,6 +191,16 @@ def counted(count: int, noun: str) -> str:
         The number, and the noun as that asks for.
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def numbered(lines: Iterable[str]) -> str:
+    """Return lines with their numbers, as a list in Markdown.
+
+    >>> print(numbered(["look", "draw"]))
+    1. look
+    2. draw
+    """
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
 
 
 def _filled(mark: str, left: int) -> str:

@@ -127,6 +127,27 @@ def from_json(text: str | bytes, *, allow_inf_nan: bool = True, allow_partial: b
     )
 
 
+def read_object(text: bytes) -> dict[str, Any]:
+    """Parse the JSON object in a file that a user writes by hand: comments and trailing commas are allowed.
+
+    Raises:
+        ValueError: It is no JSON, or no object; the message is a predicate ("is no JSON (…)").
+    """
+    try:
+        value: object = from_json(text)
+    except ValueError:
+        import json5  # many times slower, so only for files that need it
+
+        try:
+            value = json5.loads(text.decode())
+        except (ValueError, RecursionError) as error:
+            reason = str(error).removeprefix("<string>:") if isinstance(error, ValueError) else "nested too deeply"
+            raise ValueError(f"is no JSON ({reason})") from error
+    if not isinstance(value, dict):
+        raise ValueError("must hold a JSON object")
+    return cast("dict[str, Any]", value)
+
+
 def _decoded(text: str) -> Any:
     if text[:1] == "{":  # else there may be blanks before it
         value, end = _DECODER.raw_decode(text)

@@ -28,14 +28,14 @@ class WireField:
     __slots__ = ("bounds", "check", "default", "description", "factory", "is_hidden", "is_shown", "key")
 
     def __init__(self, default: Any = _MISSING, factory: Callable[[], Any] | None = None, *, key: str = "") -> None:
-        self.key = key
-        self.default = default
-        self.factory = factory
+        self.key: str = key
+        self.default: Any = default
+        self.factory: Callable[[], Any] | None = factory
         self.bounds: Bounds = {}
         self.check: Callable[[Any], Any] | None = None
-        self.description = ""
-        self.is_hidden = False
-        self.is_shown = True
+        self.description: str = ""
+        self.is_hidden: bool = False
+        self.is_shown: bool = True
 
     @property
     def has_default(self) -> bool:

@@ -15,7 +15,7 @@ _MAX_TEXT = 4_000
 _MAX_DEPTH = 6
 
 
-def collected(space, names):
+def collected(space: dict[str, object], names: list[str]) -> str:
     """Return the values of variables as a JSON object; what is not there is left out."""
     found = {name: space[name] for name in names if name in space}
     return json.dumps({name: _figure(value) or _value(value, 0) for name, value in found.items()})

@@ -41,6 +41,8 @@ class Definitions:
         self._apis: list[ExtensionApi] = []
         self.front_end: Callable[[], Any] | None = None
         """Factory of the progress display of many rows, if this program has set it."""
+        self.usual_model: Callable[[], tuple[str, str] | None] | None = None
+        """Returns provider and id of the model that rows are asked of unless another is named, or ``None``."""
 
     @property
     def tool_names(self) -> Sequence[str]:
@@ -164,5 +166,5 @@ def _is_plain(function: Callable[..., Any]) -> bool:
     return not inspect.iscoroutinefunction(function) and not contexts
 
 
-agent = Definitions()
+agent: Definitions = Definitions()
 """Definitions of this process."""

@@ -96,7 +96,7 @@ class ResourcesAnswer(Answer):
 class CancelAnswer(Answer):
     """With ``cancel`` it does not happen, and no further handler is called."""
 
-    final = ("cancel",)
+    final: ClassVar[tuple[str, ...]] = ("cancel",)
 
     cancel: bool = False
 
@@ -138,7 +138,7 @@ class TreeAnswer(CancelAnswer):
 class InputAnswer(Answer):
     """``transform`` replaces the prompt, for the handlers after this one too; ``handled`` ends it."""
 
-    changes = ("text", "images")
+    changes: ClassVar[tuple[str, ...]] = ("text", "images")
 
     action: Literal["continue", "transform", "handled"]
     text: str | None = None
@@ -165,7 +165,7 @@ class BeforeAgentStartAnswer(Answer):
     With ``before_prompt`` the message stands before the user's message, and not behind it.
     """
 
-    changes = ("system_prompt",)
+    changes: ClassVar[tuple[str, ...]] = ("system_prompt",)
 
     before_prompt: bool = False
     message: MessageAnswer | None = None
@@ -175,7 +175,7 @@ class BeforeAgentStartAnswer(Answer):
 class ContextAnswer(Answer):
     """The messages that the model is sent with this request."""
 
-    changes = ("messages",)
+    changes: ClassVar[tuple[str, ...]] = ("messages",)
 
     messages: list[Message] | None = None
 
@@ -183,7 +183,7 @@ class ContextAnswer(Answer):
 class RequestAnswer(Answer):
     """The body to send; a handler returns it as it is."""
 
-    changes = ("payload",)
+    changes: ClassVar[tuple[str, ...]] = ("payload",)
 
     payload: Any
 
@@ -196,7 +196,7 @@ class RequestAnswer(Answer):
 class MessageEndAnswer(Answer):
     """The message in the place of the one that ended, of the same role."""
 
-    changes = ("message",)
+    changes: ClassVar[tuple[str, ...]] = ("message",)
 
     message: Message | None = None
 
@@ -211,8 +211,8 @@ class MessageEndAnswer(Answer):
 class ToolCallAnswer(Answer):
     """With ``block`` the tool does not run and the model reads ``reason``; ``input`` replaces the arguments."""
 
-    changes = ("input",)
-    final = ("block",)
+    changes: ClassVar[tuple[str, ...]] = ("input",)
+    final: ClassVar[tuple[str, ...]] = ("block",)
 
     block: bool = False
     reason: str | None = None
@@ -222,7 +222,7 @@ class ToolCallAnswer(Answer):
 class ToolResultAnswer(Answer):
     """Replaces parts of an outcome."""
 
-    changes = ("content", "details", "is_error")
+    changes: ClassVar[tuple[str, ...]] = ("content", "details", "is_error")
 
     content: list[TextContent | ImageContent] | None = None
     details: Any = None
@@ -247,7 +247,7 @@ class BashResultAnswer(Answer):
 class UserBashAnswer(Answer):
     """Who runs the user's command (``operations``), or what came of it; the first answer counts."""
 
-    final = ("operations", "result")
+    final: ClassVar[tuple[str, ...]] = ("operations", "result")
 
     operations: Shell | None = None
     result: BashResultAnswer | None = None

@@ -139,7 +139,7 @@ class Extensions(SessionHooks):
         flags = {flag.name: flag for each in known for flag in each.flags.values()}
         for name, value in self._runtime.flag_values.items():
             if name not in flags:
-                raise UsageError(f"Unrecognized arguments: --{name}. `indusagi --help` shows all options.")
+                raise UsageError(f"Unrecognized arguments: --{name}. `indus-nb --help` shows all options.")
             if (flags[name].type == "string") is not isinstance(value, str):
                 form = f"--{name}=VALUE" if flags[name].type == "string" else f"--{name}"
                 raise UsageError(f"The option --{name} of an extension is written {form}.")

@@ -93,10 +93,10 @@ class BoundTool:
     def __init__(self, tool: ExtensionTool, context: Callable[[], Any]) -> None:
         self._tool = tool
         self._context = context
-        self.read_only = tool.read_only
-        self.snippet = tool.prompt_snippet
-        self.guidelines = tuple(tool.prompt_guidelines)
-        self.spec = ToolSpec(tool.name, tool.description, tool.parameters)
+        self.read_only: bool = tool.read_only
+        self.snippet: str | None = tool.prompt_snippet
+        self.guidelines: tuple[str, ...] = tuple(tool.prompt_guidelines)
+        self.spec: ToolSpec = ToolSpec(tool.name, tool.description, tool.parameters)
 
     def check(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments as ``prepare_arguments`` makes them, unchanged without it."""

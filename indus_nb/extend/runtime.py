@@ -44,14 +44,14 @@ class Runtime:
     def __init__(self, session: AgentSession, flag_values: Mapping[str, bool | str]) -> None:
         self.session = session
         self.flag_values = flag_values
-        self.generation = 0
-        self.ready = False
+        self.generation: int = 0
+        self.ready: bool = False
         self.heard: set[str] = set()
         self.extensions: list[Extension] = []
         self.failed: list[Extension] = []
-        self.run_start = BeforeAgentStart("", (), "")
-        self.calls = HandlerCalls()
-        self.bus = EventBus(self.report_soon)
+        self.run_start: BeforeAgentStart = BeforeAgentStart("", (), "")
+        self.calls: HandlerCalls = HandlerCalls()
+        self.bus: EventBus = EventBus(self.report_soon)
         self.problems: list[str] = []
         self._providers: list[str] = []
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -31,6 +31,8 @@ _REMEDY = re.compile(r" \(%agent undo[^)]*\)")
 _MAX_RESULT_CHARACTERS = 100
 _MAX_SHOWN_TITLES = 3
 _MAX_REMARK_CHARACTERS = 300
+PREVIEW = "preview, not run yet"
+"""What a call shows while the user is asked about it: it comes from a trial."""
 _WHERE = {"copy": "in a copy", "read-only": "read-only"}
 """Words for where a call without effects ran, by the details of its result."""
 _ICONS: dict[CallState, tuple[str, str]] = {
@@ -58,6 +60,7 @@ class Call:
         outcome: Its outcome in words for people, shown in the place of its output.
         interrupted: The reason why it ended early, in a word or two; its output ends with a sentence about that.
         checklist: The task list that it changed, shown in their place.
+        plan: The steps of the plan that it gave, shown in the place of the whole card.
         described: The tool's description of it; without that its name and arguments describe it.
         folded: Whether it is shown as one line until the user opens it.
         whole: Whether nothing is left out of what is long.
@@ -78,6 +81,7 @@ class Call:
     outcome: str = ""
     interrupted: str = ""
     checklist: TodoList | None = None
+    plan: Sequence[str] = ()
     seconds: float | None = None
     folded: bool = False
     whole: bool = False
@@ -102,6 +106,7 @@ class Call:
         self.diff, self.outcome = _text(told, "diff") or None, _text(told, "outcomeInWords")
         self.interrupted, self.ran = _text(told, "interrupted"), ran_in(details)
         self.checklist = list_of_result(self.name, details)
+        self.plan = _texts(told, "plannedSteps")
         self.changed = _changed(told, remedy)
         job = told_by(told.get("job"))
         handle, lines = job.get("id"), job.get("lastLines")
@@ -166,8 +171,11 @@ class _Asked(NamedTuple):
 def card(shown: Call) -> Node:
     """Draw the card of a tool call.
 
-    It has the name, the arguments, and the output or the end of that so far; a folded one has its outcome.
+    It has the name, the arguments, and the output or the end of that so far; a folded one has its outcome. In the place
+    of a call that gave a plan stand the steps, as if they were said.
     """
+    if shown.plan and shown.state == "done":
+        return answer(textcut.numbered(shown.plan))
     icon, tone = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
     asked = _asked(shown, described)
@@ -262,6 +270,12 @@ def _text(told: JsonObject, key: str) -> str:
     return text if isinstance(text, str) else ""
 
 
+def _texts(told: JsonObject, key: str) -> Sequence[str]:
+    """Return texts among the details of a result; none for anything else."""
+    listed = told.get(key)
+    return [each for each in cast("list[object]", listed) if isinstance(each, str)] if isinstance(listed, list) else []
+
+
 def duration(seconds: float) -> str:
     """Return a time in words."""
     if seconds >= 60:
@@ -353,4 +367,5 @@ def _aside(shown: Call) -> str:
             return shown.state
         case "running" | "done" | "failed":
             is_notable = shown.seconds is not None and shown.seconds >= _NOTABLE
-            return " · ".join(filter(None, (shown.ran, duration(shown.seconds or 0) if is_notable else "")))
+            preview = PREVIEW if shown.asked and shown.state == "running" else ""
+            return " · ".join(filter(None, (preview, shown.ran, duration(shown.seconds or 0) if is_notable else "")))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from pygments.lexer import Lexer
 
-_MUTED = "var(--jp-ui-font-color2,#808080)"
+_MUTED = "color-mix(in srgb,currentcolor 30%,#808080)"
 _RULE = "border-top:1px solid #8885;"
 # Saved notebooks repeat these in every output, so they are short: what is as good by default is left out. A viewer that
 # drops variables (JupyterLab does, in notebooks that it does not trust) drops the property.
@@ -238,9 +238,11 @@ def _marked(code: str, info: str, *, strips: bool = True) -> list[tuple[tuple[st
     words = info.split(maxsplit=1)
     if not words or len(code) > max(_COLOURED):
         return None
-    from pygments import lexers
-    from pygments.util import ClassNotFound
-
+    try:
+        from pygments import lexers
+        from pygments.util import ClassNotFound
+    except ModuleNotFoundError:
+        return None
     untyped: Any = lexers
     try:
         lexer: Lexer = untyped.get_lexer_by_name(words[0], stripnl=strips)
@@ -334,6 +336,16 @@ def markdown_tokens(text: str) -> list[Token]:
     if sum(addresses) > _MAX_SWELLING * len(text) + _MAX_SWOLLEN:
         tokens = _parser((*without, "reference")).parse(text)
     return tokens
+
+
+def has_formulas(text: str) -> bool:
+    """Return whether there are formulas in Markdown.
+
+    >>> has_formulas("so $x^2$"), has_formulas("`$x$` for $5")
+    (True, False)
+    """
+    tokens = markdown_tokens(text)
+    return any(token.type.startswith("math") for each in tokens for token in (each, *(each.children or ())))
 
 
 def _without_tables(text: str) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ _MAX_LOOKED_AT = 1000
 # The colours that the styles of markup ask for, which a notebook's front end sets otherwise.
 _PAGE_STYLE = """
 :root{color-scheme:light dark;--ground:#fff;--ink:#1f2328;--quiet:#656d76;--line:#d0d7de;--raised:#f6f8fa;
---accent:#0969da;--jp-ui-font-color2:var(--quiet);--jp-border-color2:var(--line);
+--accent:#0969da;--jp-border-color2:var(--line);
 --jp-cell-editor-background:var(--raised);--jp-brand-color1:var(--accent)}
 @media(prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--quiet:#8d96a0;--line:#30363d;
 --raised:#161b22;--accent:#4493f8}}
@@ -142,7 +142,7 @@ def _facts(store: SessionStore) -> str:
         "Messages": f"{stats.user_messages} of the user, {stats.assistant_messages} answers, "
         f"{stats.tool_calls} tool calls",
         "Tokens": f"{tokens.input + tokens.cache_read + tokens.cache_write:,} in, {tokens.output:,} out",
-        "Cost": cost_in_words(stats.cost, unpriced=bool(stats.cost_unknown)),
+        "Cost": cost_in_words(stats.cost, stats.cost_unconfirmed or 0, unpriced=bool(stats.cost_unknown)),
     }
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_escaped(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
@@ -307,6 +307,9 @@ class _Body:
 
     def _add_call(self, call: ToolCall, result: ToolResultMessage | None) -> None:
         shown = _call(call, result)
+        if shown.plan:
+            self.add(as_html(cards.card(shown)))  # it stays in sight
+            return
         self._row += [*self._remarks, cards.card(shown)]
         self._remarks = []
         self._amount += shown.steps()
@@ -377,8 +380,9 @@ def _folded(title: str, inner: Node) -> Node:
 
 def _paid(usage: Usage) -> str:
     read = usage.input + usage.cache_read + usage.cache_write
-    cost = cost_in_words(usage.cost.total, unpriced=bool(usage.cost.unknown))
-    return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if usage.total_tokens else ""
+    cost = cost_in_words(usage.cost.total, usage.cost.unconfirmed or 0, unpriced=bool(usage.cost.unknown))
+    told = usage.total_tokens or usage.cost.unconfirmed
+    return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if told else ""
 
 
 def _user_text(node: TreeNode) -> str:

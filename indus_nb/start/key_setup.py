@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from indus_nb.base.errors import UsageError
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import one_line
+from indus_nb.base.variables import KEYS_FROM, variable
 from indus_nb.core.limits.words import cost_in_words
-from indus_nb.core.resources.settings import variable
+from indus_nb.core.loop.retry import failed_status
 from indus_nb.core.session.session import AgentSession
 from indus_nb.models import Model
+from indus_nb.models.http.refusals import is_about_key
 from indus_nb.models.kept_keys import give
 from indus_nb.models.registry import ModelRegistry
 from indus_nb.safety.key_variables import KEY_VARIABLES
@@ -27,9 +29,9 @@ _MAX_NAME_CHARACTERS = 200
 def managed() -> str:
     """Return the sentence that says who manages keys here; empty where the user does.
 
-    ``INDUSAGI_KEYS_FROM`` names them: ``hub``, or who is to be asked.
+    ``INDUS_NB_KEYS_FROM`` names them: ``hub``, or who is to be asked.
     """
-    by = one_line(plain(variable("KEYS_FROM") or ""), _MAX_NAME_CHARACTERS)
+    by = one_line(plain(variable(KEYS_FROM) or ""), _MAX_NAME_CHARACTERS)
     if not by:
         return ""
     who = "the hub that started this server: ask those who run it" if by == "hub" else by
@@ -60,7 +62,9 @@ def needs_key(session: AgentSession) -> bool:
     if model is None or not session.registry.has_key(model):
         return True
     answer = session.last_answer
-    return answer is not None and answer.stop_reason == "error" and session.registry.is_refused(model)
+    if answer is None or not is_about_key(failed_status(answer), answer.error_message or ""):
+        return False
+    return session.registry.is_refused(model)  # the key that would be used now, which may be another one
 
 
 @dataclass(frozen=True, slots=True)

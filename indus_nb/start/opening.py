@@ -17,6 +17,7 @@ from indus_nb.base.files import current_directory, expand_user
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.resources.inputs import PROJECT_DIRECTORY, RULES_DIRECTORY
 from indus_nb.core.resources.settings import (
+    LoadedSettings,
     Settings,
     agent_directory,
     cache_retention,
@@ -58,7 +59,7 @@ class _Plan:
         """The plan of the session that this one works for, whose settings, sandbox and secrets are decided about."""
         self.cwd = cwd
         self.agent_dir = agent_dir
-        self.trust = Trust(agent_dir, options.trust)
+        self.trust: Trust = Trust(agent_dir, options.trust)
         self.keeper: TodoKeeper | None = None
         self.subagents: Subagents | None = None
         self.queue: FileQueue | None = None
@@ -66,8 +67,8 @@ class _Plan:
         self.session: AgentSession | None = None
         """The session, once it is open."""
         self.sandboxes: Sandboxes | None = None
-        self.vault = Vault(redact=False)
-        self.shell = Shell()
+        self.vault: Vault = Vault(redact=False)
+        self.shell: Shell = Shell()
         self.looks_again = False
         """``True`` if loading extensions looks at the project anew; else it is used as it was decided about."""
         if caller is None:
@@ -86,14 +87,14 @@ class _Plan:
         """Read the settings; those of a project as they were when it was decided about."""
         project = self.trust.project(self.cwd)
         trusted, content = (project.trusted, project.settings or b"{}") if project is not None else (False, None)
-        self.loaded = load_settings(self.cwd, self.agent_dir, trusted=trusted, project=content)
-        self.settings = self.loaded.settings
+        self.loaded: LoadedSettings = load_settings(self.cwd, self.agent_dir, trusted=trusted, project=content)
+        self.settings: Settings = self.loaded.settings
 
     def choose_tools(self, problems: list[str]) -> None:
         """Determine the tools that are offered unless the user chooses others."""
-        self.usual_tools = usual_tools(self.loaded, problems)
+        self.usual_tools: Sequence[str] = usual_tools(self.loaded, problems)
         if self.options.tools is not None:
-            self.tools = self.options.tools
+            self.tools: Sequence[str] = self.options.tools
         else:
             self.tools = self.usual_tools if self.options.builtin_tools else ()
         # Offered only on request: a host or an extension may have a tool of that name.
@@ -352,7 +353,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                 return system_prompt(
                     tools=tools,
                     cwd=cwd,
-                    today=datetime.now().astimezone().date(),
+                    today=None if shared is not None and shared.bare else datetime.now().astimezone().date(),
                     place=options.place,
                     base=base if base is not None else resources.base,
                     appended=appended or ([resources.appended] if resources.appended else []),

@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from indus_nb.base.files import expand_user, keep_private, others_can_write
-from indus_nb.core.resources.settings import Settings, variable
+from indus_nb.base.variables import SESSION_DIR, variable
+from indus_nb.core.resources.settings import Settings
 from indus_nb.core.storage import SessionStore, find_session, most_recent_session, session_directory, session_with_id
 from indus_nb.start.options import SessionOptions
 
@@ -22,7 +23,7 @@ def chosen_directory(options: SessionOptions, settings: Settings) -> Path | None
     Returns:
         The directory; ``None`` if each working directory has one of its own.
     """
-    chosen = options.session_dir or variable("CODING_AGENT_SESSION_DIR") or settings.session_dir
+    chosen = options.session_dir or variable(SESSION_DIR) or settings.session_dir
     return expand_user(chosen).absolute() if chosen else None
 
 
@@ -35,7 +36,7 @@ class Stores:
 
     def __init__(self, options: SessionOptions, settings: Settings, cwd: Path, agent_dir: Path) -> None:
         """Determine the directory of session files."""
-        self.directory = chosen_directory(options, settings) or session_directory(cwd, agent_dir)
+        self.directory: Path = chosen_directory(options, settings) or session_directory(cwd, agent_dir)
         self._options = options
         self._cwd = cwd
         self._agent_dir = agent_dir

@@ -28,7 +28,7 @@ class FoldedLines:
 
     def __init__(self) -> None:
         self.line: str = ""
-        self.overwritten = False
+        self.overwritten: bool = False
         self._column = 0
 
     def feed(self, text: str) -> str:

@@ -28,7 +28,7 @@ class ToolError(Exception):
 
     def __init__(self, text: str, details: Any = None) -> None:
         super().__init__(text)
-        self.output = text_output(text, details)
+        self.output: ToolOutput = text_output(text, details)
 
 
 def text_output(text: str, details: Any = None) -> ToolOutput:

@@ -32,7 +32,7 @@ print(get_ipython().ast_transformers, get_ipython().history_manager.input_hist_r
 def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     world = private_environment(tmp_path_factory.mktemp("jupyter"), KERNELS_TOKEN="tk-0123456789abcdef")
     settings = {"approve": "never", "looksSeconds": 1}
-    Path(world["INDUSAGI_CODING_AGENT_DIR"], "settings.json").write_text(json.dumps(settings))
+    Path(world["INDUS_NB_AGENT_DIR"], "settings.json").write_text(json.dumps(settings))
     return world
 
 
@@ -143,7 +143,7 @@ async def test_no_effect_of_many_is_kept_from_settings_that_deny_it(kernel: Kern
     gate = Gate("No.")
     code = "for n in range(500): globals()[f'made_{n}'] = n\nkept = 0"
     assert await attached.failure("python", gate, code=code) == "No."
-    assert ("changes_variable", "kept") in [(effect.kind, effect.what) for effect in gate.asked[0][0]]
+    assert ("changes_variable", "kept") in [(effect.kind, effect.what) for effect in gate.asked[-1][0]]
 
 
 async def test_what_cannot_be_sent_as_it_is_is_sent_without_its_surrogates(attached: Attached) -> None:

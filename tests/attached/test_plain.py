@@ -25,7 +25,7 @@ assert importlib.util.find_spec("indus_nb") is None
 SENTENCE = (
     "indus_nb is not installed in the environment of this kernel, so only code can be run there and the variables be "
     "listed by name and type. For all tools of the notebook, with previews and undo: "
-    f"`%pip install indus_nb=={__version__}` in that notebook, and start its kernel again."
+    f"`%pip install` the clone of indus_nb {__version__} in that notebook, and start its kernel again."
 )
 
 

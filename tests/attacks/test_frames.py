@@ -34,7 +34,7 @@ PATHS = {
     "memory": "/proc/self/mem",
     "below a device": "/dev/null/x.html",
     "a directory": "/",
-    "a directory that is not there": "/nonexistent/x.html",
+    "a directory that is not there": "/proc/nonexistent/x.html",
     "control characters": "a\x1b[2J\r\n",
 }
 

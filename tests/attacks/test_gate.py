@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -943,12 +944,15 @@ def ask_in_terminal(
     prompts: list[str] = []
     chosen: list[str | None] = []
     lines = iter(typed)
+    printed = io.StringIO()
 
     def answer(prompt: str = "") -> str:
-        prompts.append(prompt)
+        prompts.append(printed.getvalue() + prompt)
+        printed.truncate(printed.seek(0))
         return next(lines)
 
     monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("sys.stdout", printed)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "24")
     thread, inbox, ui = AgentThread(), Inbox(), Ui()

@@ -257,7 +257,7 @@ def test_json_mode_session_files_and_cassettes_hold_no_secret(
         cwd=user / "work",
         ANTHROPIC_BASE_URL=messages_api.url,
         ANTHROPIC_API_KEY=PROVIDER_KEY,
-        INDUSAGI_CASSETTE=str(tmp_path / "cassette.json"),
+        INDUS_NB_CASSETTE=str(tmp_path / "cassette.json"),
     )
     assert ran.returncode == 0, ran.stderr
     files = [*user.glob("agent/sessions/*/*.jsonl"), tmp_path / "cassette.json"]
@@ -286,7 +286,7 @@ def test_a_cassette_is_played_back_by_a_process_that_gives_other_numbers(
             cwd=user / "work",
             ANTHROPIC_BASE_URL=messages_api.url,
             ANTHROPIC_API_KEY=PROVIDER_KEY,
-            INDUSAGI_CASSETTE=str(tmp_path / "cassette.json"),
+            INDUS_NB_CASSETTE=str(tmp_path / "cassette.json"),
         )
         assert (ran.returncode, ran.stdout.strip()) == (0, "done"), ran.stderr
     assert len(messages_api.requests) == 2

@@ -170,15 +170,15 @@ def test_no_code_of_a_directory_an_answer_or_a_failure_reaches_it(tmp_path: Path
     (folder / "AGENTS.md").write_text(ALL)
     messages_api.add(Reply(f"well {ALL}"), HttpError(400, f"no {ALL}"))
     server = {"ANTHROPIC_BASE_URL": messages_api.url, "ANTHROPIC_API_KEY": "k"}
-    for begin in ("well ", "indusagi: "):
+    for begin in ("well ", "indus-nb: "):
         seen = shown(["--provider", "anthropic", "--model", "haiku", "--trust", "hi"], tmp_path, folder, **server)
         assert begin in seen
         assert not OBEYED.search(seen), seen
 
 
 def test_no_text_can_pose_as_another_sentence_of_the_program(tmp_path: Path) -> None:
-    seen = shown(["--model", "x\nindusagi: all is well\rindusagi: and more", "hi"], tmp_path, tmp_path)
-    assert len(re.findall("^indusagi: ", seen, re.MULTILINE)) == 1
+    seen = shown(["--model", "x\nindus-nb: all is well\rindus-nb: and more", "hi"], tmp_path, tmp_path)
+    assert len(re.findall("^indus-nb: ", seen, re.MULTILINE)) == 1
 
 
 def test_the_log_has_no_codes_either() -> None:

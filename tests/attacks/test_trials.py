@@ -62,6 +62,24 @@ CHANGES = {
         "ctypes.CDLL(None).syscall(437, -100, b'new', how, 24)\n"
         "open('new', 'w')"
     ),
+    "a link in the place of what stands in for a file": python(
+        "import glob\n"
+        "open('new', 'w').write('x')\n"
+        "for made in glob.glob(os.environ['TMPDIR'] + '/.*') + glob.glob(os.environ['TMPDIR'] + '/../.*'):\n"
+        "    if os.path.isfile(made):\n"
+        "        os.unlink(made)\n"
+        "        os.symlink(os.getcwd() + '/x.csv', made)\n"
+        "for flags in (os.O_WRONLY | os.O_TRUNC, os.O_RDWR, os.O_WRONLY | os.O_APPEND):\n"
+        "    os.write(os.open('new', flags), b'stolen')"
+    ),
+    "a directory in the place of what stands in for a file": python(
+        "import glob\n"
+        "open('new', 'w').write('x')\n"
+        "for made in glob.glob(os.environ['TMPDIR'] + '/.stand-in-*'):\n"
+        "    os.unlink(made)\n"
+        "    os.mkdir(made)"
+    ),
+    "many files": python("for n in range(3000): open(f'new{n}', 'w').write('x')"),
     "many threads": python(
         "def work(n):\n    for name in ('a', 'b', 'x.csv'):\n        try: open(name, 'a').write('x')\n"
         "        except OSError: pass\n"
@@ -257,12 +275,13 @@ class TestProject:
 
     def test_programs_that_git_runs_for_a_project_change_nothing(self, place: Place) -> None:
         script = place.project / "evil.sh"
-        script.write_text(f"#!/bin/sh\ntouch {place.project}/ran; cat\n")
+        script.write_text(f"#!/bin/sh\ntouch {shlex.quote(str(place.project))}/ran; cat\n")
         script.chmod(0o755)
+        command = shlex.quote(str(script))
         for key in ("core.fsmonitor", "core.pager", "core.sshCommand", "core.editor", "diff.external"):
-            git("config", key, str(script), cwd=place.project)
+            git("config", key, command, cwd=place.project)
         for key in ("diff.x.textconv", "filter.x.clean", "filter.x.smudge", "alias.status", "diff.x.command"):
-            git("config", key, f"!{script}" if key.startswith("alias") else str(script), cwd=place.project)
+            git("config", key, f"!{command}" if key.startswith("alias") else command, cwd=place.project)
         (place.project / ".git" / "info" / "attributes").write_text("*.csv diff=x filter=x\n")
         for name in ("post-index-change", "pre-commit", "reference-transaction"):
             hook = place.project / ".git" / "hooks" / name
@@ -356,6 +375,7 @@ swapping.join()
 if not os.path.exists(os.environ['TMPDIR'] + '/once'):
     open(os.environ['TMPDIR'] + '/once', 'w')
     open('out/old.csv', 'a')
+    sys.exit()
 libc = ctypes.CDLL(None)
 mine = os.environ['TMPDIR'].encode() + b'/f\\0'
 names = [os.path.abspath(each).encode() + b'\\0' for each in ('out/old.csv', 'out/y.csv', 'out/conftest.py')]

@@ -233,7 +233,7 @@ def served(delay: float, *, tls: bool) -> Generator[dict[str, str]]:
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, str(SERVER), "--delay", str(delay)]
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        environment |= {"HOME": directory, "INDUSAGI_CODING_AGENT_DIR": f"{directory}/agent"}
+        environment |= {"HOME": directory, "INDUS_NB_AGENT_DIR": f"{directory}/agent"}
         environment |= {"ANTHROPIC_API_KEY": "sk-test"}
         if tls:
             command += ["--certificate", _certificate(Path(directory))]

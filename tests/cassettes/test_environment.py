@@ -23,7 +23,7 @@ OFFLINE = find_model("offline")
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "INDUSAGI_CASSETTE", "INDUSAGI_CASSETTE_MODE"):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "INDUS_NB_CASSETTE", "INDUS_NB_CASSETTE_MODE"):
         monkeypatch.delenv(name, raising=False)
     yield
     monkeypatch.undo()
@@ -33,7 +33,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "talk.json"
-    monkeypatch.setenv("INDUSAGI_CASSETTE", str(path))
+    monkeypatch.setenv("INDUS_NB_CASSETTE", str(path))
     return path
 
 
@@ -47,7 +47,7 @@ async def test_a_registry_records_and_replays_the_answers_of_its_models(tmp_path
     recording = registry.provider_of(OFFLINE)
     assert isinstance(recording, RecordingProvider)
     answer = await ask(recording, "compute 6*7")
-    monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
+    monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", "replay")
     replaying = registry.provider_of(OFFLINE)
     assert isinstance(replaying, ReplayProvider)
     assert await ask(replaying, "compute 6*7") == answer
@@ -58,14 +58,14 @@ def test_while_a_cassette_is_replayed_no_model_needs_a_key_or_headers(tmp_path, 
     with pytest.raises(CredentialsError):
         registry.key_for(HAIKU)
     assert HAIKU not in registry.available()
-    monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
+    monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", "replay")
     assert registry.key_for(HAIKU) is None
     assert HAIKU in registry.available()
     assert isinstance(registry.provider_of(HAIKU.replace(headers={"X": "!false"})), ReplayProvider)
 
 
 def test_a_model_of_an_unknown_api_is_refused_although_a_cassette_is_replayed(tmp_path, cassette, monkeypatch):
-    monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
+    monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", "replay")
     with pytest.raises(UsageError, match="Unknown API: nope"):
         model_registry(tmp_path).provider_of(HAIKU.replace(api="nope"))
 

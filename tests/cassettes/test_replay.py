@@ -53,7 +53,7 @@ BASH = ToolSpec("bash", "Runs a command.", {"type": "object", "properties": {"ti
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, messages_api: MessagesApi) -> Iterator[None]:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
-    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "INDUSAGI_CASSETTE", "INDUSAGI_CASSETTE_MODE"):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "INDUS_NB_CASSETTE", "INDUS_NB_CASSETTE_MODE"):
         monkeypatch.delenv(name, raising=False)
     yield
     monkeypatch.undo()
@@ -259,7 +259,7 @@ async def test_another_request_fails_with_the_difference_and_the_way_to_record_a
     answer = await ask(replay, user("Tell me\nof dogs\nplease"))
     assert answer.stop_reason == "error"
     assert f"exchange 1 of {path}" in answer.error_message
-    assert "INDUSAGI_CASSETTE_MODE=record" in answer.error_message
+    assert "INDUS_NB_CASSETTE_MODE=record" in answer.error_message
     assert answer.error_message.endswith(
         "--- recorded\n+++ asked now\n@@ message 1 @@\n"
         '  "content": [\n   "Tell me",\n-  "of cats",\n+  "of dogs",\n   "please"\n  ]'
@@ -824,7 +824,7 @@ async def test_a_cassette_that_cannot_be_played_is_an_answer_that_says_where_it_
 async def test_a_missing_cassette_is_an_answer_that_says_how_to_record_one(path):
     answer = await ask(ReplayProvider(path), user("go"))
     assert f"There is no cassette at {path}" in answer.error_message
-    assert "INDUSAGI_CASSETTE_MODE=record" in answer.error_message
+    assert "INDUS_NB_CASSETTE_MODE=record" in answer.error_message
     with pytest.raises(UsageError, match="There is no cassette"):
         _ = ReplayProvider(path).remaining
 
@@ -853,12 +853,12 @@ async def test_the_environment_names_one_cassette_for_all_providers_of_a_process
         again = await ask(provider_from_environment(AnthropicProvider()), user("3"), key=key)
         return [claude.text, pattern.text, again.text]
 
-    monkeypatch.setenv("INDUSAGI_CASSETTE", str(path))
+    monkeypatch.setenv("INDUS_NB_CASSETTE", str(path))
     assert not is_replaying()
     recorded = await converse(KEY)
     assert recorded[0::2] == ["One", "Three"]
     assert not is_replaying()  # what it was found to be it stays, though the file is there now
-    monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "replay")
+    monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", "replay")
     assert is_replaying()
     assert await converse(None) == recorded
     assert len(messages_api.requests) == 2
@@ -868,18 +868,18 @@ def test_without_the_variable_a_provider_is_left_alone(monkeypatch):
     provider = OfflineProvider()
     assert provider_from_environment(provider) is provider
     assert not is_replaying()
-    monkeypatch.setenv("INDUSAGI_CASSETTE", "talk.json")
-    monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", "rewind")
+    monkeypatch.setenv("INDUS_NB_CASSETTE", "talk.json")
+    monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", "rewind")
     with pytest.raises(UsageError, match="Unknown cassette mode: rewind"):
         provider_from_environment(provider)
 
 
 async def test_a_cassette_that_is_switched_off_is_free_for_others(path, messages_api, monkeypatch):
     messages_api.add(Reply("One"), Reply("Two"))
-    monkeypatch.setenv("INDUSAGI_CASSETTE", os.fspath(path))
+    monkeypatch.setenv("INDUS_NB_CASSETTE", os.fspath(path))
     provider = provider_from_environment(AnthropicProvider())
     await ask(provider, user("go"), key=KEY)
-    monkeypatch.delenv("INDUSAGI_CASSETTE")
+    monkeypatch.delenv("INDUS_NB_CASSETTE")
     provider_from_environment(AnthropicProvider())
     [answer] = await record(path, "go")
     assert answer.text == "Two"

@@ -107,10 +107,10 @@ def test_a_session_begins_with_the_name_and_the_id_that_a_client_chooses(tmp_pat
 
 @pytest.mark.parametrize("place", ["variable", "settings", "option"])
 def test_a_session_is_exported_from_where_the_user_keeps_sessions(tmp_path: Path, place: str) -> None:
-    kept, more = str(tmp_path / "kept"), {"INDUSAGI_CODING_AGENT_DIR": str(tmp_path / "own")}
+    kept, more = str(tmp_path / "kept"), {"INDUS_NB_AGENT_DIR": str(tmp_path / "own")}
     option = ("--session-dir", kept) if place == "option" else ()
     if place == "variable":
-        more["INDUSAGI_CODING_AGENT_SESSION_DIR"] = kept
+        more["INDUS_NB_SESSION_DIR"] = kept
     if place == "settings":
         (tmp_path / "own").mkdir()
         (tmp_path / "own" / "settings.json").write_text(json.dumps({"sessionDir": kept}))
@@ -119,6 +119,19 @@ def test_a_session_is_exported_from_where_the_user_keeps_sessions(tmp_path: Path
     page = indusagi("--export", "kept-1", "page.html", *option, home=tmp_path, **more)
     assert (page.returncode, page.stderr) == (0, "")
     assert "hello" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("mode", ["rpc", "json", "text"])
+def test_a_directory_by_pis_name_counts_where_a_host_starts_the_program(tmp_path: Path, mode: str) -> None:
+    chosen = {"INDUS_NB_AGENT_DIR": "", "PI_CODING_AGENT_DIR": str(tmp_path / "pi")}
+    options = ("--provider", "offline")
+    if mode == "rpc":
+        with RpcProcess(*options, home=tmp_path, more=chosen) as process:
+            process.ask("prompt", message="hello")
+            process.wait("agent_settled")
+    else:
+        assert indusagi(*options, "--mode", mode, "hello", home=tmp_path, **chosen).returncode == 0
+    assert [*(tmp_path / "pi").rglob("*.jsonl")] if mode != "text" else not (tmp_path / "pi").exists()
 
 
 def test_the_version_is_what_a_client_insists_on(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
     done = indusagi("--mode", mode, "hi", home=tmp_path, **claude(messages_api))
     assert done.returncode == 1
     assert words in done.stderr
-    assert done.stderr.startswith("indusagi: ")
+    assert done.stderr.startswith("indus-nb: ")
     assert "Traceback" not in done.stderr
     (path,) = (tmp_path / "agent" / "sessions").glob("*/*.jsonl")
     user, answered = (json.loads(line)["message"] for line in path.read_text().splitlines()[-2:])
@@ -133,7 +133,7 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
         (("--provider", "offline", "--no-tools", "--tools", "read", "hi"), 2, "--no-tools"),
         (("--provider", "offline", "--no-session", "--continue", "hi"), 2, "--no-session"),
         (("--provider", "offline"), 2, "Nothing to do"),
-        (("--nope",), 2, "--nope is no option of `indusagi`"),
+        (("--nope",), 2, "--nope is no option of `indus-nb`"),
         (("--provider", "offline", " "), 2, "empty"),
         (("--provider", "offline", "--session", "", "hi"), 2, "Name the session"),
         (("--provider", "offline", "@missing.txt", "hi"), 2, "missing.txt"),
@@ -152,7 +152,7 @@ def test_a_mistake_gets_one_clear_sentence_and_a_status(
     (tmp_path / "notes.jsonl").write_text("these are notes\n")
     done = indusagi(*arguments, home=tmp_path)
     assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.startswith("indusagi: ")
+    assert done.stderr.startswith("indus-nb: ")
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert (tmp_path / "notes.jsonl").read_text() == "these are notes\n"
@@ -268,7 +268,7 @@ def test_models_of_the_users_file_are_listed_and_its_mistakes_told(tmp_path: Pat
     assert listed.stdout.splitlines()[1].split()[:2] == ["ollama", "llama"]
     assert listed.stdout.splitlines()[1].endswith("none needed")
     assert listed.stderr.startswith(
-        f"indusagi: {tmp_path / 'agent' / 'models.json'}: `providers.wrong.baseUrl` is wrong"
+        f"indus-nb: {tmp_path / 'agent' / 'models.json'}: `providers.wrong.baseUrl` is wrong"
     )
 
 
@@ -304,7 +304,7 @@ def test_an_interrupt_ends_the_run_in_order(messages_api: MessagesApi, tmp_path:
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate()
     assert process.returncode == 130
-    assert errors == "indusagi: Request was aborted.\n"
+    assert errors == "indus-nb: Request was aborted.\n"
     assert [event["type"] for event in events_of(output)[-2:]] == ["agent_end", "agent_settled"]
 
 
@@ -367,7 +367,7 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
             process.stdin.flush()
         # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
         assert process.wait() == (0 if mode == "rpc" else 1)
-        told = b"" if mode == "rpc" else b"indusagi: The output could not be written: Broken pipe.\n"
+        told = b"" if mode == "rpc" else b"indus-nb: The output could not be written: Broken pipe.\n"
         assert process.stderr.read() == told
 
 
@@ -376,7 +376,7 @@ def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):
     done = subprocess.run(
         ["/bin/sh", "-c", program], capture_output=True, cwd=tmp_path, env=environment(tmp_path), check=False
     )
-    assert (done.returncode, done.stderr) == (1, b"indusagi: The output could not be written: Bad file descriptor.\n")
+    assert (done.returncode, done.stderr) == (1, b"indus-nb: The output could not be written: Bad file descriptor.\n")
 
 
 def test_standard_descriptors_that_were_closed_are_never_taken_for_a_file_of_ours(tmp_path: Path):

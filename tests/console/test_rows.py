@@ -45,6 +45,16 @@ def test_a_csv_file_gets_columns_for_the_answers(work: Path, messages_api: Messa
     assert Path(rows[0]["session"]).exists()
 
 
+def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: MessagesApi) -> None:
+    messages_api.default = Reply("yes")
+    chosen = ("--prompt", "{name}", "--out", "out.jsonl", "--model", "claude-haiku-4-5", "--sample", "1")
+    done = run(work, "rows.csv", *chosen)
+    assert (done.returncode, len(messages_api.requests)) == (0, 1)
+    assert "A sample: 2 rows, 1 answered, 1 not asked, $" in done.stderr
+    messages_api.default = HttpError(400, "invalid_request_error", "not this")
+    assert run(work, "rows.csv", *chosen).returncode == 1
+
+
 def test_what_a_model_says_is_no_formula_of_a_table_and_nothing_that_a_terminal_obeys(
     work: Path, messages_api: MessagesApi
 ) -> None:

@@ -115,4 +115,4 @@ def test_text_mode_says_on_standard_error_when_one_begins_and_ends(
     done = indusagi("--model", "claude-haiku-4-5", "--tools", "agents", "lead", home=tmp_path, **more)
     assert (done.returncode, done.stdout) == (0, "Done.\n")
     for line in ("Sub-agent 1 begins: First", "Sub-agent 2 completed: Second"):
-        assert f"indusagi: {line}" in done.stderr.splitlines()
+        assert f"indus-nb: {line}" in done.stderr.splitlines()

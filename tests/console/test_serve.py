@@ -329,7 +329,7 @@ def test_of_too_many_calls_that_wait_for_an_answer_the_first_is_given_up(raw: Ca
 async def test_a_question_that_is_open_for_too_long_rejects_the_call_and_lets_the_next_one_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     options = SessionOptions(cwd=tmp_path, provider="offline", no_session=True, approve="writes")
     arguments = {"path": "made", "content": "x"}
     yes = mcp_types.ElicitResult(action="accept", content={"answer": "Yes, once"})

@@ -110,7 +110,7 @@ def test_a_keyring_that_has_lost_a_key_or_cannot_be_asked_says_so(environment: d
     [("", "set GROQ_API_KEY in the environment"), ("the data team", "Keys come from the data team.")],
 )
 def test_without_a_terminal_it_says_what_to_set(environment: dict[str, str], by: str, sentence: str) -> None:
-    failed = run({**environment, "INDUSAGI_KEYS_FROM": by}, "setup", "--provider", "groq")
+    failed = run({**environment, "INDUS_NB_KEYS_FROM": by}, "setup", "--provider", "groq")
     assert failed.returncode == 2
     assert sentence in failed.stderr
 

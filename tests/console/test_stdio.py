@@ -188,6 +188,6 @@ async def test_a_defect_while_commands_are_read_is_said_and_is_no_good_end(
     answers = FrameWriter(os.open(os.devnull, os.O_WRONLY), "snapshot", lambda: None)
     assert await carry_out(Defective(), answers, reading) == 1
     assert (
-        "indusagi: Internal error: ZeroDivisionError: b'one'. No more commands are read.\n" in capsys.readouterr().err
+        "indus-nb: Internal error: ZeroDivisionError: b'one'. No more commands are read.\n" in capsys.readouterr().err
     )
     await answers.close(10)

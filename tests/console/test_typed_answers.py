@@ -76,7 +76,7 @@ def test_a_failed_run_is_told_once_and_gives_no_value(
 ) -> None:
     messages_api.add(HttpError(400, "invalid_request_error", "no such thing"))
     done = indusagi("--schema", "int", "how many?", home=tmp_path, **claude)
-    assert (done.returncode, done.stdout, done.stderr.count("indusagi: ")) == (1, "", 1)
+    assert (done.returncode, done.stdout, done.stderr.count("indus-nb: ")) == (1, "", 1)
     assert "no such thing" in done.stderr
 
 

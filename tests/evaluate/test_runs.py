@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -189,7 +190,9 @@ def test_a_program_that_prints_its_events_is_a_harness_and_its_script_is_run_aga
     messages_api.default = writes  # type: ignore[assignment]
     bin_ = home / "bin"
     bin_.mkdir()
-    (bin_ / "pi").write_text(f'#!/bin/sh\nexec {sys.executable} -m indus_nb --wire pi --approve never "$@"\n')
+    (bin_ / "pi").write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m indus_nb --wire pi --approve never "$@"\n'
+    )
     (bin_ / "pi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin_}:/usr/bin:/bin")
     chosen = ("notebook", "--tasks", "alcohol-gap,filter-taken,bars,method-that", "--harness", "pi")

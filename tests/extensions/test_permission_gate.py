@@ -216,8 +216,8 @@ async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api
     user = User(session, "No")
     await call(session, messages_api, "bash", {"command": command})
     (question,) = user.questions
-    shown = plain(question.title).partition("\n\n")[2]
-    assert shown == question.title.partition("\n\n")[2]
+    shown = plain(question.title).split("\n\n")[1]
+    assert shown == question.title.split("\n\n")[1]
     assert shown.encode("raw_unicode_escape").decode("unicode_escape") == command
     assert question.options == ["Yes, once", "No"]
 
@@ -344,6 +344,16 @@ async def test_what_was_only_tried_is_never_allowed_for_good_where_it_cannot_be_
     assert await acted(session, messages_api, CHANGED, holds=False) == "ran after a yes"
     assert user.questions[0].options == ["Yes, once", "No"]
     assert await acted(session, messages_api, NEW, holds=False) == "ran after a yes"
+
+
+async def test_a_question_that_comes_in_spite_of_a_rule_for_its_variable_says_why(trial_session, messages_api) -> None:
+    session = await trial_session()
+    user = User(session, "Yes, and always in this session: may change df")
+    assert await acted(session, messages_api, CHANGED) == "ran after a yes"
+    await acted(session, messages_api, CHANGED, holds=False)
+    first, second = (question.title for question in user.questions)
+    why = "Your rule for `df` covers new values that can be taken over from a trial, and not changes inside of"
+    assert (why in first, why in second) == (False, True)
 
 
 async def test_one_answer_allows_all_effects_of_a_question_for_good(

@@ -111,7 +111,7 @@ def session(messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch, tmp_path
     agent_dir.mkdir()
     settings = {"todo": {"maxReminders": 2, "clearDelaySeconds": 0}, "defaultTools": ["read", "todo"]}
     (agent_dir / "settings.json").write_text(json.dumps(settings))
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(agent_dir))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(agent_dir))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
     options = SessionOptions(model="claude-haiku-4-5", thinking="off", cwd=tmp_path, session_dir=tmp_path / "sessions")

@@ -57,7 +57,7 @@ async def open_(
     messages_api: MessagesApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Callable[..., AgentSession]]:
     (tmp_path / "agent").mkdir()
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
     opened: list[AgentSession] = []

@@ -496,7 +496,7 @@ print(*servers.problems)
 
 
 def test_a_missing_sdk_is_a_problem_that_says_what_to_install() -> None:
-    assert 'pip install "indus_nb[mcp]"' in python(NO_SDK)
+    assert '`pip install ".[mcp]"` in the clone of indus_nb' in python(NO_SDK)
 
 
 UNUSED = """

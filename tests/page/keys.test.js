@@ -20,8 +20,8 @@ function press(words) {
   };
 }
 
-test("saving and chords with Shift are the front end's, editing keys are not", () => {
-  for (const words of ["ctrl+s", "meta+S", "ctrl+shift+c", "meta+shift+p"])
+test("saving, opening, function keys and chords with Shift are the front end's, editing keys are not", () => {
+  for (const words of ["ctrl+s", "meta+S", "ctrl+p", "F1", "ctrl+shift+c", "meta+shift+p"])
     assert.ok(belongsToFrontEnd(press(words), false), words);
   for (const words of ["d", "Escape", "ctrl+c", "ctrl+z", "ctrl+shift+z", "ctrl+shift+V", "ctrl+alt+s", "ctrl+Enter"])
     assert.ok(!belongsToFrontEnd(press(words), false), words);

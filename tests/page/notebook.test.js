@@ -6,7 +6,11 @@ import {
   nameNotebook,
   showWhole,
 } from "../../indus_nb/front/notebook/page/static/src/notebook.js";
-import { noteWidget, replaceWidget } from "../../indus_nb/front/notebook/page/static/src/saved_widgets.js";
+import {
+  noteWidget,
+  replaceWidget,
+  shownWidgets,
+} from "../../indus_nb/front/notebook/page/static/src/saved_widgets.js";
 
 /** What JupyterLab's notebook model offers of itself, with these sources in its cells. */
 function notebookOf(...sources) {
@@ -47,6 +51,15 @@ test("cells are described with their tags, if they are tags", () => {
   const [first, second] = answerRequest(notebook, { what: "cells" }, 0).cells;
   assert.deepEqual(first.tags, ["raises-exception"]);
   assert.equal(second.tags, undefined);
+});
+
+test("a cell that the agent has written, and so has run, is described as that", () => {
+  const notebook = notebookOf("a", "b");
+  const agent = { run: "1", call: "2" };
+  notebook.cells[0].getMetadata = (key) => (key === "indus_nb" ? agent : undefined);
+  const [first, second] = answerRequest(notebook, { what: "cells" }, 0).cells;
+  assert.deepEqual(first.agent, agent);
+  assert.equal("agent" in second, false);
 });
 
 test("a cell is inserted behind the one that is named, else behind the widget's, else at the end", () => {
@@ -347,6 +360,15 @@ test("the notebook is given an id, whatever stood there", () => {
   nameNotebook({}, "an-id"); // a front end that gives no access
 });
 
+test("the widgets that a notebook shows are known by their ids, each once", () => {
+  const view = { output_type: "display_data", data: { [VIEW]: { model_id: "w" } } };
+  const notebook = notebookOf("a", "b", "c");
+  notebook.cells[0].outputs = outputsOf({ output_type: "stream", text: "printed" }, view, view);
+  notebook.cells[1].outputs = outputsOf({ output_type: "display_data", data: { [VIEW]: "nonsense" } });
+  assert.deepEqual(shownWidgets(notebook), ["w"]);
+  assert.deepEqual(shownWidgets(undefined), []);
+});
+
 test("outputs of a run are written where a page does not get them", () => {
   const printed = { output_type: "stream", text: "printed" };
   const failed = { output_type: "error", ename: "E" };
@@ -354,13 +376,16 @@ test("outputs of a run are written where a page does not get them", () => {
   const old = { output_type: "display_data", data: { "text/plain": "old" } };
   const given = { data: { "text/plain": "new" }, metadata: {} };
   const written = { output_type: "display_data", ...given };
-  const ask = (shown, fields = {}, { client = "me", ...rest } = {}) => {
+  const asked = { data: { "text/html": "Answer to: a" }, metadata: {} };
+  const prompt = { output_type: "display_data", ...asked };
+  const ask = (shown, fields = {}, { client = "me", isMoved = false, ...rest } = {}) => {
     const notebook = Object.assign(notebookOf("a"), rest);
     const outputs = outputsOf(...shown);
     outputs.fromJSON = (list) => outputs.toJSON().splice(0, Number.POSITIVE_INFINITY, ...list);
     notebook.cells[0].outputs = outputs;
-    const request = { what: "show_run", cell: "c0", client: "other", widget: "w", outputs: [given], ...fields };
-    return [answerRequest(notebook, request, 0, { clientId: client }), outputs.toJSON()];
+    const place = { cell: "c0", client: "other", widget: "w", source: "a", asked };
+    const request = { what: "show_run", ...place, outputs: [given], ...fields };
+    return [answerRequest(notebook, request, 0, { clientId: client }, isMoved), outputs.toJSON()];
   };
   assert.deepEqual(ask([view], { client: "me" }), [{ gets: "displays" }, [view]]);
   assert.deepEqual(ask([view], { cell: "gone" }), [{ error: "There is no such cell." }, [view]]);
@@ -372,6 +397,27 @@ test("outputs of a run are written where a page does not get them", () => {
   assert.deepEqual(ask([printed], {}, shared), [{ gets: "nothing" }, [printed]], "whoever ran it writes that");
   assert.deepEqual(ask([view], { over: true }, shared), [{ gets: "nothing" }, [view]]);
   assert.deepEqual(ask([view], { over: true, missed: true }, shared), [{ gets: "writes" }, [written]]);
+  const moved = { client: "other", isMoved: true };
+  for (const rest of [moved, { ...moved, collaborative: true }])
+    assert.deepEqual(ask([printed, old, view], {}, rest), [{ gets: "writes" }, [printed, written]], "a moved cell");
+  assert.deepEqual(ask([old], {}, moved), [{ gets: "displays" }, [old]], "it was run again");
+  const other = { over: true, source: "b" };
+  for (const [before, after] of [
+    [[old], [old, prompt, written]],
+    [
+      [old, prompt, view],
+      [old, prompt, written],
+    ],
+    [
+      [printed, old, view, failed],
+      [printed, prompt, written, failed],
+    ],
+  ])
+    assert.deepEqual(
+      ask(before, other),
+      [{ gets: "writes" }, after],
+      "the cell holds another text than the one that ran",
+    );
 });
 
 test("a cell says that its outputs are shown at their height, unless it says something of that already", () => {

@@ -36,6 +36,44 @@ test("a widget begins with a handshake, and each message says which page sent it
   assert.equal(sent[0].page, first.page, "one page for all its widgets");
 });
 
+test("the kernel is told each time the cell of a run is another one, if it was run from this page", () => {
+  for (const [client, told] of [
+    ["page", 2],
+    ["other", 0],
+  ]) {
+    const traits = { kind: "cell", cell: "c", client };
+    const cell = () => ({ id: "c", type: "code", sharedModel: { getSource: () => "" }, outputs: {} });
+    const context = { model: { cells: [cell()] }, sessionContext: { session: { kernel: { clientId: "page" } } } };
+    open("cell", { get: (name) => traits[name], widget_manager: { context } });
+    store.cell.watch();
+    for (const cells of [[cell()], [], [cell()]]) {
+      context.model.cells = cells;
+      store.cell.watch();
+      store.cell.watch();
+    }
+    assert.equal(sent.filter(({ kind }) => kind === "moved").length, told);
+    assert.equal(store.cell.isMoved, told > 0);
+  }
+});
+
+test("what is written to a dialog is one text for all widgets that show it, and the next question comes where one answered", () => {
+  const frame = { type: "extension_ui_request", id: "1", method: "editor", title: "Steps", prefill: null };
+  const opened = ["cell", "panel"].map((kind) => {
+    open(kind);
+    full(["set", { session: { name: null, id: "s" }, busy: true }], ["ask", frame, null]);
+    return store;
+  });
+  const [cell, panel] = opened;
+  panel.answers.set("1", "half");
+  assert.equal(cell.answers.get("1"), "half");
+  cell.answers.set("1", "whole");
+  assert.equal(panel.answers.get("1"), "whole");
+  cell.answers.note();
+  assert.deepEqual([cell.answers.isElsewhere, panel.answers.isElsewhere], [false, true]);
+  cell.close();
+  assert.equal(panel.answers.isElsewhere, false);
+});
+
 test("of two notebooks on one kernel only the one with the cell answers for its widget", () => {
   const traits = { kind: "cell", cell: "cell-b", client: "page-b" };
   const place = (client, ...ids) => {
@@ -97,7 +135,7 @@ test("a dialog is answered once, and what was half-written in it is forgotten", 
   store.answer("1", "whole");
   store.answer("1", "twice");
   assert.deepEqual(withoutPage(sent.slice(1)), [{ kind: "answer", id: "1", value: "whole" }]);
-  assert.equal(store.answers.size, 0);
+  assert.equal(store.answers.texts.size, 0);
 });
 
 test("what is half-written in a dialog survives everything but the dialog's end", () => {
@@ -106,7 +144,7 @@ test("what is half-written in a dialog survives everything but the dialog's end"
   full(["ask", { id: "1", method: "input" }, null]);
   assert.equal(store.answers.get("1"), "half");
   deliver({ kind: "patch", n: 2, ops: [["unask", "1"]] });
-  assert.equal(store.answers.size, 0);
+  assert.equal(store.answers.texts.size, 0);
 });
 
 test("a request is carried out by the page that was used last only", () => {

@@ -102,7 +102,7 @@ assert not unwanted, unwanted
 def test_a_first_answer_needs_neither_the_http_library_nor_pydantic(tmp_path: Path, messages_api: MessagesApi) -> None:
     messages_api.add(Reply("Hi."))
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-test"}
-    environment |= {"ANTHROPIC_BASE_URL": messages_api.url, "INDUSAGI_CODING_AGENT_DIR": str(tmp_path)}
+    environment |= {"ANTHROPIC_BASE_URL": messages_api.url, "INDUS_NB_AGENT_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment, cwd=tmp_path)
 
 

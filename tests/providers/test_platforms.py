@@ -343,7 +343,8 @@ async def test_without_a_resource_a_sentence_asks_for_one(environment):
 async def test_without_azures_library_a_sentence_says_what_to_install(environment):
     environment.setitem(sys.modules, "azure.identity", None)
     message = (await ask(FOUNDRY)).error_message
-    assert "set ANTHROPIC_FOUNDRY_API_KEY, or pip install 'indus_nb[foundry]'" in message
+    assert "set ANTHROPIC_FOUNDRY_API_KEY, or, to sign in with Microsoft Entra ID, " in message
+    assert 'pip install ".[foundry]" in the clone of indus_nb' in message
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -357,7 +358,7 @@ async def test_a_missing_library_is_named_with_the_extra_that_brings_it(environm
     environment.setitem(sys.modules, library, None)
     message = (await ask(model)).error_message
     assert f"needs the package {library.partition('.')[0]}, which is not installed" in message
-    assert f"pip install 'indus_nb[{extra}]'" in message
+    assert f'pip install ".[{extra}]" in the clone of indus_nb' in message
 
 
 async def test_the_control_of_bound_thinking_goes_where_the_platform_looks_for_it(server, aws, google):

@@ -58,7 +58,7 @@ def test_it_stands_above_the_answer_in_cells_panels_and_exported_pages(tmp_path)
     panel = Transcript("M", whole=True)
     panel.add_history(messages)
     titles = [getattr(block, "shown", {}).get("text/plain", "the answer") for block in panel.blocks]
-    assert titles == ["> Why?", "Context · 2 cells, about 23 tokens", "the answer"]
+    assert titles == ["> Why?", "Context · 2 cells, about 23 tokens", "the answer", "m"]
     store = SessionStore.in_memory(tmp_path)
     for message in messages:
         store.append_message(message)

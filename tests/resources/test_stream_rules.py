@@ -32,7 +32,7 @@ def rule(folder: Path, name: str, text: str) -> Path:
 def agent_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "agent"
     path.mkdir()
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(path))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(path))
     return path
 
 

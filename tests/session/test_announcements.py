@@ -9,12 +9,22 @@ from typing import Any
 
 import pytest
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from waiting import until
 
-from indus_nb.base.events import BranchMoved, EntryAdded, SessionEvent, SessionReplaced
+from indus_nb.base.events import (
+    BranchMoved,
+    EntryAdded,
+    SessionEvent,
+    SessionReplaced,
+    ToolExecutionEnd,
+    ToolExecutionUpdate,
+)
 from indus_nb.base.messages import CustomMessage
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.store import SessionStore
 from indus_nb.extend.api import ExtensionApi
+from indus_nb.front.notebook.view.parts import Card, Line
+from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.models.catalog import find_model
 from indus_nb.start import SessionOptions, open_session
 
@@ -25,7 +35,7 @@ LONG = "word " * 200
 def open_(messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     opened: list[AgentSession] = []
 
     def open_one(**options: Any) -> AgentSession:
@@ -303,3 +313,32 @@ async def test_a_slow_subscriber_gets_entries_in_the_order_of_the_file(
     await prompting
     await session.end()
     assert [event.entry_id for event in seen] == [e.id for e in session.store.entries if e.id not in known]
+
+
+async def test_a_view_that_comes_while_calls_run_shows_each_of_them_once_and_the_run_as_a_whole(
+    session: AgentSession, messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    waits = "echo begun; until [ -e on ]; do sleep 0.01; done"
+    messages_api.add(Reply(*(ToolUse("bash", {"command": each}) for each in ("true", waits))), "Done.")
+    events = watched(session)
+    running = asyncio.create_task(session.prompt("look"))
+    await until(lambda: any(isinstance(event, ToolExecutionUpdate) for event in events))
+    await until(lambda: any(isinstance(event, ToolExecutionEnd) for event in events))
+    late = Transcript("a model", whole=True)
+    late.add_history(session.messages, goes_on=session.is_running)
+    session.subscribe(late.feed)
+    for event in session.open_calls:
+        late.feed(event)
+
+    def states() -> list[str]:
+        return [block.call.state for block in late.blocks if isinstance(block, Card)]
+
+    assert states() == ["done", "running"]
+    (tmp_path / "on").touch()
+    await running
+    late.end_run()
+    assert states() == ["done", "done"]
+    assert session.open_calls == []
+    assert late.usage.total_tokens == session.stats().tokens.total
+    assert isinstance(late.blocks[-1], Line)
+    assert "haiku" in late.blocks[-1].shown["text/plain"]

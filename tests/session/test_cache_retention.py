@@ -59,11 +59,12 @@ async def test_the_setting_decides_else_the_interface(messages_api, open_, setti
     assert kept(messages_api.requests[0]) == lifetimes
 
 
+@pytest.mark.parametrize("variable", ["INDUS_NB_CACHE_RETENTION", "INDUSAGI_CACHE_RETENTION"])
 @pytest.mark.parametrize(("setting", "lifetime"), [("auto", "1h"), ("short", "5m")])
 async def test_the_environment_counts_where_the_setting_leaves_it_open(
-    messages_api, open_, monkeypatch, setting, lifetime
+    messages_api, open_, monkeypatch, setting, lifetime, variable
 ):
-    monkeypatch.setenv("PI_CACHE_RETENTION", "long")
+    monkeypatch.setenv(variable, "long")
     await open_({"cacheRetention": setting}).prompt("Hi")
     assert kept(messages_api.requests[0])[0] == lifetime
 

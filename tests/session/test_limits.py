@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -15,7 +16,9 @@ from messages_api import Gate, MessagesApi, Page, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
 from indus_nb.base.errors import RunFailedError, UsageError
+from indus_nb.base.events import MessageUpdate, SessionEvent
 from indus_nb.base.messages import CustomMessage, ToolCall, ToolResultMessage, text_of
+from indus_nb.base.streaming import TextDelta
 from indus_nb.core.session.limits import RunLimits
 from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
@@ -162,3 +165,41 @@ async def test_what_a_tool_asks_models_is_charged_to_the_run_and_counted_in_its_
             assert "failed" in text_of(result.content)
     finally:
         agent.forget()
+
+
+@pytest.mark.parametrize("arrives_at_first", [True, False])
+async def test_what_a_stopped_answer_counts_as_is_the_same_in_its_message_the_statistics_and_the_budget(
+    home: Path, messages_api: MessagesApi, arrives_at_first: bool
+) -> None:
+    gate, hold = Gate(), threading.Event()
+    said = "x" * 400
+
+    def silent(_: Recorded) -> Reply:
+        gate.reached.set()
+        hold.wait(20)
+        return Reply("late")
+
+    messages_api.add(Reply(Text(said, gate)) if arrives_at_first else silent)
+    arrived = 0
+
+    def watch(event: SessionEvent) -> None:
+        nonlocal arrived
+        if isinstance(event, MessageUpdate) and isinstance(event.assistant_message_event, TextDelta):
+            arrived += len(event.assistant_message_event.delta)
+
+    with opened(home, max_cost=1) as session:
+        session.subscribe(watch)
+        prompting = asyncio.create_task(session.prompt("look"))
+        await asyncio.to_thread(gate.reached.wait, 20)
+        while arrives_at_first and arrived < len(said):
+            await asyncio.sleep(0.01)
+        await session.abort()
+        await prompting
+        hold.set()
+        answer, budget, stats = session.last_answer, session.state.payer.budget, session.stats()
+        assert answer is not None
+        assert answer.stop_reason == "aborted"
+        assert answer.usage.output == (100 if arrives_at_first else 0)
+        assert 0.01 < budget.unconfirmed < 1
+        assert stats.cost == answer.usage.cost.total == pytest.approx(budget.spent, abs=1e-8)
+        assert stats.cost_unconfirmed == answer.usage.cost.unconfirmed == pytest.approx(budget.unconfirmed, abs=1e-8)

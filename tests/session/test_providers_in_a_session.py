@@ -25,7 +25,7 @@ async def test_a_conversation_goes_to_a_local_server_and_back_with_its_tools_and
     agent.mkdir()
     local = {"baseUrl": f"{server.url}/v1", "api": "openai-completions", "models": [{"id": "small", "reasoning": True}]}
     (agent / "models.json").write_text(f'{{"providers": {{"local": {json.dumps(local)}, }} }} // a comment')
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(agent))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(agent))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
     options = SessionOptions(cwd=tmp_path, model="anthropic/claude-sonnet-4-5", thinking="high", tools=["bash"])

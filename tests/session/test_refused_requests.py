@@ -54,7 +54,7 @@ def api(request: pytest.FixtureRequest) -> str:
 def open_(server: OpenAIApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     agent = tmp_path / "agent"
     agent.mkdir()
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(agent))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(agent))
     opened: list[AgentSession] = []
 
     def open_one(api: str, *extensions: Any, model: dict[str, Any] | None = None, **wishes: Any) -> AgentSession:
@@ -427,7 +427,7 @@ async def test_an_image_of_too_many_pixels_is_not_unpacked(open_, server):
 def mistral(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AgentSession, OpenAIApi]]:
     agent = tmp_path / "agent"
     agent.mkdir()
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(agent))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(agent))
     with OpenAIApi(dialect="mistral") as server:
         local = {"providers": {"mistral": {"baseUrl": server.v1, "apiKey": "sk-test-key"}}}
         (agent / "models.json").write_text(json.dumps(local))

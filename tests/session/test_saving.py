@@ -278,17 +278,17 @@ def test_a_prompt_is_answered_where_no_session_can_be_saved(tmp_path: Path, mode
     done = indusagi(
         *("--provider", "offline", "--mode", mode, "compute 6*7", "compute 7*7"),
         home=tmp_path,
-        INDUSAGI_CODING_AGENT_SESSION_DIR=str(place),
+        INDUS_NB_SESSION_DIR=str(place),
     )
     assert done.returncode == 0
     assert "49" in done.stdout
     [line] = [line for line in (done.stderr + done.stdout).splitlines() if KEPT in line]
     assert line.count(str(place)) == 1
-    assert all(remedy in line for remedy in ("HOME", "INDUSAGI_CODING_AGENT_SESSION_DIR", "--no-session"))
+    assert all(remedy in line for remedy in ("HOME", "INDUS_NB_SESSION_DIR", "--no-session"))
 
 
 def test_over_rpc_one_event_says_that_nothing_is_saved_and_the_session_goes_on(tmp_path: Path) -> None:
-    more = {"INDUSAGI_CODING_AGENT_SESSION_DIR": str(place_below_a_file(tmp_path))}
+    more = {"INDUS_NB_SESSION_DIR": str(place_below_a_file(tmp_path))}
     with RpcProcess("--provider", "offline", home=tmp_path, more=more) as agent:
         agent.ask("set_session_name", name="sums")
         for prompt in ("compute 6*7", "compute 7*7"):
@@ -344,9 +344,9 @@ def test_another_user_is_answered_where_they_may_not_write(tmp_path: Path, place
         directory.chmod(0o755)
     (tmp_path / "program.py").write_text(AS_ANOTHER_USER)
     home = "/" if place == "of nobody" else str(tmp_path)
-    world = {**environment(tmp_path), "HOME": home, "INDUSAGI_CODING_AGENT_DIR": str(agent)}
+    world = {**environment(tmp_path), "HOME": home, "INDUS_NB_AGENT_DIR": str(agent)}
     if place == "of nobody":
-        del world["INDUSAGI_CODING_AGENT_DIR"]
+        del world["INDUS_NB_AGENT_DIR"]
     done = subprocess.run(
         [sys.executable, str(tmp_path / "program.py")], cwd="/", env=world, capture_output=True, text=True, check=False
     )

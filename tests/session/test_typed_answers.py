@@ -63,7 +63,7 @@ def open_(server: OpenAIApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (agent / "settings.json").write_text(
         json.dumps({"retry": {"baseDelayMs": 1}, "compaction": {"keepRecentTokens": 10}})
     )
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(agent))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(agent))
     monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test")
     opened: list[AgentSession] = []
@@ -498,10 +498,10 @@ async def test_without_a_type_the_answer_is_its_text(open_: Open, server: OpenAI
 async def test_a_recorded_answer_is_played_again_with_its_correction(
     open_: Open, server: OpenAIApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("INDUSAGI_CASSETTE", str(tmp_path / "answers.json"))
+    monkeypatch.setenv("INDUS_NB_CASSETTE", str(tmp_path / "answers.json"))
     server.add(Reply(ToolUse("answer", {"number": "A-7"})), Reply(ToolUse("answer", GOOD)))
     for mode in ("record", "replay"):
-        monkeypatch.setenv("INDUSAGI_CASSETTE_MODE", mode)
+        monkeypatch.setenv("INDUS_NB_CASSETTE_MODE", mode)
         session = open_()
         assert await session.ask("which invoice?", result=Invoice) == Invoice(**GOOD)
         await session.end()

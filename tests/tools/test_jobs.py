@@ -222,7 +222,7 @@ def open_one(
 ) -> Iterator[Callable[..., AgentSession]]:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", messages_api.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test")
-    monkeypatch.setenv("INDUSAGI_CODING_AGENT_DIR", str(tmp_path / "agent"))
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(tmp_path / "agent"))
     opened: list[AgentSession] = []
 
     def open_one(settings: object = None, **options: Any) -> AgentSession:
@@ -276,7 +276,7 @@ def test_after_how_long_a_call_becomes_a_job_is_said_by_options_then_settings_th
 def test_a_recorded_conversation_has_no_jobs(
     open_one: Callable[..., AgentSession], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("INDUSAGI_CASSETTE", str(tmp_path / "cassette.json"))
+    monkeypatch.setenv("INDUS_NB_CASSETTE", str(tmp_path / "cassette.json"))
     assert open_one().settings.jobs is None
 
 

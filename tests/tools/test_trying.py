@@ -115,7 +115,7 @@ SWALLOWED = {
     "chmod 600 x.csv; true": "changes the mode, owner, times or attributes of x.csv",
     "touch -d yesterday x.csv; true": "writes x.csv",
     "truncate -s 0 x.csv; true": "writes x.csv",
-    "sed -i s/foo/bar/ x.csv; true": "writes sed",
+    "sed -i s/foo/bar/ x.csv; true": "writes x.csv",
     "git commit -qam two; true": "changes the repository (.git/index.lock)",
     "git checkout -q -b topic; true": "changes the repository (.git/",
     "exec 3<>/dev/tcp/127.0.0.1/9; true": "connects to 127.0.0.1:9",
@@ -135,6 +135,84 @@ def test_an_effect_is_asked_about_however_the_command_ends_and_has_not_happened(
     assert ran.text == REFUSED
     assert ran.words[0].startswith(SWALLOWED[command])
     assert place.states() == before
+
+
+GOES_ON = {
+    "sed -i s/foo/bar/ x.csv sub/y.csv": ["writes x.csv", "writes sub/y.csv"],
+    "perl -pi -e s/foo/bar/ x.csv": ["writes x.csv"],
+    "t=$(mktemp ./t.XXXXXX) && sort x.csv > $t && mv $t x.csv": ["writes x.csv"],
+    f'{PYTHON} -c \'import os; open("d.tmp", "w").write("1"); os.replace("d.tmp", "d.json")\'': ["writes d.json"],
+    "touch q1\ntouch q2": ["writes q1", "writes q2"],
+    "cat > new <<END\na; b\nEND": ["writes new"],
+    "tar cf all.tar *.csv && rm *.csv": ["writes all.tar", "deletes x.csv"],
+    "mkdir new && echo > new/file && chmod +x x.py": [
+        *("makes new", "writes new/file", "changes the mode, owner, times or attributes of x.py"),
+    ],
+    "mv x.csv z.csv && rm -r out": ["moves x.csv", "writes z.csv", "deletes out/old.csv", "deletes out"],
+}
+"""Commands that are tried to their end, with all their effects."""
+
+
+@pytest.mark.parametrize("command", GOES_ON, ids=map(str, range(len(GOES_ON))))
+def test_a_trial_goes_on_after_what_it_cannot_do_and_its_question_names_the_files_that_change_in_the_end(
+    place: Place, command: str
+) -> None:
+    before = place.states()
+    ran = place.tried(command)
+    assert ran.words == GOES_ON[command]
+    goes_on = f"After “{ran.words[0]}” it was tried with the files as they are: what depends on that"
+    is_one = not any(sign in command for sign in ("&&", "\n", "; ")) or "import os" in command
+    assert ran.gate.asked[-1].outcome.startswith("" if is_one else goes_on)
+    assert bool(ran.gate.asked[-1].outcome) is not is_one
+    assert place.states() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "seen"),
+    [
+        ("rm d.json && { test -e d.json || rm -rf out; }", ["deletes d.json"]),
+        ("ln -s out l && rm -rf l/*", ["makes l"]),
+    ],
+)
+def test_a_question_says_from_where_on_a_trial_read_what_is_there_now(
+    place: Place, command: str, seen: list[str]
+) -> None:
+    ran = place.tried(command)
+    assert ran.words == seen
+    assert f"After “{seen[0]}” it was tried with the files as they are" in ran.gate.asked[-1].outcome
+
+
+def test_two_files_that_change_places_are_both_named(place: Place) -> None:
+    exchange = "import ctypes; open('made', 'w'); ctypes.CDLL(None).renameat2(-100, b'made', -100, b'x.csv', 2)"
+    assert place.tried(f'{PYTHON} -c "{exchange}"').words == ["writes made", "writes x.csv"]
+
+
+def test_a_question_says_where_a_trial_ended_if_it_did_not_come_to_its_end(place: Place) -> None:
+    for command, at in (
+        ("exec 3<>/dev/tcp/127.0.0.1/9 && rm x.csv", "connects to 127.0.0.1:9"),
+        ("exec 3<>/dev/tcp/127.0.0.1/9", "connects to 127.0.0.1:9"),
+        ("mkdir new && cp x.csv new/ && rm x.csv", "makes new"),
+        ("echo > new; sleep 1000.875; rm x.csv", "writes new"),
+    ):
+        ran = place.tried(command)
+        assert ran.words == [at]
+        assert ran.gate.asked[-1].outcome == f"Its trial ended at “{at}”: what it would do after that is not known."
+
+
+def test_a_command_goes_another_way_where_it_could_not_have_changed_a_file(place: Place) -> None:
+    (place.project / "out").chmod(0o555)
+    (place.project / "x.csv").chmod(0o444)
+    if os.access(place.project / "out", os.W_OK):
+        pytest.skip("this user may write everywhere")
+    assert place.tried("echo > out/new || rm d.json").words == ["writes out/new", "deletes d.json"]
+    assert place.tried("echo > x.csv || rm d.json").words == ["writes x.csv", "deletes d.json"]
+
+
+def test_what_a_trial_wrote_instead_of_files_is_removed_and_only_read_by_it(place: Place, tmp_path: Path) -> None:
+    tool = place.tool()
+    ran = asyncio.run(place.run("echo one > new; exec 4> new; echo two >&4; echo > x.csv; cat x.csv", tool=tool))
+    assert ran.words == ["writes new", "writes x.csv"]
+    assert not [*tmp_path.rglob(".stand-in-*")]
 
 
 def test_a_question_names_what_it_is_about_by_absolute_paths(place: Place) -> None:

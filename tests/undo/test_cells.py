@@ -85,16 +85,26 @@ def test_new_and_changed_cells_are_taken_back_and_done_once_more_in_their_places
         ]
     )
     after = [*notebook.cells.items()]
-    assert change.summary == "cell 3 new, cell 4 new, cell 1 edited, cell 1 new"
+    assert change.summary == "the 3rd cell new, the 4th cell new, the 1st cell edited, the 1st cell new"
     for _ in range(2):
         undo = notebook.plan(change)
         notebook.carry_out(undo)
         assert [*notebook.cells.items()] == before
-        assert undo.names == {"cell 1 (removed)", "cell 1", "cell 4 (removed)", "cell 3 (removed)"}
+        assert undo.names == {
+            "the 1st cell (removed)",
+            "the 1st cell",
+            "the 4th cell (removed)",
+            "the 3rd cell (removed)",
+        }
         redo = notebook.plan(change)
         notebook.carry_out(redo)
         assert [*notebook.cells.items()] == after
-        assert redo.names == {"cell 3 (put back)", "cell 4 (put back)", "cell 1", "cell 1 (put back)"}
+        assert redo.names == {
+            "the 3rd cell (put back)",
+            "the 4th cell (put back)",
+            "the 1st cell",
+            "the 1st cell (put back)",
+        }
 
 
 def test_several_steps_on_one_cell_are_planned_one_after_the_other(notebook: Notebook) -> None:
@@ -125,10 +135,10 @@ def test_what_the_user_changed_since_is_asked_about(
     change = CellsChange([notebook.replace("load", "rows = [2]"), notebook.insert("new", "1", "run")])
     notebook.cells["load"] = "mine"
     asked = notebook.plan(change)
-    assert asked.undecided == {"cell 1"}
+    assert asked.undecided == {"the 1st cell"}
     plan = notebook.plan(change, touched=touched)
     notebook.carry_out(plan)
-    assert plan.kept == ({"cell 1"} if touched != "over" else set())
+    assert plan.kept == ({"the 1st cell"} if touched != "over" else set())
     assert "new" not in notebook.cells
     assert notebook.cells["load"] == source
     assert [text for name, text in notebook.cells.items() if name not in ("load", "run", "plot")] == beside
@@ -229,7 +239,7 @@ def test_a_move_whose_cells_could_not_be_changed_is_moved_back(place: Place) -> 
     place.run("rows.append(3)")
     before, steps = place.state, [*place.history.done]
     moved = place.history.undo(2, cells=place.plan(place.history.done))
-    assert "cell 2 (removed)" in moved.names
+    assert "the 2nd cell (removed)" in moved.names
     assert place.names["rows"] == [1]
     moved.back()
     assert place.state == before
@@ -257,7 +267,7 @@ def test_another_process_takes_back_cells(place: Place, tmp_path: Path) -> None:
     later.history.load(later.book)
     (step,) = later.history.done  # the other one changed nothing that is still there
     assert step.cells is not None
-    assert step.summary == "cell 2 new, cell 1 edited"
+    assert step.summary == "the 2nd cell new, the 1st cell edited"
     plan = place.notebook.plan(step.cells)
     place.notebook.carry_out(plan)
     assert place.notebook.cells == {"run": "%agent go"}

@@ -57,16 +57,23 @@ class FinalAnswer(RunWatcher):
     Args:
         kind: The type of the answer.
         repairs: How often the model may try again; by default twice.
+        details: Makes the details of the call that gave it, by which views show it; by default it has none.
 
     Raises:
         UsageError: No API would take the schema of the type.
     """
 
-    def __init__(self, kind: AnswerKind, repairs: int | None = None) -> None:
+    def __init__(
+        self,
+        kind: AnswerKind,
+        repairs: int | None = None,
+        details: Callable[[Any], JsonObject] | None = None,
+    ) -> None:
         self.kind = kind
+        self._details = details
         self._repairs = _REPAIRS if repairs is None else max(0, repairs)
         self._schema, self._wrapped = tool_schema(kind.schema, kind.name)
-        self.tool_name = _NAMES[0]
+        self.tool_name: str = _NAMES[0]
         """Name of the tool that takes it."""
         self._conversation: Sequence[Message] | None = None
         self._told_at = 0
@@ -197,7 +204,8 @@ class FinalAnswer(RunWatcher):
             left = self._repairs - len(self._attempts)
             again = f"Correct that and call {self.tool_name} again." if left > 0 else "No attempt is left."
             raise ToolError(f"The answer is not what was asked for:\n{error}\n{again}") from error
-        return text_output(_ACCEPTED).replace(terminate=True)
+        details = None if self._details is None else self._details(self._value)
+        return text_output(_ACCEPTED, details).replace(terminate=True)
 
     def _read(self, arguments: JsonObject) -> Any:
         if not self._wrapped and not self.is_told:

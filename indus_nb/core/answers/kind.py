@@ -21,7 +21,7 @@ class InvalidValueError(ValueError):
         shown = [textcut.one_line(problem, MAX_PROBLEM_CHARACTERS) for problem in problems[:_MAX_PROBLEMS]]
         if len(problems) > _MAX_PROBLEMS:
             shown.append(f"and {len(problems) - _MAX_PROBLEMS} more")
-        self.problems = tuple(shown)
+        self.problems: tuple[str, ...] = tuple(shown)
         super().__init__("\n".join(f"- {problem}" for problem in shown))
 
 

@@ -31,7 +31,7 @@ _HOMES = {
     "uuid": ("UUID",),
 }
 _BUILTINS = ("bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple")
-PLAIN = (FRAME, *_BUILTINS, *(name for names in _HOMES.values() for name in names))
+PLAIN: tuple[str, ...] = (FRAME, *_BUILTINS, *(name for names in _HOMES.values() for name in names))
 """Names that need no import."""
 _MAX_CHARACTERS = 1000
 _MAX_SCHEMA_FILE_BYTES = 10_000_000

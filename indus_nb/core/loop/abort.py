@@ -27,8 +27,8 @@ class AbortSignal:
     """
 
     def __init__(self) -> None:
-        self.requested = False
-        self.reason = "Request was aborted."
+        self.requested: bool = False
+        self.reason: str = "Request was aborted."
         self._waiting: dict[asyncio.Task[Any], int] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
         self._interruptible = _Interruptible(self, self._waiting, self._cancelled)

@@ -16,7 +16,7 @@ import asyncio
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
@@ -45,6 +45,7 @@ from indus_nb.base.messages import (
     TextContent,
     ToolCall,
     ToolResultMessage,
+    Usage,
     UserMessage,
     for_model,
     now_ms,
@@ -283,12 +284,13 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
     """Yield the provider's events, made sure to begin with ``start`` and to end with ``done`` or ``error``."""
     growing = GrowingMessage(api=run.model.api, provider=run.model.provider, model=run.model.id)
     started = False
+    paid: list[Usage] = []
     context = Context(
         system_prompt=run.system_prompt,
         messages=for_model(await run.hooks.context(run.as_sent(run.messages))),
         tools=[tool.spec for tool in run.tools.values()],
     )
-    events = run.provider.stream(run.model, context, run.options)
+    events = run.provider.stream(run.model, context, replace(run.options, on_paid=paid.append))
     try:
         while True:
             with run.abort.interruptible():
@@ -302,19 +304,20 @@ async def _stream(run: Run) -> AsyncGenerator[AssistantMessageEvent]:
             if isinstance(event, _LAST):
                 return
             if (objection := _objection(run, event)) is not None:
-                end = growing.fail(objection, "aborted")
+                why, is_abort = objection, True
                 break
     except RunAborted:
-        end = growing.fail(run.abort.reason, "aborted")
+        why, is_abort = run.abort.reason, True
     except StopAsyncIteration:
-        end = growing.fail(f"The provider {run.model.provider} ended its answer without saying how it went.")
+        why, is_abort = f"The provider {run.model.provider} ended its answer without saying how it went.", False
     except Exception as error:  # noqa: BLE001 - providers may be a user's, and a model's failure is data
-        end = growing.fail(f"The provider {run.model.provider} failed: {type(error).__name__}: {error}")
+        why, is_abort = f"The provider {run.model.provider} failed: {type(error).__name__}: {error}", False
     finally:
-        await events.aclose()
+        await events.aclose()  # and with it the request is settled
+    growing.usage = paid[-1] if paid else growing.usage
     if not started:
         yield growing.start()
-    yield end
+    yield growing.fail(why, "aborted" if is_abort else "error")
 
 
 def _objection(run: Run, event: AssistantMessageEvent) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from indus_nb.base.errors import SettingsError
 from indus_nb.base.files import expand_user, read_file
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.readers import InvalidFieldsError
+from indus_nb.base.variables import AGENT_DIR, CACHE_RETENTION, variable
 from indus_nb.base.wire import JsonObject, from_json, to_camel
 from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.core.loop import InterruptMode, QueueMode, ToolExecution
@@ -258,21 +258,9 @@ class LoadedSettings:
         return f"{self.files[key]}: `{key}`" if key in self.files else f"the setting `{key}`"
 
 
-def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
-    """Read the environment variable ``INDUSAGI_<name>``, or ``PI_<name>`` if that is unset.
-
-    Returns:
-        The value; ``None`` if it is unset or empty.
-
-    >>> variable("OFFLINE", {"PI_OFFLINE": "1"})
-    '1'
-    """
-    return environment.get(f"INDUSAGI_{name}") or environment.get(f"PI_{name}") or None
-
-
 def cache_retention(settings: Settings) -> CacheRetentionSetting:
     """Return how long the user wants prompts kept: by the settings, or by the environment where they leave it open."""
-    asked = variable("CACHE_RETENTION")
+    asked = variable(CACHE_RETENTION)
     if settings.cache_retention == "auto" and asked in get_args(CacheRetention):
         return cast("CacheRetention", asked)
     return settings.cache_retention
@@ -282,12 +270,12 @@ def agent_directory() -> Path:
     """Return the directory of the user's settings and sessions.
 
     Returns:
-        ``~/.indusagi/agent``, or the directory that ``INDUSAGI_CODING_AGENT_DIR`` names.
+        ``~/.indusagi/agent``, or the directory that ``INDUS_NB_AGENT_DIR`` names.
 
     Raises:
         UsageError: There is no home directory.
     """
-    chosen = variable("CODING_AGENT_DIR")
+    chosen = variable(AGENT_DIR)
     return expand_user(chosen or "~/.indusagi/agent")
 
 

@@ -32,7 +32,7 @@ def system_prompt(  # noqa: PLR0913 - each is a part of it
     *,
     tools: Iterable[Tool],
     cwd: Path,
-    today: date,
+    today: date | None,
     place: str = "",
     base: str | None = None,
     appended: Sequence[str] = (),
@@ -44,6 +44,7 @@ def system_prompt(  # noqa: PLR0913 - each is a part of it
     What changes comes last, the date once a day, so that providers can cache the prompt.
 
     Args:
+        today: The date; ``None`` for a prompt that says neither when nor where, and so is the same at any time.
         place: Says where the agent works, in place of the sentences about a project's files.
         base: Replaces the built-in text with all that tools say of themselves.
         skills: Named if the tool ``read`` is there to open them; hidden ones are left out.
@@ -56,7 +57,8 @@ def system_prompt(  # noqa: PLR0913 - each is a part of it
     offered = [skill for skill in skills if not skill.hidden]
     if offered and any(tool.spec.name == "read" for tool in tools):
         parts += [_SKILLS, _available(offered)]
-    parts.append(f"Current date: {today.isoformat()}\nCurrent working directory: {cwd.as_posix()}")
+    if today is not None:
+        parts.append(f"Current date: {today.isoformat()}\nCurrent working directory: {cwd.as_posix()}")
     return clean_text("\n\n".join(parts))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from indus_nb.base.variables import DEFAULT_TRUST, variable
 from indus_nb.core.resources.inputs import Decision, ProjectInput, may_be_trusted_whole, project_inputs
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Trust:
         )
 
     def _default(self) -> bool | None:
-        from indus_nb.core.resources.settings import own_settings, variable
+        from indus_nb.core.resources.settings import own_settings
 
-        chosen = variable("DEFAULT_TRUST") or own_settings(self._agent_dir).default_trust
+        chosen = variable(DEFAULT_TRUST) or own_settings(self._agent_dir).default_trust
         return {"always": True, "never": False}.get(chosen)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from indus_nb.base.files import is_link_of_others, make_private_directory, others_can_write, write_atomically
+from indus_nb.base.files import hold_lock, is_link_of_others, make_private_directory, others_can_write, write_atomically
 from indus_nb.base.wire import JsonObject, load_object
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TrustFile:
     """The decisions in ``agent_dir``; ``problem`` is what was wrong with the file when it was used last, or empty."""
 
     def __init__(self, agent_dir: Path) -> None:
-        self.problem = ""
+        self.problem: str = ""
         self._path = agent_dir / TRUST_FILE
         self._read: tuple[object, Mapping[str, Kept]] | None = None
 
@@ -81,18 +81,19 @@ class TrustFile:
         self._change(directory, with_texts)
 
     def _change(self, place: object, change: Callable[[JsonObject], JsonObject]) -> None:
-        from filelock import FileLock, Timeout  # reading needs no lock
-
         try:
             make_private_directory(self._path.parent)
-            with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
+            lock = hold_lock(Path(f"{self._path}.lock"), _LOCK_SECONDS)
+            try:
                 entries = self._entries()
                 if self.problem:
                     return
                 text = json.dumps(change(entries), indent=1)
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before
-        except (Timeout, OSError) as error:
+            finally:
+                lock.release()
+        except OSError as error:
             self.problem = (
                 f"{self._path}: the decision about {place} could not be kept ({error}). It will be asked again."
             )

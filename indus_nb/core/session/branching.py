@@ -49,7 +49,7 @@ class Branching:
     def __init__(
         self, state: SessionState, turns: Turns, publisher: Publisher, recorder: Recorder, models: ModelChoice
     ) -> None:
-        self.abort = AbortSignal()
+        self.abort: AbortSignal = AbortSignal()
         self._state = state
         self._turns = turns
         self._publisher = publisher

@@ -27,8 +27,8 @@ class Compactor:
     """Compacts the conversation of one session."""
 
     def __init__(self, state: SessionState, publisher: Publisher, recorder: Recorder, models: ModelChoice) -> None:
-        self.abort = AbortSignal()
-        self.running = False
+        self.abort: AbortSignal = AbortSignal()
+        self.running: bool = False
         self._state = state
         self._publisher = publisher
         self._recorder = recorder

@@ -7,7 +7,7 @@ it, or the user has stopped the job or the run: then it joins the next prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import JobUpdate
@@ -43,8 +43,8 @@ class ReportedJobs(Jobs):
             starts_turn: Whether the settings want a report while it is idle.
         """
         reports = _JobReports(session, self, starts_turn)
-        self.on_change = reports.on_change
-        self.on_end = reports.on_end
+        self.on_change: Callable[[Job], Awaitable[None]] | None = reports.on_change
+        self.on_end: Callable[[Job], Awaitable[None]] | None = reports.on_end
         session.watchers.append(reports)
 
 

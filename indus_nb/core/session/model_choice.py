@@ -40,7 +40,7 @@ class ModelChoice:
         self._publisher = publisher
         self.usual: Callable[[], Model | None] = lambda: None
         """Callback for the model to use when none was chosen; set by the opener of the session."""
-        self.is_usual = False
+        self.is_usual: bool = False
         """``True`` while the model is the usual one: the user has chosen none, in settings or for this session."""
         self._pause: tuple[str, int] | None = None
         """The session that has waited for longer than a short cache lives, and the time of the answer before that."""
@@ -81,6 +81,7 @@ class ModelChoice:
             idle_timeout=settings.retry.provider.idle_timeout,
             cache_retention=self.cache_retention,
             is_continued=settings.is_continued,
+            shared_characters=settings.shared_characters,
             session_id=state.store.session_id if settings.is_continued else None,
             on_request=state.hooks.request,
             on_response=state.hooks.response,

@@ -91,28 +91,29 @@ class SessionParts:
         hooks: Callable[[Any], SessionHooks] | None = None,
     ) -> None:
         stored = store.context()
-        self.state = state = SessionState(settings, registry, store, Conversation(stored), model, thinking_level)
+        state = SessionState(settings, registry, store, Conversation(stored), model, thinking_level)
+        self.state: SessionState = state
         state.problems += store.warnings
         self.on_shutdown: Callable[[], None] = lambda: None  # the owner of the process may end it then
         self.save_problem: str | None = None  # what ``close`` could not put into the session's own file
         self.watchers: list[RunWatcher] = []
-        self.ui = Ui()
-        self.turns = Turns(self._on_idle, self._abort_activity, self.start)
-        self.trusting = Trusting(state, self.ui, self.turns)
-        self.recorder = Recorder(state)
-        self.publisher = Publisher(state, self.recorder)
-        self.models = ModelChoice(state, self.publisher)
-        self.toolbox = Toolbox(state, equip(store.cwd))
-        self.queues = Queues(self.publisher)
-        self.user_shell = UserShell(state, self.turns, self.recorder, self.publisher)
-        self.compactor = Compactor(state, self.publisher, self.recorder, self.models)
-        self.recovery = Recovery(
+        self.ui: Ui = Ui()
+        self.turns: Turns = Turns(self._on_idle, self._abort_activity, self.start)
+        self.trusting: Trusting = Trusting(state, self.ui, self.turns)
+        self.recorder: Recorder = Recorder(state)
+        self.publisher: Publisher = Publisher(state, self.recorder)
+        self.models: ModelChoice = ModelChoice(state, self.publisher)
+        self.toolbox: Toolbox = Toolbox(state, equip(store.cwd))
+        self.queues: Queues = Queues(self.publisher)
+        self.user_shell: UserShell = UserShell(state, self.turns, self.recorder, self.publisher)
+        self.compactor: Compactor = Compactor(state, self.publisher, self.recorder, self.models)
+        self.recovery: Recovery = Recovery(
             state,
             self.compactor,
             self.publisher,
             lambda model: self.clearing.begin(model),  # noqa: PLW0108 - it is late
         )
-        self.branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
+        self.branching: Branching = Branching(state, self.turns, self.publisher, self.recorder, self.models)
         images = Admission(resize=settings.resize_images)
         self._images = images
         self._input = UserInput(state, self.toolbox, images)
@@ -128,7 +129,7 @@ class SessionParts:
             images=images,
             watchers=self.watchers,
         )
-        self.replacing = Replacing(
+        self.replacing: Replacing = Replacing(
             state,
             turns=self.turns,
             publisher=self.publisher,
@@ -362,6 +363,14 @@ class SessionParts:
             A function that ends the subscription.
         """
         return self.publisher.subscribe(listener, on_close)
+
+    @property
+    def open_calls(self) -> Sequence[SessionEvent]:
+        """Return the events of calls that have begun and whose results are not stored, for who subscribes meanwhile.
+
+        Of each call it is the last event of each kind, in their order.
+        """
+        return self.publisher.open_calls
 
     async def emit(self, event: SessionEvent) -> None:
         """Dispatch an event to extensions, the session file and subscribers, in that order."""

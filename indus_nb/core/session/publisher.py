@@ -20,7 +20,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
+from indus_nb.base.events import (
+    AgentSettled,
+    EntryAdded,
+    MessageEnd,
+    SessionEvent,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from indus_nb.base.messages import ToolCall, ToolResultMessage
 from indus_nb.core.session.recorder import Recorder
 from indus_nb.core.session.state import SessionState
 from indus_nb.core.storage.entries import Entry
@@ -53,6 +62,8 @@ class Publisher:
         self._state = state
         self._recorder = recorder
         self._listeners: tuple[Listener, ...] = ()
+        self._calls: dict[str, dict[str, SessionEvent]] = {}
+        """By the ids of calls without a stored result: the last event of each kind."""
         self._on_close: list[Callable[[], None]] = []
         self._added: deque[_Announcement] = deque()
         self._phase = _Phase.OPEN
@@ -62,6 +73,11 @@ class Publisher:
     def listeners(self) -> Sequence[Listener]:
         """Return the subscribers."""
         return self._listeners
+
+    @property
+    def open_calls(self) -> Sequence[SessionEvent]:
+        """Return the events of calls that have begun and whose results are not stored: the last one of each kind."""
+        return [event for events in self._calls.values() for event in events.values()]
 
     def subscribe(self, listener: Listener, on_close: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Call ``listener`` with every event, in order.
@@ -156,6 +172,7 @@ class Publisher:
             self._task = asyncio.get_running_loop().create_task(self.announce(), name="indus_nb entries")
 
     async def _publish(self, event: SessionEvent) -> None:
+        self._note_call(event)
         for listener in self._listeners:
             try:
                 waiting = listener(event)
@@ -163,3 +180,20 @@ class Publisher:
                     await waiting
             except Exception:  # noqa: BLE001 - one subscriber's defect must end neither the run nor the others' view of it
                 _log.exception("A subscriber failed on %s", event.type)
+
+    def _note_call(self, event: SessionEvent) -> None:
+        match event:
+            case ToolExecutionEnd() if not self._is_in_answer(event.tool_call_id):
+                self._calls.pop(event.tool_call_id, None)  # of another program, or of code: no result will be stored
+            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+                self._calls.setdefault(event.tool_call_id, {})[event.type] = event
+            case MessageEnd(message=ToolResultMessage() as result):
+                self._calls.pop(result.tool_call_id, None)
+            case AgentSettled():
+                self._calls.clear()
+            case _:
+                pass
+
+    def _is_in_answer(self, call_id: str) -> bool:
+        answer = self._state.last_answer
+        return answer is not None and any(isinstance(part, ToolCall) and part.id == call_id for part in answer.content)

@@ -22,8 +22,8 @@ class Queues:
     """The queues of one session."""
 
     def __init__(self, publisher: Publisher) -> None:
-        self.steering = MessageQueue()
-        self.follow_up = MessageQueue()
+        self.steering: MessageQueue = MessageQueue()
+        self.follow_up: MessageQueue = MessageQueue()
         self._publisher = publisher
         self._for_next_prompt: list[CustomMessage] = []
 

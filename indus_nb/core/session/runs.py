@@ -188,7 +188,7 @@ class Runs:
     def record_nested(self) -> None:
         """Record the usage of other sessions for this one: code of the model's may ask models, too."""
         usage = None if self._limits is None else self._state.payer.budget.take_nested()
-        if usage is not None and usage.total_tokens:
+        if usage is not None and (usage.total_tokens or usage.cost.unconfirmed):
             with suppress(SessionFileError):  # the session's next message says what is wrong with its file
                 self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
 

@@ -42,6 +42,8 @@ class SessionSettings:
     """How long a provider keeps the conversation for the next request, where the setting leaves that open."""
     is_continued: bool = True
     """Whether a request is likely to begin as the one before it, and not only with the same system prompt."""
+    shared_characters: int = 0
+    """Characters at the start of the first prompt that those of other sessions begin with as well."""
     tool_execution: ToolExecution = "auto"
     interrupt_mode: InterruptMode = "immediate"
     shell: Shell = field(default_factory=Shell)
@@ -56,6 +58,8 @@ class SessionSettings:
     """Whether a plan is made: until that ends only looks are allowed, whatever ``approve`` is."""
     effects: Mapping[EffectKind, Decision] = field(default_factory=dict["EffectKind", "Decision"])
     """Decisions on kinds of effects, where they differ from the mode of ``approve``."""
+    allowed: dict[str, None] = field(default_factory=dict[str, None])
+    """Rules that answers "always in this session" have made; see ``approval.rules``."""
     sandbox: SandboxMode = "off"
     """Sandbox mode of the session's programs. Chosen at its start: changing it here has no effect."""
     tools: ToolSettings = field(default_factory=ToolSettings)

@@ -24,7 +24,8 @@ class TokenCounts(WireModel):
 class SessionStats(WireModel):
     """Counts of a whole session, all branches and what was compacted included.
 
-    ``cost`` is in US dollars; ``cost_unknown`` is true if it lacks requests whose price is unknown.
+    ``cost`` is in US dollars; ``cost_unknown`` is true if it lacks requests whose price is unknown, and
+    ``cost_unconfirmed`` is what requests that broke off may have cost besides.
     """
 
     user_messages: int = 0
@@ -35,6 +36,7 @@ class SessionStats(WireModel):
     tokens: TokenCounts = wire_field(default_factory=TokenCounts)
     cost: float = 0.0
     cost_unknown: bool | None = None
+    cost_unconfirmed: float | None = None
 
 
 class Tally:
@@ -47,6 +49,7 @@ class Tally:
         self._tokens = TokenCounts()
         self._cost = 0.0
         self._unknown: bool | None = None
+        self._unconfirmed = 0.0
 
     def stats(self, entries: Sequence[Entry]) -> SessionStats:
         """Return the counts of all entries, to which some may have been appended since the last time.
@@ -65,6 +68,7 @@ class Tally:
             tokens=self._tokens.replace(),
             cost=self._cost,
             cost_unknown=self._unknown,
+            cost_unconfirmed=self._unconfirmed or None,
         )
 
     def _count(self, entry: Entry) -> None:
@@ -89,6 +93,7 @@ class Tally:
         tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
         self._cost += usage.cost.total
         self._unknown = self._unknown or usage.cost.unknown
+        self._unconfirmed += usage.cost.unconfirmed or 0
 
 
 def session_stats(entries: Sequence[Entry]) -> SessionStats:

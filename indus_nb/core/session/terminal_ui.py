@@ -17,7 +17,8 @@ class TerminalUi:
     def set_footer(self, factory: Callable[..., Any] | None = None) -> None:
         """Do nothing, as the other setters here."""
 
-    set_header = set_editor_component = set_footer
+    set_header = set_footer
+    set_editor_component = set_footer
 
     def set_working_visible(self, visible: bool) -> None:  # noqa: FBT001 - as everywhere in this family of programs
         """Do nothing."""

@@ -87,7 +87,7 @@ class Toolbox:
         self._asked: FinalAnswer | None = None
         self._final: Tool | None = None
         self._added: dict[str, None] = {}
-        self.takes_answers = False
+        self.takes_answers: bool = False
         """Switch for the tool that takes answers of every type; see ``end_with``."""
 
     @property

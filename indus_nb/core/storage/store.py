@@ -64,14 +64,14 @@ class SessionStore:
     """
 
     def __init__(self, header: JsonObject, path: Path | None, entries: Iterable[Entry] = ()) -> None:
-        self.header = header
+        self.header: JsonObject = header
         self.path = path
         self.warnings: list[str] = []
         self.kept_in_memory: str | None = None
         self.leaf_id: str | None = None
         self.lasting = True
         """Durability of messages that end a step: whether they survive a power cut too, which waits for the disk."""
-        self.own = True
+        self.own: bool = True
         """Ownership of the file: one that is not the user's own only holds a conversation, and decides nothing."""
         self.on_added: Callable[[Entry], None] = lambda _: None
         self._entries = [*entries]
@@ -448,7 +448,7 @@ class SessionStore:
         self.path = None
         self.kept_in_memory = (
             f"This session is kept in memory only and ends with its program, for its file cannot be made: {error}. To "
-            "keep it, set HOME, or INDUSAGI_CODING_AGENT_SESSION_DIR, to a directory that you can write to; "
+            "keep it, set HOME, or INDUS_NB_SESSION_DIR, to a directory that you can write to; "
             "--no-session does without a file."
         )
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.installed import how_to_install
 from indus_nb.evaluate.benchmark_task import BenchmarkTask
 
 SUITES = ("notebook", "kramabench", "dataagentbench")
@@ -51,6 +52,6 @@ def notebook_tasks() -> list[BenchmarkTask]:
         UsageError: A package that they need is missing.
     """
     if missing := [name for name in _NEEDS if find_spec(name) is None]:
-        raise UsageError(f'The suite needs {", ".join(missing)}: pip install ".[eval]" in the clone of indus_nb.')
+        raise UsageError(f"The suite needs {', '.join(missing)}: {how_to_install('eval')}.")
     modules = (import_module(f"{__name__}.{name}") for name in _NOTEBOOK)
     return [task for module in modules for task in module.TASKS]

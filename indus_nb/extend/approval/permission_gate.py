@@ -47,6 +47,9 @@ _MAX_QUESTION_CHARACTERS = 100_000
 _SHOWN_OF_LONG = 3000
 _MAX_OUTCOME_CHARACTERS = 4000
 _MAX_LINES_UNCOUNTED = 40
+_NO_RULE = (
+    "Your rule for {} covers new values that can be taken over from a trial, and not changes inside of the same object."
+)
 _EFFECTS_IN_HEADING = 3
 
 
@@ -72,13 +75,12 @@ def permission_gate(
 
 
 class _Gate:
-    """Calls that were allowed in one session, and the question about others."""
+    """Decides about the calls of one session."""
 
     def __init__(self, agent_dir: Path, open_to: Callable[[], Sequence[Path]]) -> None:
         self._private = [Path(os.path.realpath(agent_dir))]
         self._open_to = open_to
         self._kept = rules.KeptRules(agent_dir)
-        self._allowed: set[str] = set()
 
     async def decide(self, event: ToolCallEvent, ctx: Context) -> ToolCallAnswer | None:
         """Block the call unless its mode, a rule or the user allows it, or its tool asks about what it does."""
@@ -93,7 +95,7 @@ class _Gate:
                 return None
             if described.tries and not asks_anyway:
                 by_program = bool(event.caller)
-                allowed = await self._rules(ctx, by_program=by_program)
+                allowed = await self.rules_now(ctx, by_program=by_program)
                 event.gate = _CallGate(self, described, ctx, by_program, allowed)
                 return None
             approval = await self._approval(described, event, ctx)
@@ -156,16 +158,16 @@ class _Gate:
         """Return the paths that may be read outside the working directory, whatever rules say."""
         return [*self._open_to(), *map(Path, kept_outputs)]
 
-    async def _rules(self, ctx: Context, *, by_program: bool) -> set[str]:
+    async def rules_now(self, ctx: Context, *, by_program: bool) -> set[str]:
         """Return the rules of this session, and for the user's own agent those of the directory."""
-        return {*self._allowed, *(() if by_program else await self._kept.of(ctx.cwd, ctx.ui))}
+        return {*ctx.settings.allowed, *(() if by_program else await self._kept.of(ctx.cwd, ctx.ui))}
 
     async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
         """Return whether mode, settings and rules allow all of these effects."""
         asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
         if not asked or denied(asked, ctx.settings.approve_now, ctx.settings.effects):
             return not asked
-        allowed = await self._rules(ctx, by_program=by_program)
+        allowed = await self.rules_now(ctx, by_program=by_program)
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
 
     def _not_by_setting(self, effects: Iterable[Effect], ctx: Context) -> list[Effect]:
@@ -228,7 +230,7 @@ class _Gate:
         if in_directory:
             await self._kept.add(ctx.cwd, texts)
         else:
-            self._allowed.update(texts)
+            ctx.settings.allowed.update(dict.fromkeys(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,9 +275,18 @@ class _CallGate:
         kinds = {each.kind for each in effects if decision(each.kind, settings.approve_now, settings.effects) == "ask"}
         holds = holds or kinds == {"reads_outside"}
         asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
+        if not holds and (why := await self._why_no_rule(effects)):
+            asked = replace(asked, warning="\n".join(filter(None, (asked.warning, why))))
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
         with questions.bound(questions.subagent, self.subagent):  # also where its tool runs by now
             return await self.gate.ask(asked, self.ctx, by_program=self.by_program, holds=holds, trial=trial)
+
+    async def _why_no_rule(self, effects: Sequence[Effect]) -> str:
+        """Say why a rule that names a variable does not cover a change of it; empty where there is no such rule."""
+        allowed = await self.gate.rules_now(self.ctx, by_program=self.by_program)
+        changed = [effect for effect in effects if effect.kind == "changes_variable"]
+        named = [effect.what for effect in changed if rules.covered([effect], allowed, self.ctx.cwd)]
+        return _NO_RULE.format(_and([f"`{name}`" for name in named])) if named else ""
 
 
 def _unnamed(effects: Sequence[Effect]) -> list[Effect]:

@@ -11,12 +11,19 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from indus_nb.base.files import is_link_of_others, make_private_directory, others_can_write, read_file, write_atomically
+from indus_nb.base.files import (
+    hold_lock,
+    is_link_of_others,
+    make_private_directory,
+    others_can_write,
+    read_file,
+    write_atomically,
+)
 from indus_nb.base.visible import is_plain
 from indus_nb.base.wire import load_object
 from indus_nb.core.session.dialogs import Ui
@@ -150,7 +157,7 @@ class KeptRules:
     """The rules of the file in ``agent_dir``; ``problem`` is what was wrong with it when it was read last, or empty."""
 
     def __init__(self, agent_dir: Path) -> None:
-        self.problem = ""
+        self.problem: str = ""
         self._path = agent_dir / RULES_FILE
         self._reported: set[str] = set()
 
@@ -167,7 +174,15 @@ class KeptRules:
 
     async def add(self, directory: Path, rules: Sequence[str]) -> None:
         """Keep rules for ``directory``; where that is not possible they count for this once."""
-        await asyncio.to_thread(self._add, str(directory), rules)
+        await asyncio.to_thread(self._change, str(directory), lambda before: [*before, *rules])
+
+    async def remove(self, directory: Path, rules: Collection[str]) -> bool:
+        """Keep rules for ``directory`` no more; returns whether the file was written."""
+
+        def without(before: Sequence[str]) -> Sequence[str]:
+            return [rule for rule in before if rule not in rules]
+
+        return await asyncio.to_thread(self._change, str(directory), without)
 
     def _report(self, problem: str, ui: Ui) -> None:
         if problem not in self._reported:
@@ -191,22 +206,24 @@ class KeptRules:
                 return {}, f"{self._path}: `{directory}` must be a list of texts. {advice}"
         return rules, ""
 
-    def _add(self, directory: str, new: Sequence[str]) -> None:
-        from filelock import FileLock, Timeout  # reading, which every session may do, needs no lock
-
+    def _change(self, directory: str, changed: Callable[[Sequence[str]], Sequence[str]]) -> bool:
         try:
             make_private_directory(self._path.parent)
-            with FileLock(f"{self._path}.lock", timeout=_LOCK_SECONDS, mode=0o600):
+            lock = hold_lock(Path(f"{self._path}.lock"), _LOCK_SECONDS)
+            try:
                 before, problem = self._read()
                 if problem:
-                    return
-                rules = {name: [*kept] for name, kept in before.items()}
-                rules[directory] = [*dict.fromkeys([*rules.get(directory, []), *new])]
+                    return False
+                rules = {**before, directory: [*dict.fromkeys(changed(before.get(directory, [])))]}
+                rules = {name: kept for name, kept in rules.items() if kept}
                 text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before
-        except (Timeout, OSError):
-            return  # it will be asked again
+            finally:
+                lock.release()
+        except OSError:
+            return False  # it will be asked again
+        return True
 
 
 def _objection(path: Path) -> str | None:

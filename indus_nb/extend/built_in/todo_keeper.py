@@ -28,7 +28,7 @@ class TodoKeeper(RunWatcher):
     """
 
     def __init__(self, settings: TodoSettings) -> None:
-        self.todos = TodoList()
+        self.todos: TodoList = TodoList()
         self._settings = settings
         self._session: AgentSession | None = None
         self._reminders = 0

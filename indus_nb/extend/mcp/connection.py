@@ -76,7 +76,7 @@ class Connection:
         on_tools: Callable[[list[mcp_types.Tool]], None],
         on_end: Callable[[Connection], None],
     ) -> None:
-        self.state = ConnectionState.CONNECTING
+        self.state: ConnectionState = ConnectionState.CONNECTING
         self.reason: str | None = None
         self._spec = spec
         self._log = log
@@ -87,7 +87,7 @@ class Connection:
         self._wake = asyncio.Event()
         self._stale = False
         log.begin()
-        self.task = asyncio.create_task(self._run(), name=f"MCP server {spec.name}")
+        self.task: asyncio.Task[None] = asyncio.create_task(self._run(), name=f"MCP server {spec.name}")
 
     @property
     def over(self) -> bool:

@@ -15,8 +15,8 @@ class ServerLog:
     """
 
     def __init__(self) -> None:
-        self.text = ""
-        self.last_words = ""
+        self.text: str = ""
+        self.last_words: str = ""
         self._plain = PlainText()
 
     def add(self, data: bytes) -> None:

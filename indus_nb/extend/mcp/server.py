@@ -45,7 +45,7 @@ class McpServer:
         self.spec = spec
         self.tools: list[mcp_types.Tool] = []
         self.problem: str | None = None
-        self.log = ServerLog()
+        self.log: ServerLog = ServerLog()
         self._on_tools = on_tools
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()

@@ -147,7 +147,7 @@ class McpServers:
         except ImportError as error:
             self._sdk_problem = (
                 f"MCP servers are configured, but the SDK cannot be imported ({error}). "
-                'Run `pip install "indus_nb[mcp]"`, or start without MCP servers.'
+                'Run `pip install ".[mcp]"` in the clone of indus_nb, or start without MCP servers.'
             )
             return
         self._sdk_problem = None

@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-_IS_VALID = 0x40082102
+_IS_VALID, _ADD_DESCRIPTOR = 0x40082102, 0x40182103
 _AT_FDCWD = -100
 _MAX_PATH = 4096
 _PAGE = 4096
@@ -31,6 +31,13 @@ class Call:
     thread: int
     name: str
     arguments: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A descriptor that the program of a call was given, and that its call returns."""
+
+    descriptor: int
 
 
 class UnreadableError(Exception):
@@ -65,6 +72,18 @@ class Arguments:
             raise UnreadableError from error
         self._check_waits()  # else the number may be another program's by now
         return data
+
+    def give(self, descriptor: int, *, closes: bool) -> Given:
+        """Give the program an open file of ours.
+
+        Args:
+            closes: Whether it is closed where the program runs another one.
+
+        Raises:
+            OSError: The kernel or the program can have none.
+        """
+        wanted = struct.pack("=QIIII", self._call.id, 0, descriptor, 0, os.O_CLOEXEC if closes else 0)
+        return Given(fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, bytearray(wanted), True))  # noqa: FBT003
 
     def _check_waits(self) -> None:
         """Raise ``FileNotFoundError`` if the call waits no more, for its program was killed."""

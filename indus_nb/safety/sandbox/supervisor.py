@@ -15,7 +15,7 @@ import socket
 import struct
 import threading
 
-from indus_nb.safety.sandbox.calls import Call
+from indus_nb.safety.sandbox.calls import Call, Given
 from indus_nb.safety.sandbox.filters import call_names
 from indus_nb.safety.sandbox.wanted import Wanted
 
@@ -35,7 +35,7 @@ class Supervisor:
     """
 
     def __init__(self, control: socket.socket, wanted: Wanted) -> None:
-        self.ended = False
+        self.ended: bool = False
         self._control = control
         self._wanted = wanted
         self._names = call_names()
@@ -64,6 +64,7 @@ class Supervisor:
         os.close(self._stop)
         os.close(self._stopping)
         self._control.close()
+        self._wanted.close()
 
     def _run(self) -> None:
         self._poll.register(self._control, select.POLLIN)
@@ -121,9 +122,14 @@ class Supervisor:
         except OSError:  # it was killed meanwhile
             return
         call_id, thread, _, number, _, _, *arguments = _NOTIFICATION.unpack(buffer)
-        error = self._wanted.decide(
-            Call(call_id, thread, self._names.get(number, str(number)), (*arguments,)), listener
-        )
-        answer = struct.pack("=QqiI", call_id, 0, -(error or 0), _CONTINUE if error is None else 0)
+        call = Call(call_id, thread, self._names.get(number, str(number)), (*arguments,))
+        match self._wanted.decide(call, listener):
+            case Given(descriptor):
+                ends = descriptor, 0, 0
+            case None:
+                ends = 0, 0, _CONTINUE
+            case error:
+                ends = 0, -error, 0
+        answer = struct.pack("=QqiI", call_id, *ends)
         with contextlib.suppress(FileNotFoundError):  # it was killed meanwhile
             fcntl.ioctl(listener, _SEND, answer)

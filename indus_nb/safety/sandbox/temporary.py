@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _PREFIX = "indusagi-sandbox-"
@@ -30,8 +30,8 @@ class Temporary:
     """
 
     def __init__(self) -> None:
-        self.path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-        self.remove = weakref.finalize(self, _remove, self.path, _locked(self.path), os.getpid())
+        self.path: Path = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+        self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, _locked(self.path), os.getpid())
         """Removes it with what is in it, at the end of the process at the latest."""
         threading.Thread(target=remove_stale, args=(self.path.parent,), name="indus_nb sandbox", daemon=True).start()
 

@@ -78,6 +78,16 @@ class CommandTrial:
         return self._wanted.only_opens
 
     @property
+    def pretends_from(self) -> Effect | None:
+        """Return the first effect after which it went on as if that had happened, reading what was there before."""
+        return self._wanted.pretends_from
+
+    @property
+    def ran_on(self) -> bool:
+        """Return whether it ran another program after that effect."""
+        return self._wanted.ran_on
+
+    @property
     def problem(self) -> str | None:
         """Return why it says nothing, after its end, about what the command would do."""
         if not self._supervisor.watched:

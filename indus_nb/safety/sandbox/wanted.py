@@ -1,8 +1,10 @@
 """Attempted changes of a tried program, call by call.
 
-What this module promises: a call that would change something is rejected and kept as an effect, unless it keeps to what
-may be changed; it goes on only where the kernel refuses all the same what it was mistaken for. At most ``MAX_EFFECTS``
-effects are kept.
+What this module promises: a call that would change something is kept as an effect and does not go on, unless it keeps
+to what may be changed; it goes on only where the kernel refuses all the same what it was mistaken for. At most
+``MAX_EFFECTS`` effects are kept.
+
+So that a trial does not end at its first effect, such a call often ends as if it had gone on (``pretended``).
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from indus_nb.safety.effects import Effect, EffectKind
-from indus_nb.safety.sandbox.calls import Arguments, Call, UnreadableError, host_and_port, resolved, signed
+from indus_nb.safety.sandbox.calls import Arguments, Call, Given, UnreadableError, host_and_port, resolved, signed
 from indus_nb.safety.sandbox.filters import CHANGES, NEVER, OPENS, RUNS
+from indus_nb.safety.sandbox.pretended import CREATES, EXCLUSIVE, Pretended
 
 MAX_EFFECTS = 50
 _MAX_ADDRESS = 128
-_CREATES, _EXCLUSIVE, _NO_FOLLOW, _TEMPORARY = 0o100, 0o200, os.O_NOFOLLOW, 0o20000000
+_NO_REPLACE = 1
+"""The flag of ``renameat2`` for a move that replaces nothing, which ``mv`` tries first; others exchange two files."""
+_NO_FOLLOW, _TEMPORARY = os.O_NOFOLLOW, 0o20000000
 _WRITES = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx")
 _OF_A_PROCESS = re.compile(r"/proc/(\d+)(/.*)?")
@@ -29,7 +34,6 @@ _NAME_SERVICES = ("/run/nscd/", "/var/run/nscd/", "/run/systemd/userdb/", "/run/
 """Sockets at which the C library looks names up; without them it reads files."""
 _PATHS: dict[str, tuple[EffectKind, str, tuple[tuple[int | None, int], ...]]] = {
     # kind, verb, and for each path the argument with its directory and the one with its name
-    "creat": ("writes_file", "writes", ((None, 0),)),
     "truncate": ("writes_file", "writes", ((None, 0),)),
     "unlink": ("deletes", "deletes", ((None, 0),)),
     "unlinkat": ("deletes", "deletes", ((0, 1),)),
@@ -52,7 +56,8 @@ _NETWORK = ("socket", "socketpair", "listen", "sendto", "sendmsg", "sendmmsg")
 _SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 _MODES = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2}
 """Calls that set a mode, and which argument it is."""
-_OPEN_TO_WRITE = ("creat", "truncate")
+_MADE_ANEW = os.O_WRONLY | CREATES | os.O_TRUNC
+"""The flags that ``creat`` stands for."""
 _MAKES = ("mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat")
 
 
@@ -79,7 +84,11 @@ class Wanted:
     ) -> None:
         self.group: int | None = None
         """The process group of the program, once it has begun."""
-        self.only_opens = True
+        self.pretends_from: Effect | None = None
+        """The first effect after which the program went on as if it had happened, and read what was there before."""
+        self.ran_on: bool = False
+        """Whether another program ran after that effect."""
+        self.only_opens: bool = True
         """Whether all that it wanted of files was to open them."""
         self._cwd = cwd
         self._private = private
@@ -87,12 +96,13 @@ class Wanted:
         self._reads = reads
         self._on_effect = on_effect
         self._effects: dict[tuple[str, str], Effect] = {}
-        named: dict[str, Callable[[Call, Arguments], int | None]] = {
+        self._pretended = Pretended(private, nothing=bool(held))
+        named: dict[str, Callable[[Call, Arguments], int | Given | None]] = {
             **dict.fromkeys(NEVER, self._never),
             **dict.fromkeys(CHANGES, self._describes),
             **dict.fromkeys(_PATHS, self._changes),
             "truncate": self._changes if truncates else self._never,
-            **dict.fromkeys(OPENS, self._opens),
+            **dict.fromkeys((*OPENS, "creat"), self._opens),
             **dict.fromkeys(RUNS, self._runs),
             **dict.fromkeys(_NETWORK, self._uses_network),
             **dict.fromkeys(_SIGNALS, self._signals),
@@ -111,14 +121,14 @@ class Wanted:
         """Return whether no more effects are kept."""
         return len(self._effects) >= MAX_EFFECTS
 
-    def decide(self, call: Call, listener: int) -> int | None:
+    def decide(self, call: Call, listener: int) -> int | Given | None:
         """Decide whether a call goes on.
 
         Args:
             listener: Where it was received.
 
         Returns:
-            The error that it ends with: 0 for none, ``None`` to let it go on.
+            The error that it ends with: 0 for none, ``None`` to let it go on; or the descriptor that it returns.
         """
         try:
             return self._named.get(call.name, self._sets)(call, Arguments(call, listener))
@@ -135,6 +145,10 @@ class Wanted:
             if len(self._effects) == 1 or self.is_full:
                 self._on_effect()
 
+    def close(self) -> None:
+        """Remove what was written instead of files."""
+        self._pretended.close()
+
     def _never(self, call: Call, _: Arguments) -> int | None:
         self.add("unknown", call.name, f"makes a system call ({call.name}) that may change more than itself")
         return errno.EPERM
@@ -147,10 +161,11 @@ class Wanted:
         self.add("unknown", call.name, "asks a device or a file system for something")
         return errno.ENOTTY
 
-    def _opens(self, call: Call, arguments: Arguments) -> int | None:
-        at, flags = (None, call.arguments[1]) if call.name == "open" else (0, call.arguments[2])
+    def _opens(self, call: Call, arguments: Arguments) -> int | Given | None:
+        at = 0 if call.name == "openat" else None
+        flags = _MADE_ANEW if call.name == "creat" else call.arguments[2 if call.name == "openat" else 1]
         named = arguments.path(at, 0 if at is None else 1)
-        follows = not flags & (_NO_FOLLOW | _EXCLUSIVE)
+        follows = not flags & (_NO_FOLLOW | EXCLUSIVE)
         place = resolved(named, follows=follows)
         # Such a call truncates a file, and Landlock before its third version sees no writing in that.
         needs_no_right = flags & os.O_TRUNC and flags & os.O_ACCMODE not in (os.O_WRONLY, os.O_RDWR)
@@ -163,11 +178,19 @@ class Wanted:
         if flags & _TEMPORARY == _TEMPORARY:
             return self._writes(place, f"a file in {self._shown(place)}") if place != self._private else None
         state = _state(place)
-        if state is None:
-            is_moot = not flags & _CREATES or not place.parent.is_dir()
+        if self._pretended.has_made(place):
+            is_moot = False
+        elif state is None:
+            is_moot = not flags & CREATES or not self._pretended.is_directory(place.parent)
         else:
-            is_moot = bool(flags & _EXCLUSIVE) or stat.S_ISDIR(state.st_mode)
-        return None if is_moot else self._writes(place, self._shown(place))
+            is_moot = bool(flags & EXCLUSIVE) or stat.S_ISDIR(state.st_mode)
+        if is_moot:
+            return None
+        error = self._writes(place, self._shown(place))
+        given = error if place.is_relative_to("/dev") else self._pretended.opened(place, state, flags, arguments)
+        if isinstance(given, Given):
+            self._goes_on_after(len(self._effects))
+        return given
 
     def _writes(self, place: Path, shown: str) -> int:
         if place.is_relative_to("/dev") and not place.is_relative_to("/dev/shm"):  # noqa: S108
@@ -185,6 +208,7 @@ class Wanted:
         state = None if place is None else _state(place)
         if place is None or state is None:
             return None
+        self.ran_on = self.ran_on or self.pretends_from is not None
         if state.st_mode & (stat.S_ISUID | stat.S_ISGID):
             self.add("runs_program", str(place), f"runs {place.name} with the rights of another user")
         return self._is_read(place)
@@ -197,26 +221,56 @@ class Wanted:
 
     def _changes(self, call: Call, arguments: Arguments) -> int | None:
         kind, verb, paths = _PATHS[call.name]
-        places = [resolved(arguments.path(*each), follows=call.name in _OPEN_TO_WRITE) for each in paths]
+        places = [resolved(arguments.path(*each), follows=call.name == "truncate") for each in paths]
         places = [place for place in places if place is not None]
-        if call.name == "creat":
-            is_moot = not places[0].parent.is_dir() if places else True
-        elif call.name in _MAKES:
-            is_moot = any(os.path.lexists(place) or not place.parent.is_dir() for place in places[:1])
+        made = places[0] if places and self._pretended.has_made(places[0]) else None
+        if made is not None and call.name not in _MAKES:
+            how = call.arguments[4] if call.name == "renameat2" else 0
+            return self._changes_made(kind, made, places[-1], exchanges=bool(how & ~_NO_REPLACE))
+        if call.name in _MAKES:
+            is_moot = any(
+                os.path.lexists(place) or not self._pretended.is_directory(place.parent) for place in places[:1]
+            )
         else:
             is_moot = any(not os.path.lexists(place) for place in places[:1])
         if is_moot:  # the kernel says so, and how
             return errno.ENOENT if call.name == "truncate" else None
-        if all(self._is_free(place, writes=call.name in _OPEN_TO_WRITE) for place in places):
+        if all(self._is_free(place, writes=call.name == "truncate") for place in places):
             return None
-        self.only_opens = self.only_opens and call.name in _OPEN_TO_WRITE
+        self.only_opens = self.only_opens and call.name == "truncate"
+        before = len(self._effects)
         for place in places:
             if kind == "writes_file":
                 self._adds_write(place, verb, self._shown(place))
             else:
                 self.add(kind, str(place), f"{verb} {self._shown(place)}")
             verb = "writes"
-        return errno.EROFS
+        error = self._pretended.changed(call.name, places, call.arguments[2])
+        if not error:
+            self._goes_on_after(before)
+        return error
+
+    def _goes_on_after(self, number: int) -> None:
+        """Note that the program goes on as if the effect of a number had happened; the last one, if that is less."""
+        if self.pretends_from is None and self._effects:
+            self.pretends_from = [*self._effects.values()][min(number, len(self._effects) - 1)]
+
+    def _changes_made(self, kind: EffectKind, made: Path, target: Path, *, exchanges: bool) -> int:
+        """Move or remove what is there for the program alone: moved, it is its new name that is written."""
+        if kind == "deletes":
+            self._pretended.forget(made)
+            return 0
+        if exchanges:  # what was there goes on under the other name
+            self._adds_write(target, "writes", self._shown(target))
+            return errno.EROFS
+        if self._is_free(target) or self._pretended.moved(made, target):
+            return errno.EROFS
+        self.only_opens = False
+        former = self._effects.pop(("writes_file", str(made)), None)
+        self._adds_write(target, "writes", self._shown(target))
+        if former is not None and former is self.pretends_from:
+            self.pretends_from = [*self._effects.values()][-1]
+        return 0
 
     def _describes(self, call: Call, arguments: Arguments) -> int | None:
         """Decide about modes, owners, times and attributes, which Landlock does not hold: no such call goes on.
@@ -231,12 +285,14 @@ class Wanted:
         if place is None:
             return 0
         if self._is_free(place):
+            self.only_opens = self.only_opens and not self._pretended.stands_in(place)
             return self._set_mode(place, call.arguments[_MODES[call.name]]) if call.name in _MODES else 0
         if not os.path.lexists(place):
             return errno.ENOENT
         self.only_opens = False
-        self.add("writes_file", str(place), f"changes the mode, owner, times or attributes of {self._shown(place)}")
-        return errno.EPERM
+        self._adds_write(place, "changes the mode, owner, times or attributes of", self._shown(place))
+        is_own = os.geteuid() == 0 or (os.geteuid() == place.lstat().st_uid and "chown" not in call.name)
+        return 0 if is_own and not self._held else errno.EPERM
 
     def _set_mode(self, place: Path, mode: int) -> int:
         descriptor = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -213,8 +213,8 @@ class Shell:
                     code = None if timed_out or cancelled else child.exit_code
                     result = so_far(128 - code if code is not None and code < 0 else code)
         finally:
-            if confined is not None:
-                await confined.closed()
+            stopped = confined is not None and await _closed(confined)
+        result = replace(result, cancelled=cancelled or stopped)
         return result if confined is None else replace(result, sandbox_notes=self._notes(confined, result))
 
     async def _confined(self, command: str) -> Confined | None:
@@ -250,6 +250,17 @@ class Shell:
                 f"The command could not be started with {shell} in {cwd}: {error}. Nothing was run; check that the "
                 "folder exists, that the setting shellPath names a shell, and that the command is not too long."
             ) from error
+
+
+async def _closed(confined: Confined) -> bool:
+    """Clean up after a program; return whether this was cancelled meanwhile, where its result counts all the same."""
+    closing = asyncio.ensure_future(confined.closed())
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await closing
+        return True
+    return False
 
 
 async def _follow(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from indus_nb.base import textcut
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction.patterns import names_secret
 from indus_nb.safety.sandbox.sandbox import looks_refused
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
 _SECONDS_AFTER_EFFECT = 1.0
 """Time that a trial goes on after its first effect, for the question to name more of them."""
 _MAX_OUTCOME_LINES = 5
+_MAX_LINE_CHARACTERS = 160
+_STOPPED = (
+    "Its trial ended at \N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK}: "
+    "what it would do after that is not known."
+)
+_PRETENDED = (
+    "After \N{LEFT DOUBLE QUOTATION MARK}{}\N{RIGHT DOUBLE QUOTATION MARK} it was tried with the files as they are: "
+    "what depends on that change may do more."
+)
 _DIRECTORIES = ("PWD", "OLDPWD")
 """Variables whose names look like those of passwords and are not."""
 READ_ONLY, HELD = "read-only", "held"
@@ -90,7 +100,7 @@ class Tries:
         if files is not None and await gate.covers(effects):
             return await self._held(command, gate, files)
         command.report(replace(result, truncation=truncate.head("")))  # it was held up, and what it printed is not so
-        await gate.ask(effects, holds=files is not None)
+        await gate.ask(effects, outcome=_reserve(command, result, effects, trial), holds=files is not None)
         return None
 
     async def _tried(
@@ -195,6 +205,26 @@ def _effects(trial: CommandTrial, result: ShellResult) -> list[Effect]:
     if trial.problem is not None:
         return [Effect("unknown", "", f"may do anything: {trial.problem}")]
     return []
+
+
+def _reserve(command: Command, result: ShellResult, effects: Sequence[Effect], trial: CommandTrial) -> str:
+    """Return what a question has to say of its effects where they may not be all; empty where they are."""
+    if result.exit_code != 0 or result.cancelled or trial.problem is not None:
+        return _STOPPED.format(textcut.one_line(effects[-1].words, _MAX_LINE_CHARACTERS))
+    first = trial.pretends_from
+    if first is not None and (trial.ran_on or _is_several(command.arguments[-1])):
+        return _PRETENDED.format(textcut.one_line(first.words, _MAX_LINE_CHARACTERS))
+    return ""
+
+
+def _is_several(text: str) -> bool:
+    """Return whether a text for a shell is more than one command: what a shell does by itself a trial does not see."""
+    plain = text.strip().replace("#", "_")  # with a comment its reader would lose all that follows
+    words = shlex.shlex(plain.replace("\\\n", " ").replace("\n", ";"), punctuation_chars=";&|<>")
+    try:
+        return any(not word.strip(";&|") for word in words)
+    except ValueError:  # quotes that it reads otherwise than the shell
+        return True
 
 
 def _outcome(result: ShellResult) -> str:
