@@ -305,8 +305,8 @@ def test_a_kernel_without_the_package_gets_it_by_a_button(lab: Lab, page: Page) 
 
 
 def test_a_kernel_of_another_language_is_left_alone(lab: Lab, page: Page) -> None:
-    lab.write("other.ipynb", "x = 1", kernel="other")
-    lab.open(page, "other.ipynb")
+    lab.write("julia.ipynb", "x = 1", kernel="other")
+    lab.open(page, "julia.ipynb")
     expect(open_panel(page).get_by_role("status")).to_contain_text("Python")
 
 

@@ -183,7 +183,7 @@ def test_a_cell_that_is_moved_while_its_answer_comes_has_all_of_it(lab: Lab, pag
     began.open()
     expect(cell).to_contain_text("The answer")
     for text in ("An earlier paragraph.", "While it is moved."):
-        expect(cell.get_by_text(text)).to_have_count(1)
+        expect(cell.locator(".indus-answer").get_by_text(text)).to_have_count(1)
     page.evaluate(MOVE_DOWN)
     cell = notebook.cell(3)
     expect(cell.get_by_role("button", name="Stop")).to_be_visible()
@@ -192,7 +192,7 @@ def test_a_cell_that_is_moved_while_its_answer_comes_has_all_of_it(lab: Lab, pag
     expect(cell.locator(".ia-root")).to_have_count(0)
     expect(cell.locator(".indus-answer").last).to_have_text("The answer is 42.")
     for text in ("An earlier paragraph.", "While it is moved."):
-        expect(cell.get_by_text(text)).to_have_count(1)
+        expect(cell.locator(".indus-answer").get_by_text(text)).to_have_count(1)
     notebook.screenshot("moved")
     page.wait_for_function(NO_WIDGETS)
     notebook.save()

@@ -22,13 +22,14 @@ def first_words(request: Recorded) -> str:
 @pytest.fixture
 def gate(messages_api: MessagesApi) -> Gate:
     """Holds the answer of the second sub-agent."""
-    gate = Gate()
+    gate, both_began = Gate(), Gate()
 
     def answer(request: Recorded) -> Any:
         match first_words(request):
             case "one":
-                return Reply("First answer.")
+                return Reply(Text("First answer.", both_began))
             case "two":
+                both_began.open()
                 return Reply(Text("Second answer.", gate))
             case _:
                 return Reply(ToolUse("agents", TASKS)) if len(request.body["messages"]) == 1 else Reply("Done.")
