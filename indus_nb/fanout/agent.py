@@ -11,13 +11,14 @@ from typing import Any, Unpack, cast
 
 from indus_nb.extend.definitions import Definitions
 from indus_nb.extend.definitions import agent as definitions
+from indus_nb.fanout.cascade import SURE, Sure
 from indus_nb.fanout.mapping import Map, new_directory
 from indus_nb.fanout.partitions import bring, is_partitioned
+from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL, RowOptions, RowQuestion, question
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
 from indus_nb.fanout.template import Template
-from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, RowOptions, RowQuestion, question
 from indus_nb.start import SessionOptions
 
 
@@ -64,6 +65,8 @@ class Agent(Definitions):
         batch: bool = False,
         over: Executor | None = None,
         dedupe: bool = True,
+        cheap: str | None = None,
+        sure: Sure = SURE,
         sample: int | None = None,
         estimate: bool = False,
         progress: bool = True,
@@ -86,8 +89,8 @@ class Agent(Definitions):
             tools: The names of tools that rows may use; by default none, and rows then read nothing but their prompt.
             system_prompt: A text in place of the usual system prompt.
             parallel: The number of rows that are asked at once.
-            rpm: The number of requests that may begin in a minute.
-            tpm: The number of tokens that requests may read and write in a minute, cached ones aside.
+            rpm: The number of requests to a model that may begin in a minute.
+            tpm: The number of tokens that requests to a model may read and write in a minute, cached ones aside.
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             max_turns: The most answers that the model may give for a row that has tools; ``None`` for no limit.
@@ -99,6 +102,11 @@ class Agent(Definitions):
                 this process does all the rest.
             dedupe: Whether rows with the same prompt are asked once, and share the answer: those without tools, of a
                 template that names a column.
+            cheap: A cheap model that is asked about each row first, of the same provider unless it is
+                ``provider/id``; ``model`` is asked about rows that it is not sure of. Not for rows with tools, nor with
+                ``batch``.
+            sure: When the answer of ``cheap`` is taken: from this probability on, from 0 to 1, which it gives with its
+                answer; ``"twice"`` if it gives the same answer twice; or if this function of the answer says so.
             sample: How many rows, from all over the data, are asked for now; their answers say what all will cost, and
                 ``retry()`` asks for the others. ``None`` for all rows.
             estimate: Whether to ask nothing, and only say in ``summary`` and ``estimate`` what it would cost.

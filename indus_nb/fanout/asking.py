@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, SessionFileError
+from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError
 from indus_nb.base.messages import AssistantMessage
 from indus_nb.core.answers import AnswerKind, FinalAnswer
 from indus_nb.core.limits.budget import Budget, spending_from
@@ -157,13 +157,42 @@ class Asked:
         registry.register(model.provider, ProviderConfig(stream=BatchProvider(self.batches.ask)))
         return registry, model
 
-    def key(self, prompt: str, number: int) -> str:
+    @property
+    def model(self) -> Model:
+        """Return the model that answers, once ``check`` has chosen it."""
+        if self.shared is None:
+            raise RuntimeError("check() comes first")
+        return self.shared.model
+
+    def options_for(self, wanted: str) -> SessionOptions:
+        """Return the options with another model: one of the same provider, unless ``wanted`` names another.
+
+        Args:
+            wanted: As in ``SessionOptions.model``.
+
+        Raises:
+            ModelNotFoundError: There is none.
+        """
+        if self.leading is None:
+            raise RuntimeError("check() comes first")
+        registry, usual = self.leading.registry, self.model.provider
+        try:
+            model = registry.find(wanted, usual)
+        except ModelNotFoundError:
+            if "/" not in wanted:
+                raise
+            model = registry.find(wanted)
+        own_key = self.options.api_key if model.provider == usual else None
+        return replace(self.options, provider=model.provider, model=model.id, api_key=own_key)
+
+    def key(self, prompt: str, number: int, again: int | None = None) -> str:
         """Return the key of a row in a journal.
 
         Args:
             number: The number of rows with the same prompt before it.
+            again: The number of times that the row was asked before; ``None`` where it is asked once.
         """
-        return key_of(prompt=prompt, number=number, **self.identity)
+        return key_of(prompt=prompt, number=number if again is None else [number, again], **self.identity)
 
     async def ask(self, prompt: str, key: str, paid: Budget) -> tuple[Any, Done]:
         """Ask for one row.

@@ -17,9 +17,11 @@ from indus_nb.base.files import current_directory
 from indus_nb.base.wire import random_hex
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
-from indus_nb.fanout.work import Progress, RowQuestion, Work
+from indus_nb.fanout.work import Work
 
 _SLICE_SECONDS = 0.1
 _log = logging.getLogger("indus_nb")
@@ -174,6 +176,7 @@ class Map:
             kept=work.progress.kept,
             estimate=work.estimate,
             cost_left=work.progress.cost_left,
+            cascade=work.cascade,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from indus_nb.extend.definitions import agent
-from indus_nb.fanout.work import Progress
+from indus_nb.fanout.progress import Progress
 
 _PLAIN_SECONDS = 10.0
 

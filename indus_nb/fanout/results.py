@@ -6,7 +6,7 @@ import html
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias, cast, overload
 
@@ -41,6 +41,8 @@ class RowAnswer:
         plain: The answer as JSON values.
         answered: Whether there is an answer.
         unconfirmed: The most that interrupted requests of it may have cost besides, in US dollars.
+        tries: What the cheap model answered before, in the order of asking; ``cost`` includes them.
+        by_cheap: Whether the answer is the cheap model's.
     """
 
     value: Any = None
@@ -50,6 +52,14 @@ class RowAnswer:
     plain: Any = None
     answered: bool = False
     unconfirmed: float = 0.0
+    tries: tuple[RowAnswer, ...] = ()
+    by_cheap: bool = False
+
+    def after(self, tries: Sequence[RowAnswer]) -> RowAnswer:
+        """Return the same result behind answers of the cheap model, with their cost."""
+        cost = self.cost + sum(each.cost for each in tries)
+        unconfirmed = self.unconfirmed + sum(each.unconfirmed for each in tries)
+        return replace(self, cost=cost, unconfirmed=unconfirmed, tries=tuple(tries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,40 @@ class Estimate:
         return f"{rows_of(self.rows)} to ask, about {self.tokens:,} tokens to read, {price}"
 
 
+@dataclass(frozen=True, slots=True)
+class CascadeReport:
+    """What became of rows that a cheap model was asked about first.
+
+    Attributes:
+        cheap: The name of the cheap model.
+        usual: The name of the other one.
+        rows: How many rows the cheap model was asked about, each prompt once.
+        taken: How many of them have its answer.
+        went_on: How many have the answer of the other one.
+        both: How many of these the cheap model had answered as well.
+        agreed: How many of these have the same answer by both.
+        cheap_cost: What the cheap model has cost, in US dollars.
+        usual_cost: What the other one has cost for these rows.
+    """
+
+    cheap: str
+    usual: str
+    rows: int
+    taken: int
+    went_on: int
+    both: int
+    agreed: int
+    cheap_cost: float
+    usual_cost: float
+
+    def __str__(self) -> str:
+        same = f", the same answer for {self.agreed:,} of {self.both:,}" if self.both else ""
+        return (
+            f"{self.taken:,} of {self.rows:,} by {self.cheap} (${self.cheap_cost:.4f}), "
+            f"{self.went_on:,} by {self.usual} (${self.usual_cost:.4f}{same})"
+        )
+
+
 Again: TypeAlias = Callable[["Answers", dict[str, Any]], "Answers"]
 AgainAsync: TypeAlias = Callable[["Answers", dict[str, Any]], Awaitable["Answers"]]
 
@@ -93,6 +137,7 @@ class Answers(Sequence[Any]):
         kept: How many rows were answered by them.
         estimate: What they will cost, where nothing else was asked for.
         cost_left: What the rows without an answer will cost if they are as the others; ``None`` if that is unknown.
+        cascade: What became of rows that a cheap model was asked about first; ``None`` without one.
         problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -112,6 +157,7 @@ class Answers(Sequence[Any]):
         kept: int = 0,
         estimate: Estimate | None = None,
         cost_left: float | None = None,
+        cascade: CascadeReport | None = None,
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -138,6 +184,11 @@ class Answers(Sequence[Any]):
         """Estimate of what the rows without an answer would cost, in US dollars, by the mean of those with one.
 
         ``None`` if none or one was asked, or the price of the model is unknown.
+        """
+        self.cascade = cascade
+        """What became of the rows that a cheap model was asked about first; ``None`` without one.
+
+        How many it answered, how many went on to the other model, how often the two agreed, and what each has cost.
         """
         self.cost_unconfirmed = unconfirmed
         """Upper bound of the other cost of interrupted requests, in US dollars. It counts against ``max_cost``."""
@@ -206,6 +257,7 @@ class Answers(Sequence[Any]):
         before = self.cost_before if self._has_before else None
         cost = cost_in_words(self.cost, self.cost_unconfirmed, unpriced=self.cost_unknown, before=before)
         parts.append(cost)
+        parts += [str(self.cascade)] if self.cascade is not None and self.cascade.rows else []
         if self.estimate is not None:
             parts.append(str(self.estimate))
         if self.failed and self.cost_left:

@@ -1,4 +1,4 @@
-"""Concurrent requests for many rows: the rows that are left, the workers that ask for them, and their progress.
+"""Concurrent requests for many rows: the workers that ask for those that are left, and their progress.
 
 What this module promises: the answers come in the order of the rows. A row whose answer is in the journal is not asked;
 one that was answered is in the journal before it counts as done, several that end together with one wait for the disk.
@@ -10,274 +10,35 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from contextlib import nullcontext, suppress
-from copy import deepcopy
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import UsageError
 from indus_nb.base.terminal import plain
-from indus_nb.base.wire import dump
-from indus_nb.core.answers import AnswerKind, InvalidValueError, answer_kind
 from indus_nb.core.limits.budget import Budget, spending
 from indus_nb.core.limits.limiter import Limiter
-from indus_nb.core.limits.paying import answer_cost
-from indus_nb.core.limits.words import cost_in_words
-from indus_nb.fanout.asking import SYSTEM_PROMPT, Asked
-from indus_nb.fanout.engines import Engine, Functions
-from indus_nb.fanout.journal import Done, Journal, stored_model
+from indus_nb.fanout.asking import Asked
+from indus_nb.fanout.engines import Engine
+from indus_nb.fanout.journal import Done, Journal
+from indus_nb.fanout.known import KnownRows, copied, estimated, known_rows
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
-from indus_nb.fanout.rows import Table
-from indus_nb.fanout.template import Template
-from indus_nb.fanout.words import duration, rows_of
-from indus_nb.start import SessionOptions
+from indus_nb.fanout.words import rows_of
 
 if TYPE_CHECKING:
+    from indus_nb.core.answers import AnswerKind
     from indus_nb.core.session.session import AgentSession
     from indus_nb.fanout.batches import Batches
+    from indus_nb.fanout.cascade import CascadeReport
+    from indus_nb.start import SessionOptions
 
-PARALLEL = 8
-"""Rows that are asked at once unless another number is asked for."""
-MAX_PARALLEL = 1000
 _MAX_FAILURE_CHARACTERS = 80
 _CUT_OFF = "It was cut off before its answer had come."
-MAX_TOKENS = 4096
-"""Longest answer of a row unless another is asked for, so that little money is reserved for each request."""
-
-_KEPT_CHARACTERS = 4096
-"""Shortest start of all prompts that is marked to be kept: servers keep 1,024 tokens or more."""
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
-_BYTES_A_TOKEN = 4
-MAX_TURNS = 50
-"""Most answers of the model for a row unless another number is asked for: no user watches it."""
-
-
-class RowOptions(TypedDict, total=False):
-    """Options of all rows together; ``agent.map`` explains them."""
-
-    parallel: int
-    rpm: float | None
-    tpm: float | None
-    max_cost: float | None
-    max_tokens: int | None
-    journal: Path | str | None
-    batch: bool
-    over: Executor | None
-    dedupe: bool
-    sample: int | None
-    estimate: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowQuestion:
-    """A question about each row, and its limits; see ``agent.map``.
-
-    Raises:
-        UsageError: A limit cannot be used, or two of them not together.
-    """
-
-    template: Template
-    table: Table
-    kind: AnswerKind | None
-    session: SessionOptions
-    directory: Path
-    parallel: int = PARALLEL
-    rpm: float | None = None
-    tpm: float | None = None
-    max_cost: float | None = None
-    max_tokens: int | None = MAX_TOKENS
-    journal: Path | str | None = None
-    definable: bool = False
-    batch: bool = False
-    over: Executor | None = None
-    dedupe: bool = True
-    sample: int | None = None
-    estimate: bool = False
-    functions: Functions = field(default_factory=dict[str, Any])
-
-    def __post_init__(self) -> None:
-        if isinstance(self.parallel, bool) or not 1 <= self.parallel <= MAX_PARALLEL:
-            raise UsageError(f"parallel is a whole number from 1 to {MAX_PARALLEL}.")
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
-        if self.sample is not None and (isinstance(self.sample, bool) or self.sample < 1):
-            raise UsageError("sample is a whole number of rows, 1 or more.")
-        Limiter(self.parallel, self.rpm, self.tpm)
-        Budget(self.max_cost)
-        if self.batch and self.session.tools:
-            raise UsageError(
-                "Rows of a batch have no tools, for each of their turns would wait for one: leave out tools or batch."
-            )
-        if self.batch and (self.rpm or self.tpm) is not None:
-            raise UsageError("Within a batch Anthropic chooses the rate: leave out rpm and tpm, or batch.")
-
-    @property
-    def shared_characters(self) -> int:
-        """Return how many characters all prompts begin with; 0 if these are too few to be kept by a server."""
-        shared = len(self.template.shared)
-        return shared if shared >= _KEPT_CHARACTERS else 0
-
-    @property
-    def asks_once(self) -> bool:
-        """Return whether rows with the same prompt have one answer: not where all are the same, or tools may differ."""
-        return self.dedupe and not self.session.tools and bool(self.template.columns)
-
-
-def question(
-    template: str,
-    table: Table,
-    *,
-    session: SessionOptions,
-    directory: Path,
-    result: object = None,
-    functions: Functions | None = None,
-    usual_model: Callable[[], tuple[str, str] | None] | None = None,
-    **options: Unpack[RowOptions],
-) -> RowQuestion:
-    """Check what is asked before anything is.
-
-    Args:
-        template: The prompt, with ``{column}`` for values of the row.
-        session: The options of each session; without tools it also has no instructions of the project.
-        directory: The directory of their sessions' files.
-        result: The type of the answers; see ``answer_kind``. ``None`` for texts.
-        functions: The functions that ``over`` may run.
-        usual_model: Returns provider and id of the model to ask where neither the session's options nor the journal
-            name one; ``None`` for that of the settings.
-
-    Raises:
-        UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
-    """
-    parsed = Template(template)
-    parsed.check(table.columns)
-    if not template.strip():
-        raise UsageError("The prompt is empty.")
-    session = _with_model(session, options.get("journal"), usual_model)
-    return RowQuestion(
-        template=parsed,
-        table=table,
-        kind=None if result is None else answer_kind(result),
-        session=session if session.tools else _bare(session),
-        directory=directory,
-        definable=bool(session.tools),
-        functions=functions or {},
-        **options,
-    )
-
-
-def _with_model(
-    session: SessionOptions,
-    journal: Path | str | None,
-    usual_model: Callable[[], tuple[str, str] | None] | None,
-) -> SessionOptions:
-    """Return the options with the model to ask if they name none: what a journal holds is another model's else."""
-    if session.model is not None or session.provider is not None:
-        return session
-    stored = None if journal is None else stored_model(journal)
-    chosen = usual_model() if stored is None and usual_model is not None else None
-    provider, model = chosen or (None, None)
-    if stored is not None:
-        provider, _, model = stored.partition("/")
-    return replace(session, provider=provider, model=model)
-
-
-def _bare(options: SessionOptions) -> SessionOptions:
-    """Return options of rows without tools, which read nothing but their prompt."""
-    return replace(
-        options,
-        tools=(),
-        system_prompt=options.system_prompt or SYSTEM_PROMPT,
-        use_extensions=False,
-        use_skills=False,
-        use_prompt_templates=False,
-        use_context_files=False,
-    )
-
-
-@dataclass(slots=True)
-class Progress:
-    """Progress of the rows; read from any thread."""
-
-    total: int
-    done: int = 0
-    failed: int = 0
-    kept: int = 0
-    """Rows that were answered before, and are not asked."""
-    cost: float = 0.0
-    cost_before: float | None = None
-    """The part of ``cost`` that earlier calls have paid; ``None`` if there were none."""
-    unconfirmed: float = 0.0
-    """Upper bound of what interrupted requests may have cost besides."""
-    to_ask: int = 0
-    """Rows that are left, but for those that will share the answer of another one."""
-    row_cost: float | None = None
-    """Mean cost of a row, without the first, after which the others are read from a cache; ``None`` as yet."""
-    unpriced: bool = False
-    """``True`` if the price of requests is unknown."""
-    started: float = field(default_factory=time.monotonic)
-    paused_until: float = 0.0
-    waiting: str = ""
-    """Description of what is waited for, if requests wait in batches."""
-    stopping: bool = False
-    ended: bool = False
-    model: str = ""
-    """The name of the model that is asked."""
-    note: str = ""
-    """Description of what the user should know before the rest is paid for."""
-    failure: str = ""
-    """Reason why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
-
-    @property
-    def per_minute(self) -> float:
-        """Return how many rows end in a minute."""
-        return (self.done - self.kept) / max(time.monotonic() - self.started, 1e-3) * 60
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Return the time that the other rows will take at this rate; ``None`` as long as no row has ended."""
-        rate = self.per_minute
-        return (self.total - self.done) / rate * 60 if rate > 0 else None
-
-    @property
-    def cost_left(self) -> float | None:
-        """Return what the rows that are left will cost if they are as those before; ``None`` as long as none was."""
-        return None if self.row_cost is None or self.unpriced else self.row_cost * self.to_ask
-
-    @property
-    def spent(self) -> str:
-        """Describe how many rows have failed, if any, and what all of it has cost."""
-        cost = cost_in_words(self.cost, self.unconfirmed, unpriced=self.unpriced, before=self.cost_before)
-        return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), cost])
-
-    @property
-    def state(self) -> str:
-        """Describe what is waited for, if it is not rows alone; empty else."""
-        if self.stopping:
-            return "stopped" if self.ended else "stopping: rows that were asked come to their end"
-        if self.done >= self.total:
-            return ""
-        if self.waiting:
-            return self.waiting
-        wait = self.paused_until - time.monotonic()
-        parts = [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
-        return ", ".join([*parts, *([f"asking again after: {self.failure}"] if self.failure else [])])
-
-    def __str__(self) -> str:
-        parts = [f"{self.done:,} of {self.total:,} rows"]
-        parts += [f"{self.kept:,} of them answered before"] if self.kept else []
-        parts += [self.spent, *([f"{self.per_minute:,.0f} rows/min"] if self.kept < self.total else [])]
-        goes_on = self.done < self.total and not self.stopping and not self.waiting
-        if goes_on and (left := self.seconds_left) is not None:
-            parts.append(f"{duration(left)} left")
-        if goes_on and (rest := self.cost_left):
-            parts.append(f"about ${self.cost + rest:.2f} in all")
-        return ", ".join([*parts, *filter(None, [self.model, self.note, self.state])])
 
 
 class Work:
@@ -308,6 +69,9 @@ class Work:
         self.problems: list[str] = []
         self._unwritten: dict[str, Done] = {}
         self._journal_problem: str | None = None
+        self.cascade: CascadeReport | None = None
+        """What became of the rows that a cheap model was asked about first, if there is one."""
+        self._cheap: Asked | None = None
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""
         self._warm = asyncio.Event()
@@ -333,37 +97,47 @@ class Work:
             from indus_nb.fanout.batches import MAX_ROWS, Batches
 
             self._parallel, self._batches = MAX_ROWS, Batches(lambda: budget.waiting)
-        limiter = Limiter(self._parallel, question.rpm, question.tpm, learns=not question.batch)
-        asked = Asked(
-            question.session,
-            question.directory,
-            question.kind,
-            limiter,
-            budget,
-            question.max_tokens,
-            question.definable,
-            self._note_failure,
-            self._warm.set,
-            engine=None if question.over is None else Engine(question.over, question.functions, self._engine_lost),
-            batches=self._batches,
-            shared_characters=question.shared_characters,
-        )
+        engine = None if question.over is None else Engine(question.over, question.functions, self._engine_lost)
+        asked = self._asked(question.session, question.kind, engine)
         try:
             self.problems += asked.check()
-            if asked.shared is not None:
-                self.progress.model = asked.shared.model.name
+            self.progress.model = asked.model.name
             if asked.leading is not None:
                 self.on_checked(asked.leading)
+            if question.cheap is not None and question.cascade is not None:
+                options = asked.options_for(question.cheap)
+                self._cheap = self._asked(options, question.cascade.asked_kind)
+                self.problems += [each for each in self._cheap.check() if each not in self.problems]
+                self.progress.model = f"{self._cheap.model.name}, then {asked.model.name}"
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
             return await self._run(asked)
         finally:
             self.progress.ended = True
             asked.close()
+            if self._cheap is not None:
+                self._cheap.close()
+
+    def _asked(self, session: SessionOptions, kind: AnswerKind | None, engine: Engine | None = None) -> Asked:
+        question = self._question
+        return Asked(
+            session,
+            question.directory,
+            kind,
+            Limiter(self._parallel, question.rpm, question.tpm, learns=not question.batch),
+            self.budget,
+            question.max_tokens,
+            question.definable,
+            self._note_failure,
+            self._warm.set,
+            engine=engine,
+            batches=self._batches,
+            shared_characters=question.shared_characters,
+        )
 
     async def _run(self, asked: Asked) -> list[RowAnswer]:
         question, budget = self._question, asked.budget
-        model = None if asked.shared is None else f"{asked.shared.model.provider}/{asked.shared.model.id}"
+        model = f"{asked.model.provider}/{asked.model.id}"
         journal = None if question.journal is None else Journal(question.journal, model)
         try:
             if self._batches is not None and journal is not None:
@@ -374,13 +148,16 @@ class Work:
             if self._known or (journal is not None and len(journal)):
                 self.progress.cost_before = before[0]
             self._note_cost(budget)
-            rows = self._rows(asked, journal)
+            rows = known_rows(question, self._known, journal, asked, self._cheap)
+            self.progress.kept = sum(row.answered for row in rows.answers)
+            self.progress.failed = sum(row.error is not None for row in rows.answers)
+            self.progress.done = self.progress.kept + self.progress.failed
             left = rows.left()
             if journal is not None:
                 self._compare(journal, rows)
             self.progress.to_ask = len(left)
             if question.estimate:
-                self.estimate = self._estimate(asked, [rows.prompts[number][0] for number in left])
+                self.estimate = estimated(question, asked, self._cheap, [rows.prompts[number][0] for number in left])
                 left = []
             if question.sample is not None and question.sample < len(left):
                 left = [left[place * len(left) // question.sample] for place in range(question.sample)]
@@ -406,13 +183,15 @@ class Work:
         finally:
             if journal is not None:
                 journal.close()
+        if self._cheap is not None and question.cascade is not None:
+            self.cascade = question.cascade.report(rows.answers, self._cheap.model.name, asked.model.name)
         return rows.answers
 
     async def _work(
         self,
         asked: Asked,
         writer: _Writer,
-        rows: _Rows,
+        rows: KnownRows,
         waiting: Iterator[int],
         *,
         warms: bool,
@@ -428,12 +207,12 @@ class Work:
                         await self._batches.turn()
                     if self._stopping:
                         return
-                    answer = await self._row(asked, writer, *rows.prompts[number])
+                    answer = await self._row(asked, writer, *rows.prompts[number], rows.answers[number].tries)
                     self._warm.set()
                     self._note_row(answer)
                     rows.answers[number] = answer
                     for copy in rows.copies.get(number, ()):
-                        rows.answers[copy] = self._copied(answer)
+                        rows.answers[copy] = copied(answer)
                         self._count(rows.answers[copy], asked.limiter, asked.budget)
                     self._count(answer, asked.limiter, asked.budget)
         finally:
@@ -491,7 +270,8 @@ class Work:
                     if self._stopping:
                         self._batches.stop()
                 if self._stopping:
-                    for session, has_begun in tuple(asked.open_sessions.items()):
+                    cheap = {} if self._cheap is None else self._cheap.open_sessions
+                    for session, has_begun in (*asked.open_sessions.items(), *cheap.items()):
                         if has_begun:
                             await session.abort_retry()
                         else:
@@ -504,61 +284,7 @@ class Work:
                 worker.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
 
-    def _rows(self, asked: Asked, journal: Journal | None) -> _Rows:
-        """Return what is known of each row."""
-        seen: Counter[str] = Counter()
-        alike: dict[str, list[int]] = {}
-        rows = _Rows()
-        for number, row in enumerate(self._question.table.rows):
-            try:
-                prompt = self._question.template.fill(row)
-            except UsageError as error:
-                rows.answers.append(RowAnswer(error=str(error)))
-                rows.prompts.append(("", 0))
-                continue
-            same = seen[prompt]
-            seen[prompt] += 1
-            known = self._known[number] if self._known else RowAnswer()
-            if journal is not None:
-                stored = journal.get(asked.key(prompt, same))
-                rows.stored += stored is not None
-                if not known.answered and stored is not None and stored.is_good:
-                    known = self._answer(stored)
-            rows.answers.append(known if known.answered else RowAnswer())
-            rows.prompts.append((prompt, same))
-            if self._question.asks_once:
-                alike.setdefault(prompt, []).append(number)
-        for numbers in alike.values():
-            original = next((number for number in numbers if rows.answers[number].answered), numbers[0])
-            open_ = [number for number in numbers if number != original and not rows.answers[number].answered]
-            if rows.answers[original].answered:
-                for number in open_:
-                    rows.answers[number] = self._copied(rows.answers[original])
-            elif open_:
-                rows.copies[original] = open_
-        self.progress.kept = sum(row.answered for row in rows.answers)
-        self.progress.failed = sum(row.error is not None for row in rows.answers)
-        self.progress.done = self.progress.kept + self.progress.failed
-        return rows
-
-    def _estimate(self, asked: Asked, prompts: Sequence[str]) -> Estimate:
-        if asked.leading is None or asked.shared is None:
-            raise RuntimeError("check() comes first")
-        model, shared = asked.shared.model, self._question.shared_characters
-        schema = 0 if asked.kind is None else len(dump(asked.kind.schema))
-        fixed = len(asked.leading.system_prompt) + schema
-        read = sum(len(prompt.encode()) for prompt in prompts) + len(prompts) * fixed
-        kept = max(0, len(prompts) - 1) * (shared + fixed) if shared else 0  # the first one writes it
-        longest = min(model.max_tokens, asked.max_tokens or model.max_tokens)
-        least = most = None
-        if model.cost.known:
-            least = model.cost.usage(input=_tokens(read - kept), cache_read=_tokens(kept), output=0).cost.total
-            most = model.cost.usage(input=_tokens(read), output=0).cost.total + len(prompts) * answer_cost(
-                model, longest
-            )
-        return Estimate(len(prompts), _tokens(read), least, most)
-
-    def _compare(self, journal: Journal, rows: _Rows) -> None:
+    def _compare(self, journal: Journal, rows: KnownRows) -> None:
         """Tell the user if all of a journal is about something else, before it is asked and paid anew."""
         if not len(journal) or rows.stored:
             return
@@ -568,26 +294,24 @@ class Work:
             "data, or were asked with another prompt, model, thinking, system prompt, type, other tools or max_tokens."
         )
 
-    def _answer(self, stored: Done) -> RowAnswer:
-        kind = self._question.kind
-        try:
-            value = stored.value if kind is None else kind.read(stored.value)
-        except InvalidValueError:
-            return RowAnswer()  # the type takes it no more, so the row is asked again
-        return RowAnswer(
-            value, None, stored.cost, stored.session, stored.value, answered=True, unconfirmed=stored.unconfirmed
-        )
+    async def _row(
+        self, asked: Asked, writer: _Writer, prompt: str, same: int, tries: Sequence[RowAnswer]
+    ) -> RowAnswer:
+        """Ask for a row: the cheap model first, if there is one, unless its ``tries`` are there."""
+        cheap, cascade = self._cheap, self._question.cascade
+        if cheap is not None and cascade is not None:
+            tries = [*takewhile(lambda each: each.answered, tries)]
+            while len(tries) < cascade.times and all(each.answered for each in tries):
+                answer = await self._answer(cheap, writer, prompt, cheap.key(prompt, same, len(tries)))
+                if not answer.answered and answer.error is None:
+                    return answer.after(tries)  # stopped
+                tries.append(answer)
+            if (judged := cascade.judged(tries)) is not None:
+                return judged.after(tries)
+        return (await self._answer(asked, writer, prompt, asked.key(prompt, same))).after(tries)
 
-    @staticmethod
-    def _copied(answer: RowAnswer) -> RowAnswer:
-        """Return an answer for another row with the same prompt: without its cost, and with a value of its own."""
-        value, plain = answer.value, answer.plain
-        with suppress(Exception):  # of a type of the user's that cannot be copied
-            value, plain = deepcopy((value, plain))
-        return replace(answer, value=value, plain=plain, cost=0.0, unconfirmed=0.0)
-
-    async def _row(self, asked: Asked, writer: _Writer, prompt: str, same: int) -> RowAnswer:
-        key = asked.key(prompt, same)
+    async def _answer(self, asked: Asked, writer: _Writer, prompt: str, key: str) -> RowAnswer:
+        """Ask one model for a row, and write down the outcome."""
         if (sentence := asked.budget.refusal(asked.least)) is not None:
             return RowAnswer(error=sentence)
         paid = Budget(None, (asked.budget,))
@@ -637,33 +361,6 @@ class Work:
         self._note_cost(budget)
         progress.failure = ""
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
-
-
-def _tokens(size: int) -> int:
-    return -(-size // _BYTES_A_TOKEN)
-
-
-@dataclass(slots=True)
-class _Rows:
-    """What is known of the rows.
-
-    Attributes:
-        answers: The result of each so far.
-        prompts: The prompt of each, and how many rows before it have the same one.
-        stored: How many of them a journal knows.
-        copies: Rows without an answer that will have that of another one, by that one's number.
-    """
-
-    answers: list[RowAnswer] = field(default_factory=list[RowAnswer])
-    prompts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    stored: int = 0
-    copies: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-
-    def left(self) -> list[int]:
-        """Return the numbers of the rows to ask for."""
-        copied = {number for numbers in self.copies.values() for number in numbers}
-        known = ((number, row) for number, row in enumerate(self.answers) if number not in copied)
-        return [number for number, row in known if not row.answered and row.error is None]
 
 
 class _Writer:

@@ -55,6 +55,26 @@ def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: Message
     assert run(work, "rows.csv", *chosen).returncode == 1
 
 
+def test_a_cheap_model_is_asked_first_and_the_other_where_it_is_not_sure(work: Path, messages_api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == "claude-haiku-4-5":
+            sure = 0.9 if asked(request) == "Ada" else 0.1
+            return Reply(ToolUse("answer", {"answer": "cheap", "probability": sure}))
+        return Reply("usual")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    models = ("--model", "claude-sonnet-4-5", "--cheap", "claude-haiku-4-5", "--sure", "0.8")
+    done = run(work, "rows.csv", "--prompt", "{name}", "--out", "out.csv", *models)
+    assert done.returncode == 0
+    assert "Claude Haiku 4.5, then Claude Sonnet 4.5" in done.stderr
+    assert "1 of 2 by Claude Haiku 4.5 ($" in done.stderr
+    with (work / "out.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["answer"] for row in csv.DictReader(file)] == ["cheap", "usual"]
+    wrong = run(work, "rows.csv", "--prompt", "{name}", "--out", "out.csv", *models[:-1], "surely")
+    assert wrong.returncode == 2
+    assert "give a number from 0 to 1, or twice" in wrong.stderr
+
+
 def test_what_a_model_says_is_no_formula_of_a_table_and_nothing_that_a_terminal_obeys(
     work: Path, messages_api: MessagesApi
 ) -> None:

@@ -20,8 +20,9 @@ from indus_nb import SessionOptions, agent
 from indus_nb.base.errors import UsageError
 from indus_nb.fanout import Journal, table_of
 from indus_nb.fanout.mapping import Map
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.question import question
 from indus_nb.fanout.reporting import Reporter
-from indus_nb.fanout.work import Progress, question
 
 pytestmark = pytest.mark.usefixtures("in_work")
 

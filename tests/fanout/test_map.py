@@ -22,10 +22,11 @@ from indus_nb import SessionOptions, agent, open_session
 from indus_nb.base.errors import CredentialsError, IndusError, UsageError
 from indus_nb.fanout.agent import Agent
 from indus_nb.fanout.mapping import Map
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.question import question
 from indus_nb.fanout.reporting import Reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import table_of
-from indus_nb.fanout.work import Progress, question
 
 pytestmark = pytest.mark.usefixtures("in_work")
 

@@ -59,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
     parser.add_argument("--batch", action="store_true", help="half the price at Anthropic, for answers within a day")
     parser.add_argument("--no-dedupe", action="store_true", help="ask for each of several rows with the same prompt")
+    parser.add_argument("--cheap", metavar="MODEL", help="ask this model first, and --model where it is not sure")
+    parser.add_argument(
+        "--sure", type=_sure, metavar="P|twice", help="its probability to be taken (0.9), or for the same answer twice"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="ask for N rows only, and tell what all will cost")
     parser.add_argument("--estimate", action="store_true", help="ask nothing, and tell what it would cost")
     limits = parser.add_argument_group("limits")
@@ -90,6 +94,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _sure(text: str) -> float | str:
+    try:
+        return text if text == "twice" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError("give a number from 0 to 1, or twice") from None
+
+
 def ask_rows(arguments: Sequence[str]) -> int:
     """Run ``indus-nb map``.
 
@@ -102,9 +113,10 @@ def ask_rows(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     gc.enable()
     from indus_nb.core.answers.naming import kind_of_option
+    from indus_nb.fanout.cascade import SURE
     from indus_nb.fanout.mapping import Map, new_directory
+    from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL, question
     from indus_nb.fanout.reporting import console_reporter
-    from indus_nb.fanout.work import MAX_TOKENS, MAX_TURNS, PARALLEL, question
     from indus_nb.start import SessionOptions
 
     source, out = expand_user(options.data), expand_user(options.out)
@@ -142,6 +154,8 @@ def ask_rows(arguments: Sequence[str]) -> int:
         journal=None if options.journal is None else expand_user(options.journal),
         batch=options.batch,
         dedupe=not options.no_dedupe,
+        cheap=options.cheap,
+        sure=SURE if options.sure is None else options.sure,
         sample=options.sample,
         estimate=options.estimate,
     )
@@ -170,6 +184,8 @@ def ask_rows(arguments: Sequence[str]) -> int:
         why = f" The first reason: {next(iter(errors))}" if errors else ""
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
+    if answers.cascade is not None:
+        complain(f"{answers.cascade}.")
     failed = errors if options.sample is not None else answers.failed
     return 128 + signals[0] if signals else int(bool(failed))
 

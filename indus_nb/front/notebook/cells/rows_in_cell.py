@@ -19,8 +19,8 @@ from indus_nb.kernel.run.main_thread import work_here
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
+    from indus_nb.fanout.progress import Progress
     from indus_nb.fanout.results import Answers
-    from indus_nb.fanout.work import Progress
     from indus_nb.front.notebook.page.comm_gate import CommGate
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
@@ -44,6 +44,8 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
         kind = kind_in(rows.result, shell.user_ns, "--result")
     data = _evaluated(shell, "over", rows.data)
     options = dict(rows.options)
+    if options.get("sure", "twice") != "twice":
+        options["sure"] = _evaluated(shell, "--sure", options["sure"])
     if "over" in options:
         options["over"] = _evaluated(shell, "--engine", options["over"])
     if session.model is not None and "model" not in options and "provider" not in options:

@@ -359,6 +359,8 @@ MAP_OPTIONS = (
     Option("tpm", "tpm", "how many tokens requests may use in a minute", "N", Kind.NUMBER),
     Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
     Option("batch", "batch", "let Anthropic take up to a day for the answers, for half the price"),
+    Option("cheap", "cheap", "ask this model first, and the other where it is not sure", "MODEL", Kind.MODEL),
+    Option("sure", "sure", "when its answer is taken: a probability (0.9), twice, or a function", "P|twice|EXPRESSION"),
     Option("sample", "sample", "ask for this many rows only, and show what all will cost", "N", Kind.NUMBER),
     Option("estimate", "estimate", "ask nothing, and show what it would cost"),
     Option("no-dedupe", "dedupe", "ask for each of several rows with the same prompt", sets=False),

@@ -1,0 +1,158 @@
+"""What is known of rows before they are asked: from earlier calls, a journal, and rows with the same prompt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import dump
+from indus_nb.core.answers import AnswerKind, InvalidValueError
+from indus_nb.core.limits.paying import answer_cost
+from indus_nb.fanout.asking import Asked
+from indus_nb.fanout.journal import Done, Journal
+from indus_nb.fanout.question import RowQuestion
+from indus_nb.fanout.results import Estimate, RowAnswer
+
+_BYTES_A_TOKEN = 4
+
+
+@dataclass(slots=True)
+class KnownRows:
+    """What is known of the rows, and becomes known.
+
+    Attributes:
+        answers: The result of each so far.
+        prompts: The prompt of each, and how many rows before it have the same one.
+        stored: How many of them a journal knows.
+        copies: Rows without an answer that will have that of another one, by that one's number.
+    """
+
+    answers: list[RowAnswer] = field(default_factory=list[RowAnswer])
+    prompts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    stored: int = 0
+    copies: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def left(self) -> list[int]:
+        """Return the numbers of the rows to ask for."""
+        copied = {number for numbers in self.copies.values() for number in numbers}
+        known = ((number, row) for number, row in enumerate(self.answers) if number not in copied)
+        return [number for number, row in known if not row.answered and row.error is None]
+
+
+def known_rows(
+    question: RowQuestion, earlier: Sequence[RowAnswer], journal: Journal | None, asked: Asked, cheap: Asked | None
+) -> KnownRows:
+    """Find out what is known of each row.
+
+    Args:
+        earlier: The results of an earlier call, one for each row; empty without one.
+        asked: How the rows are asked.
+        cheap: How the cheap model is asked before; ``None`` without one.
+    """
+    seen: Counter[str] = Counter()
+    alike: dict[str, list[int]] = {}
+    rows = KnownRows()
+    for number, row in enumerate(question.table.rows):
+        try:
+            prompt = question.template.fill(row)
+        except UsageError as error:
+            rows.answers.append(RowAnswer(error=str(error)))
+            rows.prompts.append(("", 0))
+            continue
+        same = seen[prompt]
+        seen[prompt] += 1
+        known = earlier[number] if earlier else RowAnswer()
+        if journal is not None:
+            stored = _stored(question, journal, asked, cheap, prompt, same)
+            rows.stored += stored is not None
+            known = stored if stored is not None and not known.answered else known
+        rows.answers.append(known if known.answered else RowAnswer().after(known.tries))
+        rows.prompts.append((prompt, same))
+        if question.asks_once:
+            alike.setdefault(prompt, []).append(number)
+    for numbers in alike.values():
+        original = next((number for number in numbers if rows.answers[number].answered), numbers[0])
+        open_ = [number for number in numbers if number != original and not rows.answers[number].answered]
+        if rows.answers[original].answered:
+            for number in open_:
+                rows.answers[number] = copied(rows.answers[original])
+        elif open_:
+            rows.copies[original] = open_
+    return rows
+
+
+def _stored(
+    question: RowQuestion, journal: Journal, asked: Asked, cheap: Asked | None, prompt: str, same: int
+) -> RowAnswer | None:
+    """Return what a journal has of a row; ``None`` if it has nothing."""
+    done = journal.get(asked.key(prompt, same))
+    tries: list[RowAnswer] = []
+    cascade = question.cascade
+    if cheap is not None and cascade is not None:
+        found = (journal.get(cheap.key(prompt, same, again)) for again in range(cascade.times))
+        tries = [_read(cheap.kind, each) for each in found if each is not None]
+    if done is None and not tries:
+        return None
+    known = RowAnswer() if done is None else _read(question.kind, done)
+    if not known.answered and cascade is not None and (taken := cascade.judged(tries)) is not None and taken.answered:
+        known = taken
+    return known.after(tries)
+
+
+def _read(kind: AnswerKind | None, done: Done) -> RowAnswer:
+    """Return a stored outcome; one of another type, or of a failure, is asked again."""
+    if not done.is_good:
+        return RowAnswer()
+    try:
+        value = done.value if kind is None else kind.read(done.value)
+    except InvalidValueError:
+        return RowAnswer()
+    return RowAnswer(value, None, done.cost, done.session, done.value, answered=True, unconfirmed=done.unconfirmed)
+
+
+def copied(answer: RowAnswer) -> RowAnswer:
+    """Return an answer for another row with the same prompt: without its cost, and with a value of its own."""
+    value, plain = answer.value, answer.plain
+    with suppress(Exception):  # of a type of the user's that cannot be copied
+        value, plain = deepcopy((value, plain))
+    return replace(answer, value=value, plain=plain, cost=0.0, unconfirmed=0.0, tries=())
+
+
+def estimated(question: RowQuestion, asked: Asked, cheap: Asked | None, prompts: Sequence[str]) -> Estimate:
+    """Return what rows will cost.
+
+    Args:
+        prompts: Those to ask.
+        cheap: How the cheap model is asked before; then at least it alone is asked, and at most both.
+    """
+    usual = _estimate_of(question, asked, prompts)
+    if cheap is None or question.cascade is None:
+        return usual
+    first, times = _estimate_of(question, cheap, prompts), question.cascade.times
+    least = None if first.least is None else first.least * times
+    most = None if first.most is None or usual.most is None else first.most * times + usual.most
+    return Estimate(usual.rows, first.tokens * times, least, most)
+
+
+def _estimate_of(question: RowQuestion, asked: Asked, prompts: Sequence[str]) -> Estimate:
+    if asked.leading is None or asked.shared is None:
+        raise RuntimeError("check() comes first")
+    model, shared = asked.shared.model, question.shared_characters
+    schema = 0 if asked.kind is None else len(dump(asked.kind.schema))
+    fixed = len(asked.leading.system_prompt) + schema
+    read = sum(len(prompt.encode()) for prompt in prompts) + len(prompts) * fixed
+    kept = max(0, len(prompts) - 1) * (shared + fixed) if shared else 0  # the first one writes it
+    longest = min(model.max_tokens, asked.max_tokens or model.max_tokens)
+    least = most = None
+    if model.cost.known:
+        least = model.cost.usage(input=_tokens(read - kept), cache_read=_tokens(kept), output=0).cost.total
+        most = model.cost.usage(input=_tokens(read), output=0).cost.total + len(prompts) * answer_cost(model, longest)
+    return Estimate(len(prompts), _tokens(read), least, most)
+
+
+def _tokens(size: int) -> int:
+    return -(-size // _BYTES_A_TOKEN)

@@ -1,0 +1,89 @@
+"""How far rows are, for whoever shows it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from indus_nb.core.limits.words import cost_in_words
+from indus_nb.fanout.words import duration
+
+
+@dataclass(slots=True)
+class Progress:
+    """Progress of the rows; read from any thread."""
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    kept: int = 0
+    """Rows that were answered before, and are not asked."""
+    cost: float = 0.0
+    cost_before: float | None = None
+    """The part of ``cost`` that earlier calls have paid; ``None`` if there were none."""
+    unconfirmed: float = 0.0
+    """Upper bound of what interrupted requests may have cost besides."""
+    to_ask: int = 0
+    """Rows that are left, but for those that will share the answer of another one."""
+    row_cost: float | None = None
+    """Mean cost of a row, without the first, after which the others are read from a cache; ``None`` as yet."""
+    unpriced: bool = False
+    """``True`` if the price of requests is unknown."""
+    started: float = field(default_factory=time.monotonic)
+    paused_until: float = 0.0
+    waiting: str = ""
+    """Description of what is waited for, if requests wait in batches."""
+    stopping: bool = False
+    ended: bool = False
+    model: str = ""
+    """The name of the model that is asked."""
+    note: str = ""
+    """Description of what the user should know before the rest is paid for."""
+    failure: str = ""
+    """Reason why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
+
+    @property
+    def per_minute(self) -> float:
+        """Return how many rows end in a minute."""
+        return (self.done - self.kept) / max(time.monotonic() - self.started, 1e-3) * 60
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Return the time that the other rows will take at this rate; ``None`` as long as no row has ended."""
+        rate = self.per_minute
+        return (self.total - self.done) / rate * 60 if rate > 0 else None
+
+    @property
+    def cost_left(self) -> float | None:
+        """Return what the rows that are left will cost if they are as those before; ``None`` as long as none was."""
+        return None if self.row_cost is None or self.unpriced else self.row_cost * self.to_ask
+
+    @property
+    def spent(self) -> str:
+        """Describe how many rows have failed, if any, and what all of it has cost."""
+        cost = cost_in_words(self.cost, self.unconfirmed, unpriced=self.unpriced, before=self.cost_before)
+        return ", ".join([*([f"{self.failed:,} failed"] if self.failed else []), cost])
+
+    @property
+    def state(self) -> str:
+        """Describe what is waited for, if it is not rows alone; empty else."""
+        if self.stopping:
+            return "stopped" if self.ended else "stopping: rows that were asked come to their end"
+        if self.done >= self.total:
+            return ""
+        if self.waiting:
+            return self.waiting
+        wait = self.paused_until - time.monotonic()
+        parts = [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
+        return ", ".join([*parts, *([f"asking again after: {self.failure}"] if self.failure else [])])
+
+    def __str__(self) -> str:
+        parts = [f"{self.done:,} of {self.total:,} rows"]
+        parts += [f"{self.kept:,} of them answered before"] if self.kept else []
+        parts += [self.spent, *([f"{self.per_minute:,.0f} rows/min"] if self.kept < self.total else [])]
+        goes_on = self.done < self.total and not self.stopping and not self.waiting
+        if goes_on and (left := self.seconds_left) is not None:
+            parts.append(f"{duration(left)} left")
+        if goes_on and (rest := self.cost_left):
+            parts.append(f"about ${self.cost + rest:.2f} in all")
+        return ", ".join([*parts, *filter(None, [self.model, self.note, self.state])])

@@ -1,0 +1,192 @@
+"""A question about each row, and its limits, checked before anything is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from indus_nb.base.errors import UsageError
+from indus_nb.core.answers import AnswerKind, answer_kind
+from indus_nb.core.limits.budget import Budget
+from indus_nb.core.limits.limiter import Limiter
+from indus_nb.fanout.asking import SYSTEM_PROMPT
+from indus_nb.fanout.cascade import SURE, Cascade, Sure
+from indus_nb.fanout.engines import Functions
+from indus_nb.fanout.journal import stored_model
+from indus_nb.fanout.rows import Table
+from indus_nb.fanout.template import Template
+from indus_nb.start import SessionOptions
+
+PARALLEL = 8
+"""Rows that are asked at once unless another number is asked for."""
+MAX_PARALLEL = 1000
+MAX_TOKENS = 4096
+"""Longest answer of a row unless another is asked for, so that little money is reserved for each request."""
+
+_KEPT_CHARACTERS = 4096
+"""Shortest start of all prompts that is marked to be kept: servers keep 1,024 tokens or more."""
+MAX_TURNS = 50
+"""Most answers of the model for a row unless another number is asked for: no user watches it."""
+
+
+class RowOptions(TypedDict, total=False):
+    """Options of all rows together; ``agent.map`` explains them."""
+
+    parallel: int
+    rpm: float | None
+    tpm: float | None
+    max_cost: float | None
+    max_tokens: int | None
+    journal: Path | str | None
+    batch: bool
+    over: Executor | None
+    dedupe: bool
+    cheap: str | None
+    sure: Sure
+    sample: int | None
+    estimate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowQuestion:
+    """A question about each row, and its limits; see ``agent.map``.
+
+    Raises:
+        UsageError: A limit cannot be used, or two of them not together.
+    """
+
+    template: Template
+    table: Table
+    kind: AnswerKind | None
+    session: SessionOptions
+    directory: Path
+    parallel: int = PARALLEL
+    rpm: float | None = None
+    tpm: float | None = None
+    max_cost: float | None = None
+    max_tokens: int | None = MAX_TOKENS
+    journal: Path | str | None = None
+    definable: bool = False
+    batch: bool = False
+    over: Executor | None = None
+    dedupe: bool = True
+    cheap: str | None = None
+    sure: Sure = SURE
+    sample: int | None = None
+    estimate: bool = False
+    functions: Functions = field(default_factory=dict[str, Any])
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parallel, bool) or not 1 <= self.parallel <= MAX_PARALLEL:
+            raise UsageError(f"parallel is a whole number from 1 to {MAX_PARALLEL}.")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError("max_tokens is a whole number above zero, or None for the model's own limit.")
+        if self.sample is not None and (isinstance(self.sample, bool) or self.sample < 1):
+            raise UsageError("sample is a whole number of rows, 1 or more.")
+        if self.cheap is not None:
+            self._check_cascade()
+        Limiter(self.parallel, self.rpm, self.tpm)
+        Budget(self.max_cost)
+        if self.batch and self.session.tools:
+            raise UsageError(
+                "Rows of a batch have no tools, for each of their turns would wait for one: leave out tools or batch."
+            )
+        if self.batch and (self.rpm or self.tpm) is not None:
+            raise UsageError("Within a batch Anthropic chooses the rate: leave out rpm and tpm, or batch.")
+
+    def _check_cascade(self) -> None:
+        if self.session.tools:
+            raise UsageError("Rows with tools are asked once, for tools would do everything again: leave out cheap.")
+        if self.batch:
+            raise UsageError("A batch of the cheap model would have to end before the other begins: leave out cheap.")
+        _ = self.cascade
+
+    @property
+    def cascade(self) -> Cascade | None:
+        """Return when the answer of the cheap model is taken; ``None`` if there is no such model."""
+        return None if self.cheap is None else Cascade(self.kind, self.sure)
+
+    @property
+    def shared_characters(self) -> int:
+        """Return how many characters all prompts begin with; 0 if these are too few to be kept by a server."""
+        shared = len(self.template.shared)
+        return shared if shared >= _KEPT_CHARACTERS else 0
+
+    @property
+    def asks_once(self) -> bool:
+        """Return whether rows with the same prompt have one answer: not where all are the same, or tools may differ."""
+        return self.dedupe and not self.session.tools and bool(self.template.columns)
+
+
+def question(
+    template: str,
+    table: Table,
+    *,
+    session: SessionOptions,
+    directory: Path,
+    result: object = None,
+    functions: Functions | None = None,
+    usual_model: Callable[[], tuple[str, str] | None] | None = None,
+    **options: Unpack[RowOptions],
+) -> RowQuestion:
+    """Check what is asked before anything is.
+
+    Args:
+        template: The prompt, with ``{column}`` for values of the row.
+        session: The options of each session; without tools it also has no instructions of the project.
+        directory: The directory of their sessions' files.
+        result: The type of the answers; see ``answer_kind``. ``None`` for texts.
+        functions: The functions that ``over`` may run.
+        usual_model: Returns provider and id of the model to ask where neither the session's options nor the journal
+            name one; ``None`` for that of the settings.
+
+    Raises:
+        UsageError: The prompt does not fit the data, or a limit or a type cannot be used.
+    """
+    parsed = Template(template)
+    parsed.check(table.columns)
+    if not template.strip():
+        raise UsageError("The prompt is empty.")
+    session = _with_model(session, options.get("journal"), usual_model)
+    return RowQuestion(
+        template=parsed,
+        table=table,
+        kind=None if result is None else answer_kind(result),
+        session=session if session.tools else _bare(session),
+        directory=directory,
+        definable=bool(session.tools),
+        functions=functions or {},
+        **options,
+    )
+
+
+def _with_model(
+    session: SessionOptions,
+    journal: Path | str | None,
+    usual_model: Callable[[], tuple[str, str] | None] | None,
+) -> SessionOptions:
+    """Return the options with the model to ask if they name none: what a journal holds is another model's else."""
+    if session.model is not None or session.provider is not None:
+        return session
+    stored = None if journal is None else stored_model(journal)
+    chosen = usual_model() if stored is None and usual_model is not None else None
+    provider, model = chosen or (None, None)
+    if stored is not None:
+        provider, _, model = stored.partition("/")
+    return replace(session, provider=provider, model=model)
+
+
+def _bare(options: SessionOptions) -> SessionOptions:
+    """Return options of rows without tools, which read nothing but their prompt."""
+    return replace(
+        options,
+        tools=(),
+        system_prompt=options.system_prompt or SYSTEM_PROMPT,
+        use_extensions=False,
+        use_skills=False,
+        use_prompt_templates=False,
+        use_context_files=False,
+    )

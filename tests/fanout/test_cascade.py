@@ -1,0 +1,265 @@
+"""A cheap model that is asked first: when its answer is taken, what goes on to the other one, and what both cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
+from pydantic import BaseModel
+
+from indus_nb import agent
+from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.core.answers import answer_kind
+from indus_nb.fanout.cascade import Cascade
+
+CHEAP, USUAL = "claude-haiku-4-5", "claude-sonnet-4-5"
+BOTH = {"cheap": CHEAP, "model": USUAL}
+
+pytestmark = pytest.mark.usefixtures("in_work")
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+def text(request: Recorded) -> str:
+    content = request.body["messages"][0]["content"]
+    return content if isinstance(content, str) else content[-1]["text"]
+
+
+def rated(answer: Any, probability: float) -> Reply:
+    return Reply(ToolUse("answer", {"answer": answer, "probability": probability}))
+
+
+@pytest.fixture
+def asked(messages_api: MessagesApi) -> Callable[..., list[tuple[str, str]]]:
+    """Has the two models answer, and returns a function that lists who was asked what."""
+
+    def answer(request: Recorded) -> Reply:
+        row = text(request)
+        if request.body["model"] != CHEAP:
+            return Reply(f"usual {row}")
+        return rated(f"cheap {row}", 0.95 if int(row) % 2 else 0.5)
+
+    messages_api.default = answer  # type: ignore[assignment]
+    return lambda: [("cheap" if r.body["model"] == CHEAP else "usual", text(r)) for r in messages_api.requests]
+
+
+def test_rows_that_the_cheap_model_is_not_sure_of_go_on_to_the_other(asked: Callable[..., Any]) -> None:
+    done = agent.map("{item}", range(4), parallel=1, **BOTH)
+    assert [*done] == ["usual 0", "cheap 1", "usual 2", "cheap 3"]
+    assert asked() == [
+        *(("cheap", "0"), ("usual", "0"), ("cheap", "1"), ("cheap", "2"), ("usual", "2"), ("cheap", "3")),
+    ]
+    assert [row.by_cheap for row in done.rows] == [False, True, False, True]
+    assert sum(row.cost for row in done.rows) == pytest.approx(done.cost)
+
+
+def test_the_report_tells_how_many_went_on_how_often_both_agree_and_what_each_cost(messages_api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == CHEAP:
+            return rated("even", 0.99 if text(request) == "0" else 0.2)
+        return Reply(ToolUse("answer", {"answer": "even" if text(request) == "2" else "odd"}))
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", [0, 1, 2, 3, 3], result=Literal["even", "odd"], **BOTH)
+    assert [*done] == ["even", "odd", "even", "odd", "odd"]
+    report = done.cascade
+    assert report is not None
+    assert (report.rows, report.taken, report.went_on, report.both, report.agreed) == (4, 1, 3, 3, 1)
+    assert report.cheap_cost + report.usual_cost == pytest.approx(done.cost)
+    assert "1 of 4 by Claude Haiku 4.5 ($" in done.summary
+    assert "3 by Claude Sonnet 4.5 ($" in done.summary
+    assert "the same answer for 1 of 3" in done.summary
+
+
+def test_an_answer_that_is_given_twice_is_taken(messages_api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == USUAL:
+            return Reply("usual")
+        return Reply("same" if text(request) == "a" else f"answer {len(messages_api.requests)}")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", ["a", "b"], sure="twice", **BOTH)
+    assert [*done] == ["same", "usual"]
+    assert len(messages_api.requests) == 5
+    assert "probability" not in str([request.body for request in messages_api.requests])
+
+
+def test_a_rule_of_the_users_decides_and_one_that_fails_pays_for_nothing_more(messages_api: MessagesApi) -> None:
+    messages_api.default = lambda r: Reply("short" if r.body["model"] == CHEAP else "long enough")  # type: ignore[assignment]
+    assert [*agent.map("{item}", [1], sure=lambda answer: len(answer) > 5, **BOTH)] == ["long enough"]
+    assert [*agent.map("{item}", [1], sure=str.islower, **BOTH)] == ["short"]
+    messages_api.requests.clear()
+    done = agent.map("{item}", [1], sure=lambda answer: answer.nothing, **BOTH)
+    assert done.rows[0].error is not None
+    assert "The function of sure failed: AttributeError" in done.rows[0].error
+    assert len(messages_api.requests) == 1
+
+
+def test_a_row_that_the_cheap_model_fails_at_is_answered_by_the_other(messages_api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply | HttpError:
+        return Reply("usual") if request.body["model"] == USUAL else HttpError(400, "invalid_request_error", "not this")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", [1], **BOTH)
+    assert [*done] == ["usual"]
+    assert done.cascade is not None
+    assert (done.cascade.went_on, done.cascade.both) == (1, 0)
+
+
+def test_nothing_is_asked_before_both_models_can_be(messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for models in (
+        {"cheap": "no-such-model", "model": USUAL},
+        {"cheap": CHEAP, "model": "no-such-model"},
+        {"cheap": "openai/gpt-5-nano", "model": USUAL},
+    ):
+        with pytest.raises(IndusError):
+            agent.map("{item}", [1], **models)  # type: ignore[arg-type]
+    assert messages_api.requests == []
+
+
+def test_the_cheap_model_is_one_of_the_same_provider_and_one_of_another_gets_no_key_of_it(
+    messages_api: MessagesApi, home: Path
+) -> None:
+    model = {"id": "small", "api": "anthropic-messages", "cost": 0}
+    other = {"baseUrl": messages_api.url, "apiKey": "key-of-other", "models": [model, model | {"id": CHEAP}]}
+    (home / "agent" / "models.json").write_text(json.dumps({"providers": {"other": other}}))
+    messages_api.default = lambda r: rated("yes", 1) if r.body["model"] in ("small", CHEAP) else Reply("usual")  # type: ignore[assignment]
+    assert [*agent.map("{item}", [1], **BOTH)] == ["yes"]
+    assert "key-of-other" not in str(messages_api.requests[-1].headers)
+    with pytest.raises(IndusError):
+        agent.map("{item}", [1], cheap="small", model=USUAL)
+    assert [*agent.map("{item}", [1], cheap="other/small", model=USUAL)] == ["yes"]
+    assert "key-of-other" in str(messages_api.requests[-1].headers)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"tools": ["read"]}, "leave out cheap"),
+        ({"batch": True}, "leave out cheap"),
+        ({"sure": 1.5}, "from 0 to 1"),
+        ({"sure": True}, "from 0 to 1"),
+        ({"sure": "thrice"}, "from 0 to 1"),
+    ],
+)
+def test_what_does_not_fit_a_cheap_model_is_refused_before_anything_is_asked(
+    messages_api: MessagesApi, options: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(UsageError, match=what):
+        agent.map("{item}", [1], **BOTH, **options)
+    assert messages_api.requests == []
+
+
+def test_a_journal_holds_the_tries_so_that_none_is_paid_twice(
+    messages_api: MessagesApi, asked: Callable[..., Any], tmp_path: Path
+) -> None:
+    journal = tmp_path / "rows.jsonl"
+    first = agent.map("{item}", range(4), journal=journal, **BOTH)
+    requests = len(messages_api.requests)
+    again = agent.map("{item}", range(4), journal=journal, **BOTH)
+    assert [*again] == [*first]
+    assert (len(messages_api.requests), again.cost) == (requests, pytest.approx(first.cost))
+    assert again.cascade == first.cascade
+    bolder = agent.map("{item}", range(4), journal=journal, cheap=CHEAP, sure=0.4)
+    assert [*bolder] == [*first], "the journal's model was asked, and its answers are there"
+    assert len(messages_api.requests) == requests
+
+
+def test_a_retry_asks_only_for_what_is_missing(messages_api: MessagesApi) -> None:
+    def answer(request: Recorded) -> Reply | HttpError:
+        return rated("?", 0.1) if request.body["model"] == CHEAP else HttpError(400, "invalid_request_error", "no")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", [1], **BOTH)
+    assert done.failed == [0]
+    messages_api.requests.clear()
+    messages_api.default = Reply("usual")
+    again = done.retry()
+    assert [*again] == ["usual"]
+    assert [request.body["model"] for request in messages_api.requests] == [USUAL]
+    assert again.rows[0].cost == pytest.approx(again.cost)
+
+
+def test_a_budget_ends_both(messages_api: MessagesApi, asked: Callable[..., Any]) -> None:
+    done = agent.map("{item}", [0], max_cost=1e-9, **BOTH)
+    assert messages_api.requests == []
+    assert "has no room" in str(done.rows[0].error)
+
+
+def test_an_estimate_is_at_least_of_the_cheap_model_and_at_most_of_both(messages_api: MessagesApi) -> None:
+    def of(**models: Any) -> Any:
+        return agent.map("{item}", range(100), estimate=True, **models).estimate
+
+    cheap, usual, both = of(model=CHEAP), of(model=USUAL), of(**BOTH)
+    assert cheap.least < both.least < usual.least
+    assert both.most > cheap.most + usual.most
+    assert messages_api.requests == []
+
+
+def test_a_stop_ends_a_row_between_the_two(messages_api: MessagesApi, tmp_path: Path) -> None:
+    from indus_nb.fanout.mapping import Map
+    from indus_nb.fanout.question import question
+    from indus_nb.fanout.reporting import Reporter
+    from indus_nb.fanout.rows import table_of
+    from indus_nb.start import SessionOptions
+
+    held = Gate()
+    answer = rated("?", 0.1)
+
+    def slow(request: Recorded) -> Reply:
+        if request.body["model"] == USUAL:
+            work.interrupt()
+            work.interrupt()
+            return Reply(Text("usu", held, "al"))
+        return answer
+
+    messages_api.default = slow  # type: ignore[assignment]
+    asking = question(
+        "{item}",
+        table_of(range(3)),
+        session=SessionOptions(model=USUAL, tools=(), thinking="off"),
+        directory=tmp_path,
+        cheap=CHEAP,
+        parallel=1,
+    )
+    work = Map([], asking)
+    done = work.here(Reporter())
+    held.open()
+    assert done.failed == [0, 1, 2]
+    assert [request.body["model"] for request in messages_api.requests] == [CHEAP, USUAL]
+
+
+def test_the_schema_of_an_answer_keeps_its_references_and_is_read_as_before() -> None:
+    kind = Cascade(answer_kind(Tree)).asked_kind
+    assert kind is not None
+    value = kind.read({"answer": {"name": "a", "children": [{"name": "b"}]}, "probability": 1})
+    assert value == (Tree(name="a", children=[Tree(name="b")]), 1.0)
+    assert kind.to_json(value)["answer"]["children"][0]["name"] == "b"
+    linked = {"type": "object", "properties": {"next": {"$ref": "#"}, "same": {"$ref": "#/properties/next"}}}
+    rated_schemas = [kind.schema, Cascade(answer_kind(linked)).asked_kind.schema]  # type: ignore[union-attr]
+    from jsonschema import Draft202012Validator
+
+    for schema, good, bad in (
+        (rated_schemas[0], {"name": "a", "children": [{"name": "b"}]}, {"name": "a", "children": [{}]}),
+        (rated_schemas[1], {"next": {"same": {}}}, {"next": {"same": 1}}),
+    ):
+        validator = Draft202012Validator(schema)
+        assert validator.is_valid({"answer": good, "probability": 0.5})
+        assert not validator.is_valid({"answer": bad, "probability": 0.5})
+        assert not validator.is_valid({"answer": good, "probability": 2})
+
+
+@pytest.mark.parametrize("given", [{}, [], {"answer": "a"}, {"answer": "a", "probability": True}, {"probability": 1}])
+def test_an_answer_without_its_probability_is_none(given: Any) -> None:
+    kind = Cascade(None).asked_kind
+    assert kind is not None
+    with pytest.raises(ValueError, match="probability"):
+        kind.read(given)
