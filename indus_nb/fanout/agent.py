@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,25 @@ from indus_nb.extend.definitions import agent as definitions
 from indus_nb.fanout.cascade import SURE, Sure
 from indus_nb.fanout.mapping import Map, new_directory
 from indus_nb.fanout.partitions import bring, is_partitioned
-from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL, RowOptions, RowQuestion, question
+from indus_nb.fanout.question import (
+    MAX_TOKENS,
+    MAX_TURNS,
+    PARALLEL,
+    RowOptions,
+    RowQuestion,
+    StreamedRowOptions,
+    question,
+)
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers
-from indus_nb.fanout.rows import table_of
+from indus_nb.fanout.rows import Table, rows_in, table_of
+from indus_nb.fanout.stream import Stream
 from indus_nb.fanout.template import Template
 from indus_nb.start import SessionOptions
 
 
-class MapOptions(RowOptions, total=False):
-    """The options of ``agent.map``, which explains them."""
+class StreamOptions(StreamedRowOptions, total=False):
+    """The options of ``agent.stream``; ``agent.map`` explains them."""
 
     result: Any
     model: str | None
@@ -34,6 +43,10 @@ class MapOptions(RowOptions, total=False):
     max_turns: int | None
     timeout: float | None
     progress: bool
+
+
+class MapOptions(RowOptions, StreamOptions, total=False):
+    """The options of ``agent.map``, which explains them."""
 
 
 class Agent(Definitions):
@@ -69,6 +82,7 @@ class Agent(Definitions):
         sure: Sure = SURE,
         sample: int | None = None,
         estimate: bool = False,
+        sessions: bool = True,
         progress: bool = True,
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
@@ -110,6 +124,7 @@ class Agent(Definitions):
             sample: How many rows, from all over the data, are asked for now; their answers say what all will cost, and
                 ``retry()`` asks for the others. ``None`` for all rows.
             estimate: Whether to ask nothing, and only say in ``summary`` and ``estimate`` what it would cost.
+            sessions: Whether each row's conversation is kept as a session file.
             progress: Whether to show how far it is, on a terminal or in a notebook.
 
         Returns:
@@ -142,8 +157,40 @@ class Agent(Definitions):
         asking = partial(self._question, template, data, options)
         return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).on_loop()
 
+    def stream(self, template: str, data: object, **options: Unpack[StreamOptions]) -> Stream:
+        """Ask one question about each row as it is read, and give back each with its result, in the order of the data.
+
+        For data that is long or comes slowly: a generator, a cursor of a database, lines of a file. It is read on the
+        thread that takes the results, no more than four times ``parallel`` rows ahead of them, and nothing is kept of
+        rows that were taken. Leaving the loop cuts off the rows that are asked by then.
+
+        Args:
+            template: The prompt, in which ``{column}`` stands for a value of the row.
+            data: The rows: what ``map`` takes, but for frames of Dask.
+            **options: The options of ``map`` without ``batch``, ``dedupe``, ``sample`` and ``estimate``; ``sessions``
+                is ``False`` unless it is given. A journal is held in memory.
+
+        Returns:
+            An iterator of pairs: the row as a dictionary, and its ``RowAnswer``.
+
+        Raises:
+            IndusError: As for ``map``; where there is no model or no key, when the first row is taken.
+        """
+        columns, rows = rows_in(data)
+        known = Template(template).columns if columns is None else columns
+        options = {"sessions": False, **options}
+        asked = self._asked(template, Table(known, ()), StreamOptions.__annotations__, options)
+        return Stream(rows, asked, usual_reporter() if options.get("progress", True) else Reporter())
+
     def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, RowQuestion]:
         data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))
+        return data, self._asked(template, table, MapOptions.__annotations__, options)
+
+    def _asked(
+        self, template: str, table: Table, known: Mapping[str, Any], options: StreamOptions | MapOptions
+    ) -> RowQuestion:
+        if unknown := sorted(options.keys() - known.keys()):
+            raise TypeError(f"There is no option {unknown[0]!r} here. There are: {', '.join(sorted(known))}.")
         session = SessionOptions(
             model=options.get("model"),
             provider=options.get("provider"),
@@ -155,7 +202,7 @@ class Agent(Definitions):
             timeout=options.get("timeout"),
             jobs_after=0,
         )
-        asked = question(
+        return question(
             template,
             table,
             session=session,
@@ -165,7 +212,6 @@ class Agent(Definitions):
             usual_model=self.usual_model,
             **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
         )
-        return data, asked
 
 
 agent: Agent = Agent(definitions)

@@ -74,7 +74,7 @@ class Asked:
 
     Attributes:
         options: The options of each session.
-        directory: The directory of their files.
+        directory: The directory of their files; ``None`` to keep none.
         kind: The type of the answers; ``None`` for texts.
         limiter: The rate limiter of requests.
         budget: The budget of requests.
@@ -87,7 +87,7 @@ class Asked:
     """
 
     options: SessionOptions
-    directory: Path
+    directory: Path | None
     kind: AnswerKind | None
     limiter: Limiter
     budget: Budget
@@ -233,7 +233,9 @@ class Asked:
             if session is not None:
                 del self.open_sessions[session]
                 await session.end()
-        path = None if session is None else await asyncio.to_thread(_saved, session.store, self.directory)
+        path = None
+        if session is not None and self.directory is not None:
+            path = await asyncio.to_thread(_saved, session.store, self.directory)
         return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
 
     def _open(self, key: str, note: _Note) -> AgentSession:

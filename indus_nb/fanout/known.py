@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import dump
@@ -20,9 +21,42 @@ from indus_nb.fanout.results import Estimate, RowAnswer
 _BYTES_A_TOKEN = 4
 
 
+@dataclass(frozen=True, slots=True)
+class RowToAsk:
+    """A row that has no answer yet.
+
+    Attributes:
+        number: Its place among all rows, from 0.
+        prompt: Its prompt.
+        same: How many rows before it have the same one.
+        tries: What the cheap model answered before.
+    """
+
+    number: int
+    prompt: str
+    same: int
+    tries: Sequence[RowAnswer] = ()
+
+
+class RowSource(Protocol):
+    """Rows to ask, and where their results go."""
+
+    async def next(self) -> RowToAsk | None:
+        """Return a row that nobody asks as yet; ``None`` after the last one, or after ``stop``."""
+        ...
+
+    def put(self, number: int, answer: RowAnswer) -> Sequence[RowAnswer]:
+        """Take the result of a row; returns it, and those of other rows that it is as well."""
+        ...
+
+    def stop(self) -> None:
+        """Give no further row."""
+        ...
+
+
 @dataclass(slots=True)
 class KnownRows:
-    """What is known of the rows, and becomes known.
+    """What is known of the rows, and becomes known; a ``RowSource`` of those that are left.
 
     Attributes:
         answers: The result of each so far.
@@ -35,6 +69,24 @@ class KnownRows:
     prompts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     stored: int = 0
     copies: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+    waiting: Iterator[int] = field(default_factory=lambda: iter(()))
+
+    async def next(self) -> RowToAsk | None:
+        """Return the next row of ``waiting``."""
+        number = next(self.waiting, None)
+        return None if number is None else RowToAsk(number, *self.prompts[number], self.answers[number].tries)
+
+    def put(self, number: int, answer: RowAnswer) -> Sequence[RowAnswer]:
+        """Keep the result of a row, and of those with the same prompt."""
+        self.answers[number] = answer
+        alike = self.copies.get(number, ())
+        for copy in alike:
+            self.answers[copy] = copied(answer)
+        return [answer, *(self.answers[copy] for copy in alike)]
+
+    def stop(self) -> None:
+        """Give no further row."""
+        self.waiting = iter(())
 
     def left(self) -> list[int]:
         """Return the numbers of the rows to ask for."""
@@ -55,7 +107,7 @@ def known_rows(
     """
     seen: Counter[str] = Counter()
     alike: dict[str, list[int]] = {}
-    rows = KnownRows()
+    rows, kept = KnownRows(), Stored(question, journal, asked, cheap)
     for number, row in enumerate(question.table.rows):
         try:
             prompt = question.template.fill(row)
@@ -66,10 +118,9 @@ def known_rows(
         same = seen[prompt]
         seen[prompt] += 1
         known = earlier[number] if earlier else RowAnswer()
-        if journal is not None:
-            stored = _stored(question, journal, asked, cheap, prompt, same)
-            rows.stored += stored is not None
-            known = stored if stored is not None and not known.answered else known
+        stored = kept.of(prompt, same)
+        rows.stored += stored is not None
+        known = stored if stored is not None and not known.answered else known
         rows.answers.append(known if known.answered else RowAnswer().after(known.tries))
         rows.prompts.append((prompt, same))
         if question.asks_once:
@@ -85,22 +136,42 @@ def known_rows(
     return rows
 
 
-def _stored(
-    question: RowQuestion, journal: Journal, asked: Asked, cheap: Asked | None, prompt: str, same: int
-) -> RowAnswer | None:
-    """Return what a journal has of a row; ``None`` if it has nothing."""
-    done = journal.get(asked.key(prompt, same))
-    tries: list[RowAnswer] = []
-    cascade = question.cascade
-    if cheap is not None and cascade is not None:
-        found = (journal.get(cheap.key(prompt, same, again)) for again in range(cascade.times))
-        tries = [_read(cheap.kind, each) for each in found if each is not None]
-    if done is None and not tries:
-        return None
-    known = RowAnswer() if done is None else _read(question.kind, done)
-    if not known.answered and cascade is not None and (taken := cascade.judged(tries)) is not None and taken.answered:
-        known = taken
-    return known.after(tries)
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a journal has of rows.
+
+    Attributes:
+        journal: The journal; ``None`` for none, which has nothing.
+        asked: How the rows are asked.
+        cheap: How the cheap model is asked before; ``None`` without one.
+    """
+
+    question: RowQuestion
+    journal: Journal | None
+    asked: Asked
+    cheap: Asked | None
+
+    def of(self, prompt: str, same: int) -> RowAnswer | None:
+        """Return what the journal has of a row; ``None`` if it has nothing.
+
+        Args:
+            same: How many rows before it have the same prompt.
+        """
+        if self.journal is None:
+            return None
+        done = self.journal.get(self.asked.key(prompt, same))
+        tries: list[RowAnswer] = []
+        cascade = self.question.cascade
+        if self.cheap is not None and cascade is not None:
+            found = (self.journal.get(self.cheap.key(prompt, same, again)) for again in range(cascade.times))
+            tries = [_read(self.cheap.kind, each) for each in found if each is not None]
+        if done is None and not tries:
+            return None
+        known = RowAnswer() if done is None else _read(self.question.kind, done)
+        if not known.answered and cascade is not None:
+            taken = cascade.judged(tries)
+            known = taken if taken is not None and taken.answered else known
+        return known.after(tries)
 
 
 def _read(kind: AnswerKind | None, done: Done) -> RowAnswer:

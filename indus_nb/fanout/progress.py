@@ -13,7 +13,8 @@ from indus_nb.fanout.words import duration
 class Progress:
     """Progress of the rows; read from any thread."""
 
-    total: int
+    total: int | None
+    """How many rows there are; ``None`` as long as nobody knows."""
     done: int = 0
     failed: int = 0
     kept: int = 0
@@ -51,12 +52,13 @@ class Progress:
     def seconds_left(self) -> float | None:
         """Return the time that the other rows will take at this rate; ``None`` as long as no row has ended."""
         rate = self.per_minute
-        return (self.total - self.done) / rate * 60 if rate > 0 else None
+        return None if self.total is None or rate <= 0 else (self.total - self.done) / rate * 60
 
     @property
     def cost_left(self) -> float | None:
         """Return what the rows that are left will cost if they are as those before; ``None`` as long as none was."""
-        return None if self.row_cost is None or self.unpriced else self.row_cost * self.to_ask
+        is_known = self.row_cost is not None and self.total is not None and not self.unpriced
+        return (self.row_cost or 0) * self.to_ask if is_known else None
 
     @property
     def spent(self) -> str:
@@ -69,7 +71,7 @@ class Progress:
         """Describe what is waited for, if it is not rows alone; empty else."""
         if self.stopping:
             return "stopped" if self.ended else "stopping: rows that were asked come to their end"
-        if self.done >= self.total:
+        if self.has_all:
             return ""
         if self.waiting:
             return self.waiting
@@ -77,11 +79,16 @@ class Progress:
         parts = [f"the server asked to wait {duration(wait)}"] if wait > 1 else []
         return ", ".join([*parts, *([f"asking again after: {self.failure}"] if self.failure else [])])
 
+    @property
+    def has_all(self) -> bool:
+        """Return whether each row has its outcome."""
+        return self.ended if self.total is None else self.done >= self.total
+
     def __str__(self) -> str:
-        parts = [f"{self.done:,} of {self.total:,} rows"]
+        parts = [f"{self.done:,} rows" if self.total is None else f"{self.done:,} of {self.total:,} rows"]
         parts += [f"{self.kept:,} of them answered before"] if self.kept else []
-        parts += [self.spent, *([f"{self.per_minute:,.0f} rows/min"] if self.kept < self.total else [])]
-        goes_on = self.done < self.total and not self.stopping and not self.waiting
+        parts += [self.spent, *([f"{self.per_minute:,.0f} rows/min"] if self.kept != self.total else [])]
+        goes_on = not self.has_all and not self.stopping and not self.waiting
         if goes_on and (left := self.seconds_left) is not None:
             parts.append(f"{duration(left)} left")
         if goes_on and (rest := self.cost_left):

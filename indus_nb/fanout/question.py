@@ -32,8 +32,8 @@ MAX_TURNS = 50
 """Most answers of the model for a row unless another number is asked for: no user watches it."""
 
 
-class RowOptions(TypedDict, total=False):
-    """Options of all rows together; ``agent.map`` explains them."""
+class StreamedRowOptions(TypedDict, total=False):
+    """Options of all rows together, also of those that are read later; ``agent.map`` explains them."""
 
     parallel: int
     rpm: float | None
@@ -41,11 +41,17 @@ class RowOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
-    batch: bool
     over: Executor | None
-    dedupe: bool
     cheap: str | None
     sure: Sure
+    sessions: bool
+
+
+class RowOptions(StreamedRowOptions, total=False):
+    """Options of all rows together; ``agent.map`` explains them."""
+
+    batch: bool
+    dedupe: bool
     sample: int | None
     estimate: bool
 
@@ -60,6 +66,7 @@ class RowQuestion:
 
     template: Template
     table: Table
+    """The rows; those that are read later have none here."""
     kind: AnswerKind | None
     session: SessionOptions
     directory: Path
@@ -77,6 +84,7 @@ class RowQuestion:
     sure: Sure = SURE
     sample: int | None = None
     estimate: bool = False
+    sessions: bool = True
     functions: Functions = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:

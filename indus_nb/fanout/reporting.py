@@ -133,9 +133,10 @@ class Displayed(Reporter):
 
 def bundle_of(progress: Progress) -> dict[str, str]:
     """Return a MIME bundle: a bar with a caption beside it, and the same as text."""
-    total, done = max(1, progress.total), progress.done if progress.total else 1
+    total, done = max(1, progress.total or 1), progress.done if progress.total else 1
     label = html.escape(str(progress))
-    bar = f'<progress max="{total}" value="{done}" aria-label="{label}"></progress> <span>{label}</span>'
+    place = "" if progress.total is None and not progress.ended else f' max="{total}" value="{done}"'
+    bar = f'<progress{place} aria-label="{label}"></progress> <span>{label}</span>'
     return {"text/plain": str(progress), "text/html": bar}
 
 

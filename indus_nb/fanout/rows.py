@@ -1,12 +1,15 @@
-"""Data of any kind as rows of JSON values, in their order; imports none of the libraries that it comes from."""
+"""Data of any kind as rows of JSON values, in their order; imports none of the libraries that it comes from.
+
+What this module promises: ``rows_in`` reads a row when it is taken, and keeps none.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject, clean_text
@@ -38,7 +41,18 @@ class Table:
 
 
 def table_of(data: object) -> Table:
-    """Return the rows of a frame, of a list of rows, or of anything that can be iterated over.
+    """Read all rows of data; see ``rows_in``.
+
+    Raises:
+        UsageError: There are no rows in it, or two columns have the same name.
+    """
+    columns, read = rows_in(data)
+    rows = tuple(read)
+    return Table(tuple(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns, rows)
+
+
+def rows_in(data: object) -> tuple[tuple[str, ...] | None, Iterator[JsonObject]]:
+    """Return the rows of a frame, of a list of rows, or of anything that can be iterated over, to be read one by one.
 
     A frame of pandas or polars and a table of pyarrow give their rows; a mapping of columns to lists of the same length
     too. Of anything else each element is a row if it is a mapping, a dataclass, a named tuple or a model of pydantic,
@@ -46,6 +60,9 @@ def table_of(data: object) -> Table:
 
     Args:
         data: The data. It is iterated over once.
+
+    Returns:
+        The names of the columns, ``None`` if the rows say them; and the rows.
 
     Raises:
         UsageError: There are no rows in it, or two columns have the same name.
@@ -62,33 +79,37 @@ def table_of(data: object) -> Table:
         raise UsageError(f"A {_kind(data)} is no data: give a frame, a list of rows, or anything to iterate over.")
     name = getattr(data, "name", None)
     column = name if isinstance(name, str) and name and hasattr(data, "dtype") else ITEM
-    rows = tuple(_row(element, column) for element in cast("Iterable[object]", data))
-    return Table(tuple(dict.fromkeys(name for row in rows for name in row)), rows)
+    return None, (_row(element, column) for element in cast("Iterable[object]", data))
 
 
-def _of_frame(data: object) -> Table | None:
+_Read: TypeAlias = tuple[tuple[str, ...], Iterator[JsonObject]]
+
+
+def _of_frame(data: object) -> _Read | None:
     source: Any = data
     if hasattr(source, "itertuples") and hasattr(source, "columns"):  # pandas
-        return _table(source.columns, source.itertuples(index=False, name=None))
+        return _named(source.columns, source.itertuples(index=False, name=None))
     if hasattr(source, "iter_rows") and hasattr(source, "columns"):  # polars
-        return _table(source.columns, source.iter_rows())
+        return _named(source.columns, source.iter_rows())
     if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # pyarrow
-        return _table(source.column_names, zip(*(column.to_pylist() for column in source.columns), strict=True))
+        batches = source.to_batches() if hasattr(source, "to_batches") else [source]
+        rows = (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
+        return _named(source.column_names, rows)
     return None
 
 
-def _of_columns(data: Mapping[object, object]) -> Table:
+def _of_columns(data: Mapping[object, object]) -> _Read:
     lists = [cast("Sequence[object]", column) for column in data.values() if isinstance(column, list | tuple)]
     if len(lists) < len(data) or len({len(column) for column in lists}) > 1:
         raise UsageError("A mapping is data if each value is a list, all of one length. A single row is [row].")
-    return _table(data, zip(*lists, strict=True))
+    return _named(data, zip(*lists, strict=True))
 
 
-def _table(columns: Iterable[object], rows: Iterable[Sequence[object]]) -> Table:
+def _named(columns: Iterable[object], rows: Iterable[Sequence[object]]) -> _Read:
     names = [str(name) for name in columns]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"The data has more than one column {twice[0]!r}. Give them names of their own.")
-    return Table(tuple(names), tuple(dict(zip(names, map(plain_value, row), strict=True)) for row in rows))
+    return tuple(names), (dict(zip(names, map(plain_value, row), strict=True)) for row in rows)
 
 
 def _row(element: object, column: str) -> JsonObject:

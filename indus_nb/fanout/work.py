@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from indus_nb.core.limits.limiter import Limiter
 from indus_nb.fanout.asking import Asked
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.known import KnownRows, copied, estimated, known_rows
+from indus_nb.fanout.known import KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
@@ -90,9 +90,45 @@ class Work:
         Raises:
             IndusError: Nothing could be asked: no model, no key, or the journal cannot be used.
         """
-        self._loop = asyncio.get_running_loop()
         question = self._question
-        budget = self.budget
+        async with self._prepared() as (asked, journal):
+            rows = known_rows(question, self._known, journal, asked, self._cheap)
+            self.progress.kept = sum(row.answered for row in rows.answers)
+            self.progress.failed = sum(row.error is not None for row in rows.answers)
+            self.progress.done = self.progress.kept + self.progress.failed
+            left = rows.left()
+            if journal is not None:
+                self._compare(journal, rows)
+            self.progress.to_ask = len(left)
+            if question.estimate:
+                self.estimate = estimated(question, asked, self._cheap, [rows.prompts[number][0] for number in left])
+                left = []
+            if question.sample is not None and question.sample < len(left):
+                left = [left[place * len(left) // question.sample] for place in range(question.sample)]
+                self.progress.total = self.progress.done + sum(1 + len(rows.copies.get(row, ())) for row in left)
+            rows.waiting = iter(left)
+            await self._ask(asked, journal, rows, len(left))
+            if self._cheap is not None and question.cascade is not None:
+                self.cascade = question.cascade.report(rows.answers, self._cheap.model.name, asked.model.name)
+        return rows.answers
+
+    async def serve(self, begin: Callable[[Stored], RowSource]) -> None:
+        """Ask for rows as they come, until there are no more.
+
+        Args:
+            begin: Called once rows can be asked, with what finds the outcome of a row in the journal; returns the rows.
+
+        Raises:
+            IndusError: Nothing could be asked, as in ``run``.
+        """
+        async with self._prepared() as (asked, journal):
+            await self._ask(asked, journal, begin(Stored(self._question, journal, asked, self._cheap)), self._parallel)
+
+    @asynccontextmanager
+    async def _prepared(self) -> AsyncGenerator[tuple[Asked, Journal | None]]:
+        """Choose the models, and open the journal, within this context."""
+        self._loop = asyncio.get_running_loop()
+        question, budget, journal = self._question, self.budget, None
         if question.batch:
             from indus_nb.fanout.batches import MAX_ROWS, Batches
 
@@ -111,9 +147,19 @@ class Work:
                 self.progress.model = f"{self._cheap.model.name}, then {asked.model.name}"
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
-            return await self._run(asked)
+            if question.journal is not None:
+                journal = Journal(question.journal, f"{asked.model.provider}/{asked.model.id}")
+            kept = (0.0, 0.0) if journal is None else (journal.cost, journal.unconfirmed)
+            before = max(self._spent, kept, key=sum)
+            budget.charge(*before)
+            if self._known or (journal is not None and len(journal)):
+                self.progress.cost_before = before[0]
+            self._note_cost(budget)
+            yield asked, journal
         finally:
             self.progress.ended = True
+            if journal is not None:
+                journal.close()
             asked.close()
             if self._cheap is not None:
                 self._cheap.close()
@@ -122,7 +168,7 @@ class Work:
         question = self._question
         return Asked(
             session,
-            question.directory,
+            question.directory if question.sessions else None,
             kind,
             Limiter(self._parallel, question.rpm, question.tpm, learns=not question.batch),
             self.budget,
@@ -135,86 +181,45 @@ class Work:
             shared_characters=question.shared_characters,
         )
 
-    async def _run(self, asked: Asked) -> list[RowAnswer]:
-        question, budget = self._question, asked.budget
-        model = f"{asked.model.provider}/{asked.model.id}"
-        journal = None if question.journal is None else Journal(question.journal, model)
+    async def _ask(self, asked: Asked, journal: Journal | None, rows: RowSource, count: int) -> None:
+        """Ask for rows at once, of which there are ``count`` or more."""
+        if self._batches is not None and journal is not None:
+            self._batches.restore(journal)
+        writer = _Writer(journal)
+        if self._batches is not None or not self._question.shared_characters:
+            self._warm.set()
+        self._workers = [
+            asyncio.create_task(self._work(asked, writer, rows, warms=number == 0))
+            for number in range(min(self._parallel, count))
+        ]
         try:
-            if self._batches is not None and journal is not None:
-                self._batches.restore(journal)
-            kept = (0.0, 0.0) if journal is None else (journal.cost, journal.unconfirmed)
-            before = max(self._spent, kept, key=sum)
-            budget.charge(*before)
-            if self._known or (journal is not None and len(journal)):
-                self.progress.cost_before = before[0]
-            self._note_cost(budget)
-            rows = known_rows(question, self._known, journal, asked, self._cheap)
-            self.progress.kept = sum(row.answered for row in rows.answers)
-            self.progress.failed = sum(row.error is not None for row in rows.answers)
-            self.progress.done = self.progress.kept + self.progress.failed
-            left = rows.left()
-            if journal is not None:
-                self._compare(journal, rows)
-            self.progress.to_ask = len(left)
-            if question.estimate:
-                self.estimate = estimated(question, asked, self._cheap, [rows.prompts[number][0] for number in left])
-                left = []
-            if question.sample is not None and question.sample < len(left):
-                left = [left[place * len(left) // question.sample] for place in range(question.sample)]
-                self.progress.total = self.progress.done + sum(1 + len(rows.copies.get(row, ())) for row in left)
-            writer = _Writer(journal)
-            if self._batches is not None or not question.shared_characters:
-                self._warm.set()
-            waiting = iter(left)
-            self._workers = [
-                asyncio.create_task(self._work(asked, writer, rows, waiting, warms=number == 0))
-                for number in range(min(self._parallel, len(left)))
-            ]
-            try:
-                await self._ended(asked)
-            finally:
-                await writer.close()
-                await self._write_rest(writer)
-                self.problems += [] if journal is None else journal.problems
-                if self._batches is not None:
-                    await self._batches.close(cancel=self._cancelled)
-                    self.problems += self._batches.problems
-            self._note_cost(budget)
+            await self._ended(asked, rows)
         finally:
-            if journal is not None:
-                journal.close()
-        if self._cheap is not None and question.cascade is not None:
-            self.cascade = question.cascade.report(rows.answers, self._cheap.model.name, asked.model.name)
-        return rows.answers
+            await writer.close()
+            await self._write_rest(writer)
+            self.problems += [] if journal is None else journal.problems
+            if self._batches is not None:
+                await self._batches.close(cancel=self._cancelled)
+                self.problems += self._batches.problems
+            self._note_cost(self.budget)
 
-    async def _work(
-        self,
-        asked: Asked,
-        writer: _Writer,
-        rows: KnownRows,
-        waiting: Iterator[int],
-        *,
-        warms: bool,
-    ) -> None:
+    async def _work(self, asked: Asked, writer: _Writer, rows: RowSource, *, warms: bool) -> None:
         """Ask for one row after another; all but the one that ``warms`` begin once a first answer begins."""
         if not warms:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._warm.wait(), _WARMING_SECONDS)
         try:
             with nullcontext() if self._batches is None else self._batches.worker():
-                for number in waiting:
+                while (row := await rows.next()) is not None:
                     if self._batches is not None:
                         await self._batches.turn()
                     if self._stopping:
                         return
-                    answer = await self._row(asked, writer, *rows.prompts[number], rows.answers[number].tries)
+                    answer = await self._row(asked, writer, row)
                     self._warm.set()
                     self._note_row(answer)
-                    rows.answers[number] = answer
-                    for copy in rows.copies.get(number, ()):
-                        rows.answers[copy] = copied(answer)
-                        self._count(rows.answers[copy], asked.limiter, asked.budget)
-                    self._count(answer, asked.limiter, asked.budget)
+                    for each in rows.put(row.number, answer):
+                        self._count(each, asked.limiter, asked.budget)
         finally:
             self._warm.set()
 
@@ -258,7 +263,7 @@ class Work:
         for worker in self._workers:
             worker.cancel()
 
-    async def _ended(self, asked: Asked) -> None:
+    async def _ended(self, asked: Asked, rows: RowSource) -> None:
         """Wait for the workers; after a stop not for rows that wait for an attempt."""
         ended = asyncio.gather(*self._workers)  # one to wait for: there may be thousands
         ended.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs it
@@ -270,6 +275,7 @@ class Work:
                     if self._stopping:
                         self._batches.stop()
                 if self._stopping:
+                    rows.stop()
                     cheap = {} if self._cheap is None else self._cheap.open_sessions
                     for session, has_begun in (*asked.open_sessions.items(), *cheap.items()):
                         if has_begun:
@@ -294,13 +300,11 @@ class Work:
             "data, or were asked with another prompt, model, thinking, system prompt, type, other tools or max_tokens."
         )
 
-    async def _row(
-        self, asked: Asked, writer: _Writer, prompt: str, same: int, tries: Sequence[RowAnswer]
-    ) -> RowAnswer:
-        """Ask for a row: the cheap model first, if there is one, unless its ``tries`` are there."""
+    async def _row(self, asked: Asked, writer: _Writer, row: RowToAsk) -> RowAnswer:
+        """Ask for a row: the cheap model first, if there is one, unless its tries are there."""
+        prompt, same, tries = row.prompt, row.same, [*takewhile(lambda each: each.answered, row.tries)]
         cheap, cascade = self._cheap, self._question.cascade
         if cheap is not None and cascade is not None:
-            tries = [*takewhile(lambda each: each.answered, tries)]
             while len(tries) < cascade.times and all(each.answered for each in tries):
                 answer = await self._answer(cheap, writer, prompt, cheap.key(prompt, same, len(tries)))
                 if not answer.answered and answer.error is None:
