@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from indus_nb.extend.definitions import agent
 from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.words import as_html
 
 _PLAIN_SECONDS = 10.0
 
@@ -134,10 +135,10 @@ class Displayed(Reporter):
 def bundle_of(progress: Progress) -> dict[str, str]:
     """Return a MIME bundle: a bar with a caption beside it, and the same as text."""
     total, done = max(1, progress.total or 1), progress.done if progress.total else 1
-    label = html.escape(str(progress))
+    label = html.escape(text := str(progress))
     place = "" if progress.total is None and not progress.ended else f' max="{total}" value="{done}"'
-    bar = f'<progress{place} aria-label="{label}"></progress> <span>{label}</span>'
-    return {"text/plain": str(progress), "text/html": bar}
+    bar = f'<progress{place} aria-label="{label}"></progress> <span>{as_html(text)}</span>'
+    return {"text/plain": text, "text/html": bar}
 
 
 def usual_reporter() -> Reporter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from indus_nb.core.limits.words import cost_in_words
 from indus_nb.fanout.agreement import Agreement, agreement
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table, plain_value
-from indus_nb.fanout.words import rows_of
+from indus_nb.fanout.words import as_html, rows_of
 
 ANSWER = "answer"
 """The column of answers that have no fields."""
@@ -236,7 +235,7 @@ class Answers(Sequence[Any]):
             else ""
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if shown else ""
-        return f"<p>{_cell(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
+        return f"<p>{as_html(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
 
     def _shown(self) -> list[int]:
         """Return the numbers of the rows to show: some that failed, some with an answer, or the first ones."""
@@ -397,7 +396,7 @@ class Answers(Sequence[Any]):
 def _cell(value: object) -> str:
     """Return a value as a cell of a page: one line, and nothing that a page obeys."""
     text = "" if value is None else value if isinstance(value, str) else dump(value).decode()
-    return html.escape(textcut.one_line(text, _MAX_CELL_CHARACTERS))
+    return as_html(textcut.one_line(text, _MAX_CELL_CHARACTERS))
 
 
 def _pandas_type(values: Sequence[object]) -> Any:

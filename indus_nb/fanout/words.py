@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 _MINUTE = 60
 _HOUR = 3600
 
@@ -24,3 +26,8 @@ def duration(seconds: float) -> str:
     if seconds < _MINUTE:
         return f"{int(seconds) + 1} s"
     return f"{int(seconds / _MINUTE) + 1} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
+def as_html(text: str) -> str:
+    """Return a text as HTML, in which notebooks take nothing between two dollar signs for a formula."""
+    return html.escape(text).replace("$", "<span>$</span>")

@@ -11,6 +11,8 @@ from messages_api import Cut, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import agent
 from indus_nb.base.errors import UsageError
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.reporting import bundle_of
 from indus_nb.models.catalog import model_with_id
 
 pytestmark = pytest.mark.usefixtures("in_work")
@@ -96,3 +98,14 @@ def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messa
 def test_a_notebook_says_how_many_rows_failed_for_reasons_that_it_does_not_list(messages_api: MessagesApi) -> None:
     messages_api.default = lambda request: HttpError(400, "invalid_request_error", f"not {request.texts[-1]}")  # type: ignore[assignment]
     assert "3 rows: other reasons" in agent.map("{item}", range(6))._repr_html_()
+
+
+def test_dollars_of_a_summary_are_no_formula_of_a_notebook_and_all_of_it_is_there(messages_api: MessagesApi) -> None:
+    messages_api.default = Reply("costs $5 or $6")
+    done = agent.map("{item}", range(20), sample=2)
+    page = done._repr_html_()
+    assert "$" not in page.replace("<span>$</span>", "")
+    assert page.startswith("<p>" + done.summary.replace("$", "<span>$</span>") + "</p>")
+    assert "costs <span>$</span>5 or <span>$</span>6" in page
+    shown = bundle_of(Progress(3, cost=1.0, cost_before=1.0))["text/html"].split(">", 1)[1]
+    assert "$" not in shown.replace("<span>$</span>", "")

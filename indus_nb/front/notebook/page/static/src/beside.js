@@ -21,7 +21,8 @@ export function drawBeside(area, text) {
   const [begins = ""] = text.split(" · ");
   const draw = () => {
     const line = [...area.querySelectorAll(".indus-usage")].at(-1);
-    if (line && !line.textContent?.includes(begins)) line.append(h("span", { class: "ia-beside", text: ` · ${text}` }));
+    if (line && !line.textContent?.includes(begins))
+      line.append(h("span", { class: "ia-beside mathjax_ignore", text: ` · ${text}` }));
   };
   const observer = new MutationObserver(draw);
   observer.observe(area, { childList: true, subtree: true });
