@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import takewhile
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from indus_nb.start import SessionOptions
 
 _MAX_FAILURE_CHARACTERS = 80
+_ALIKE = 20
+"""Number of rows that failed for one reason, and none was answered, after which no other is asked."""
+_MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
@@ -76,6 +80,8 @@ class Work:
         """What the rows to ask will cost, if nothing but that was asked for."""
         self._warm = asyncio.Event()
         """Set once what all prompts begin with is kept by the server, or is not waited for."""
+        self._failed: Counter[str] | None = Counter()
+        """Reasons of the rows that have failed; ``None`` once one has not."""
         self._measured: int | None = None
         self._measured_cost = 0.0
         self.cost: float = spent
@@ -326,6 +332,8 @@ class Work:
             if (paid.spent or paid.unconfirmed) and self._batches is None:
                 writer.put(key, Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed))
             raise
+        if asked is not self._cheap and self._batches is None:
+            self._end_if_all_fail(done)
         if self._batches is not None and done.error is not None and self._batches.is_left(key):
             return RowAnswer(error=None if self._stopping else done.error)
         if self._stopping and done.error is not None and not (done.cost or done.unconfirmed):
@@ -354,6 +362,19 @@ class Work:
             self._measured += 1
             self._measured_cost += answer.cost
             self.progress.row_cost = self._measured_cost / self._measured
+
+    def _end_if_all_fail(self, done: Done) -> None:
+        """Stop if the first rows all fail for one reason: the others would, and may be paid for."""
+        if done.error is None:
+            self._failed = None
+        elif self._failed is not None and not self._stopping:
+            self._failed[done.error] += 1
+            if len(self._failed) == 1 and self._failed[done.error] == _ALIKE:
+                self.problems.append(
+                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. retry() asks "
+                    f"for them too, once that is mended: {textcut.one_line(done.error, _MAX_REASON_CHARACTERS)}"
+                )
+                self.stop()
 
     def _note_failure(self, why: str) -> None:
         self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)

@@ -109,3 +109,18 @@ def test_dollars_of_a_summary_are_no_formula_of_a_notebook_and_all_of_it_is_ther
     assert "costs <span>$</span>5 or <span>$</span>6" in page
     shown = bundle_of(Progress(3, cost=1.0, cost_before=1.0))["text/html"].split(">", 1)[1]
     assert "$" not in shown.replace("<span>$</span>", "")
+
+
+def test_where_the_first_rows_all_fail_alike_no_other_is_paid_for(messages_api: MessagesApi) -> None:
+    messages_api.default = HttpError(400, "invalid_request_error", "no such thing")
+    done = agent.map("{item}", range(100), parallel=4)
+    assert 20 <= len(messages_api.requests) < 30
+    assert len(done.failed) == 100
+    assert any("The first 20 rows all failed for the same reason" in problem for problem in done.problems)
+    messages_api.default = lambda r: (
+        Reply("fine") if str(r.body["messages"]).count("'5'") else HttpError(400, "x", "no")
+    )  # type: ignore[assignment]
+    again = agent.map("{item}", range(60), parallel=4)
+    assert [number for number, row in enumerate(again.rows) if row.error is None] == [5]
+    messages_api.default = Reply("fine")
+    assert [*done.retry()] == ["fine"] * 100

@@ -246,6 +246,13 @@ def test_what_the_agent_s_code_changed_is_taken_back_from_the_panel(
     page.prompt("/undo")
     page.wait_for(lambda: "`/redo` turns that around" in page.text or "/redo" in page.text)
     assert kernel.run("print(limit)").streams.strip() == "1"
+    page.prompt("/redo")
+    page.wait_for(lambda: "/undo turns that around" in page.text)
+    page.prompt("/undo prompt")
+    page.wait_for(lambda: "/redo prompt turns that around" in page.text)
+    page.prompt("/redo prompt")
+    page.wait_for(lambda: "/undo prompt turns that around" in page.text)
+    assert kernel.run("print(limit)").streams.strip() == "2"
 
 
 def drop(page: Page, name: str, data: bytes) -> dict[str, Any]:

@@ -106,5 +106,5 @@ class RunLimits(RunWatcher):
                 f"Your last {self._repeats} tool calls repeated earlier ones and had the same results. Do something "
                 "else, or say what keeps you from going on."
             )
-            return [CustomMessage(custom_type="repeated-calls", content=note)]
+            return [CustomMessage(custom_type="repeated-calls", content=note, display=False)]
         return ()

@@ -138,9 +138,10 @@ class PanelKernel:
 
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
-        moved = await self._taking_back.move(session, steps_wanted(verb, command.argument))
-        done, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
-        return blocks.notice(f"{done}: {moved}. `/{again}` turns that around.")["text/html"]
+        wanted = steps_wanted(verb, command.argument)
+        moved = await self._taking_back.move(session, wanted)
+        done = "Taken back" if verb == "undo" else "Done once more"
+        return blocks.notice(f"{done}: {moved}. `/{wanted.inverse}` turns that around.")["text/html"]
 
 
 def _as_text(name: str, text: str) -> Attachment:

@@ -22,7 +22,7 @@ from indus_nb.base.errors import (
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
-from indus_nb.core.limits import watch_spending
+from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
@@ -41,6 +41,7 @@ from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, promp
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
+from indus_nb.front.notebook.day_cost import DayCost
 from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
 from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
@@ -87,8 +88,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
-_COST_SECONDS = 0.3
-"""Time in which costs are gathered for the pages: rows end many times a second."""
 _NO_WIDGETS = (
     "The packages of live cells and of the panel are not installed. For them: "
     f"{how_to_install('widgets')}, and restart the kernel."
@@ -149,8 +148,7 @@ class Conversations:
         self._lender: Lender | None = None
         agent.front_end = self._reporter
         agent.usual_model = self._usual_model
-        self._tells_cost: asyncio.TimerHandle | None = None
-        self._end_watching = watch_spending(self._on_spent)
+        self._day_cost = DayCost(agent_directory() / "spent", self.thread, self._refresh_doors)
 
     @property
     def session(self) -> AgentSession | None:
@@ -272,7 +270,7 @@ class Conversations:
         if self._gate is not None:
             self._gate.close()
         agent.front_end = agent.usual_model = None
-        self._end_watching()
+        self._day_cost.close()
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
@@ -327,20 +325,9 @@ class Conversations:
         for door in tuple(self._doors.values()):
             self.thread.call(door.refresh)
 
-    def _on_spent(self) -> None:
-        """Have the pages told what today has cost by now, with rows and what else asks: a few times a second."""
-
-        def tell_soon() -> None:
-            if self._tells_cost is None:
-                self._tells_cost = asyncio.get_running_loop().call_later(_COST_SECONDS, tell)
-
-        def tell() -> None:
-            self._tells_cost = None
-            for door in tuple(self._doors.values()):
-                door.refresh()
-
-        if self._doors:
-            self.thread.call(tell_soon)
+    def spent_today(self) -> float:
+        """Return what requests of the user's kernels have cost today, in US dollars."""
+        return self._day_cost.total()
 
     def _door_closed(self, comm_id: str, _: object) -> None:
         if (door := self._doors.pop(comm_id, None)) is not None:
@@ -694,11 +681,11 @@ class Conversations:
         """Undo or redo the changes of the agent's calls."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         wanted = steps_wanted(verb, command.argument)
-        done, again = ("Taken back", "redo") if verb == "undo" else ("Done once more", "undo")
+        done = "Taken back" if verb == "undo" else "Done once more"
 
         async def move(cell: CellWork) -> None:
             moved = await self.taking_back.move(session, wanted)
-            cell.left = blocks.notice(f"{done}: {moved}. `%agent {again}` turns that around.")
+            cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._run(session.start)  # which restores the steps of earlier kernels
         self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)

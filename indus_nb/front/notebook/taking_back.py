@@ -43,6 +43,12 @@ class StepsWanted:
     count: int = 1
     touched: Touched = ""
 
+    @property
+    def inverse(self) -> str:
+        """Return the command that turns them around, without its first sign."""
+        verb = "redo" if self.verb == "undo" else "undo"
+        return verb if self.count == 1 else f"{verb} {self.count or 'prompt'}"
+
 
 def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
     """Parse the argument of an undo or redo command.

@@ -31,7 +31,8 @@ export class Chat extends Widget {
   private view: Widget | null = null;
   /** The id of the widget that the view shows. */
   private shown: string | null = null;
-  private asked = false;
+  /** The conversation whose panel was asked for; `undefined` before, `null` where the notebook had none. */
+  private asked: string | null | undefined;
   private begun = false;
 
   constructor(
@@ -52,7 +53,7 @@ export class Chat extends Widget {
   /** Open the conversation; again if that failed before. */
   begin(): void {
     this.begun = true;
-    this.asked &&= !this.link.state.kernel?.error;
+    if (!this.view) this.asked = undefined;
     this.follow();
     this.link.ensure();
   }
@@ -81,8 +82,12 @@ export class Chat extends Widget {
   private follow(): void {
     if (!this.begun) return;
     const { phase, kernel } = this.link.state;
-    if (kernel && !this.asked) this.link.send({ kind: "open_panel" });
-    this.asked = kernel !== null;
+    // The kernel opens that of another conversation by itself, but for one that it took for gone.
+    if (kernel && (this.asked === undefined || (!kernel.panel && this.asked !== kernel.session))) {
+      this.asked = kernel.session;
+      this.link.send({ kind: "open_panel" });
+    }
+    if (!kernel) this.asked = undefined;
     this.showView(kernel?.panel ?? null);
     const sentence = this.view ? "" : this.sentence();
     this.said.hidden = sentence === "";

@@ -8,7 +8,7 @@ import type { DoorState, Link } from "./link.ts";
 import { goToQuestion, isAsking } from "./mark.ts";
 
 const WORDS = { idle: "idle", working: "works", asking: "asks" };
-const COST = "What the requests of all conversations in this kernel have cost since midnight, or since it was started";
+const COST = "What the requests of your kernels have cost since midnight";
 
 /** Show the state of the agent in the notebook in front. */
 export function showStatus(front: Front, bar: IStatusBar): void {

@@ -15,7 +15,6 @@ from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
 from indus_nb.base.messages import Attachment
 from indus_nb.base.wire import JsonObject, dump
-from indus_nb.core.limits import spent_today
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.front.notebook.page import protocol
@@ -45,6 +44,10 @@ class Host(Protocol):
     @property
     def thread(self) -> AgentThread:
         """Return the thread of the agent."""
+        ...
+
+    def spent_today(self) -> float:
+        """Return what requests of the user's kernels have cost today, in US dollars."""
         ...
 
     def note_shown(self, shown: messages.Shows, before: messages.Shows | None) -> None:
@@ -311,7 +314,7 @@ class Door:
             "kind": "state",
             "phase": "asking" if asked else "working" if running else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
-            "cost_today": None if session is None else spent_today(),
+            "cost_today": None if session is None else self._host.spent_today(),
             "model": None if model is None else model.name,
             "needs_key": session is not None and needs_key(session),
             "panel": None if panel is None else panel.page.comm_id,
