@@ -371,8 +371,8 @@ class Work:
             self._failed[done.error] += 1
             if len(self._failed) == 1 and self._failed[done.error] == _ALIKE:
                 self.problems.append(
-                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. retry() asks "
-                    f"for them too, once that is mended: {textcut.one_line(done.error, _MAX_REASON_CHARACTERS)}"
+                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. "
+                    f"retry() asks for them too, once that is mended: {textcut.one_line(done.error, _MAX_REASON_CHARACTERS)}"
                 )
                 self.stop()
 

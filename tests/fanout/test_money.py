@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fanout_calls import asked
 from messages_api import Cut, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import agent
@@ -117,9 +118,11 @@ def test_where_the_first_rows_all_fail_alike_no_other_is_paid_for(messages_api: 
     assert 20 <= len(messages_api.requests) < 30
     assert len(done.failed) == 100
     assert any("The first 20 rows all failed for the same reason" in problem for problem in done.problems)
-    messages_api.default = lambda r: (
-        Reply("fine") if str(r.body["messages"]).count("'5'") else HttpError(400, "x", "no")
-    )  # type: ignore[assignment]
+
+    def answer(request: Recorded) -> Reply | HttpError:
+        return Reply("fine") if asked(request) == "5" else HttpError(400, "x", "no")
+
+    messages_api.default = answer  # type: ignore[assignment]
     again = agent.map("{item}", range(60), parallel=4)
     assert [number for number, row in enumerate(again.rows) if row.error is None] == [5]
     messages_api.default = Reply("fine")

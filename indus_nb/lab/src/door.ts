@@ -114,7 +114,7 @@ export interface State {
   phase: "idle" | "working" | "asking";
   /** The question that waits for an answer, on one line. */
   question: string | null;
-  /** US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one. */
+  /** US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one. */
   cost_today: number | null;
   model: string | null;
   /** Whether no model can be asked for want of a key, or for its server refused it. */

@@ -192,7 +192,7 @@ class State(TypedDict):
     question: str | None
     """The question that waits for an answer, on one line."""
     cost_today: float | None
-    """US dollars that all conversations of this kernel have cost today, by the local date; ``null`` before one."""
+    """US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one."""
     model: str | None
     needs_key: bool
     """Whether no model can be asked for want of a key, or for its server refused it."""
