@@ -370,9 +370,10 @@ class Work:
         elif self._failed is not None and not self._stopping:
             self._failed[done.error] += 1
             if len(self._failed) == 1 and self._failed[done.error] == _ALIKE:
+                why = textcut.one_line(done.error, _MAX_REASON_CHARACTERS)
                 self.problems.append(
-                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. "
-                    f"retry() asks for them too, once that is mended: {textcut.one_line(done.error, _MAX_REASON_CHARACTERS)}"
+                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. retry() asks "
+                    f"for them too, once that is mended: {why}"
                 )
                 self.stop()
 
