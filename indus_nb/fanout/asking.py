@@ -7,6 +7,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from indus_nb.core.limits.paying import check_price, longest_answer_cost, own_se
 from indus_nb.core.loop.retry import RetrySettings, asked_delay
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
+from indus_nb.models.catalog import split_level
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.start.opening import Shared, open_leading
 from indus_nb.start.options import text_or_file
@@ -80,7 +82,6 @@ class Asked:
         budget: The budget of requests.
         definable: Whether rows have tools that this process has defined.
         on_failure: Called with the error of a failed request, which may be retried.
-        on_answer: Called when an answer begins to arrive.
         engine: The engine that runs the functions of tools; ``None`` for this process.
         batches: The collector of requests; ``None`` if each is sent by itself.
         shared_characters: Characters that every prompt begins with.
@@ -94,7 +95,6 @@ class Asked:
     max_tokens: int | None
     definable: bool = False
     on_failure: Callable[[str], None] = lambda _: None
-    on_answer: Callable[[], None] = lambda: None
     engine: Engine | None = None
     batches: Batches | None = None
     shared_characters: int = 0
@@ -106,6 +106,12 @@ class Asked:
     """The parts of a row's key besides the prompt."""
     least: float = 0.0
     """The least that a request reserves, in US dollars."""
+    warm: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once what all prompts begin with is kept by the server, or is not waited for."""
+    is_warming: bool = False
+    """``True`` once a row was asked."""
+    failures: Counter[str] | None = field(default_factory=Counter[str])
+    """The reasons of the rows that have failed; ``None`` once one has not."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
     """The open sessions, each with whether a request of it has begun."""
 
@@ -176,14 +182,16 @@ class Asked:
         if self.leading is None:
             raise RuntimeError("check() comes first")
         registry, usual = self.leading.registry, self.model.provider
+        name, level = split_level(wanted)
         try:
-            model = registry.find(wanted, usual)
+            model = registry.find(name, usual)
         except ModelNotFoundError:
-            if "/" not in wanted:
+            if "/" not in name:
                 raise
-            model = registry.find(wanted)
+            model = registry.find(name)
         own_key = self.options.api_key if model.provider == usual else None
-        return replace(self.options, provider=model.provider, model=model.id, api_key=own_key)
+        thinking = level or self.options.thinking
+        return replace(self.options, provider=model.provider, model=model.id, thinking=thinking, api_key=own_key)
 
     def key(self, prompt: str, number: int, again: int | None = None) -> str:
         """Return the key of a row in a journal.
@@ -253,7 +261,7 @@ class Asked:
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
-        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.on_answer, longest)
+        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.warm.set, longest)
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
 

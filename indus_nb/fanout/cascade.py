@@ -1,18 +1,20 @@
 """A cheap model that is asked first, and when its answer is taken.
 
-What this module promises: whether an answer is taken depends on what the cheap model gave for this row alone, so that a
-row has the same answer whenever it is asked. A rule of the user's that fails takes nothing, and pays for nothing more.
+What this module promises: whether an answer is taken depends on what the cheap model gave for this row alone. A
+function of the user's is asked once about an answer; one that fails takes nothing, and its row pays for nothing more.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, from_json
 from indus_nb.core.answers import AnswerKind, InvalidValueError
 from indus_nb.fanout.results import CascadeReport, RowAnswer
 
@@ -20,11 +22,8 @@ Sure: TypeAlias = float | Literal["twice"] | Callable[[Any], object]
 SURE = 0.9
 """The least probability that the cheap model gives for an answer that is taken, unless another is asked for."""
 TWICE = "twice"
-_VALUES = ("const", "enum", "default", "examples")
-"""Parts of a schema that hold values, and no schemas."""
-_INSIDE = re.compile(r"#/(?!(\$defs|definitions)/)")
-"""The beginning of a reference into a schema, but for its definitions."""
 _ANSWER, _PROBABILITY = "answer", "probability"
+_TO_DEFINITIONS = ("#/$defs/", "#/definitions/")
 _HOW_SURE = "How probable it is that this answer is right, from 0 to 1. Another reader answers where you are not sure."
 
 
@@ -44,30 +43,37 @@ class Cascade:
 
     kind: AnswerKind | None
     sure: Sure = SURE
+    asked_kind: AnswerKind | None = field(init=False)
+    """What the cheap model is asked for: the answer, with its probability where that decides."""
 
     def __post_init__(self) -> None:
         is_number = isinstance(self.sure, int | float) and not isinstance(self.sure, bool)
         if not ((is_number and 0 <= cast("float", self.sure) <= 1) or self.sure == TWICE or callable(self.sure)):
             raise UsageError('sure is a number from 0 to 1, "twice", or a function of the answer.')
+        if inspect.iscoroutinefunction(self.sure):
+            raise UsageError("sure is a plain function: what an async one returns is not known at once.")
+        object.__setattr__(self, "asked_kind", _RatedKind(self.kind) if is_number else self.kind)
 
     @property
-    def asked_kind(self) -> AnswerKind | None:
-        """Return what the cheap model is asked for: the answer, with its probability where that decides."""
-        return self.kind if callable(self.sure) or self.sure == TWICE else _RatedKind(self.kind)
+    def form(self) -> tuple[bool, int]:
+        """Return what decides which answers the cheap model gives: whether with a probability, and how many."""
+        return self.asked_kind is not self.kind, self.times
 
     @property
     def times(self) -> int:
         """Return how many answers the cheap model gives for a row."""
         return 2 if self.sure == TWICE else 1
 
+    def can_judge(self, tries: Sequence[RowAnswer]) -> bool:
+        """Return whether all answers of the cheap model are there."""
+        return len(tries) == self.times and all(each.answered for each in tries)
+
     def judged(self, tries: Sequence[RowAnswer]) -> RowAnswer | None:
-        """Return the outcome of a row whose cheap answers are there; ``None`` if the other model is to be asked.
+        """Return the outcome of a row; ``None`` if the other model is to be asked.
 
         Args:
-            tries: The answers of the cheap model, of which the last may have failed.
+            tries: All answers of the cheap model; see ``can_judge``.
         """
-        if len(tries) < self.times or not all(each.answered for each in tries):
-            return None
         first = tries[0]
         taken = RowAnswer(first.value, session=first.session, plain=first.plain, answered=True, by_cheap=True)
         if callable(self.sure):
@@ -83,31 +89,34 @@ class Cascade:
         return RowAnswer(value, session=first.session, plain=first.plain[_ANSWER], answered=True, by_cheap=True)
 
     def plain(self, tries: Sequence[RowAnswer]) -> Any:
-        """Return what the cheap model answered at first, as JSON values; raises ``LookupError`` without an answer."""
+        """Return what the cheap model answered at first, as JSON values; it has answered."""
         first = next(each for each in tries if each.answered)
         return first.plain[_ANSWER] if isinstance(self.asked_kind, _RatedKind) else first.plain
 
-    def report(self, rows: Sequence[RowAnswer], cheap: str, usual: str) -> CascadeReport:
+    def report(self, rows: Sequence[RowAnswer], cheap: str, usual: str, *, unpriced: bool = False) -> CascadeReport:
         """Count what became of rows.
 
         Args:
             rows: The results of all rows.
             cheap: The name of the cheap model.
             usual: The name of the other one.
+            unpriced: Whether the price of one of them is unknown.
         """
         asked = [row for row in rows if row.tries]
-        went_on = [row for row in asked if row.answered and not row.by_cheap]
-        both = [row for row in went_on if any(each.answered for each in row.tries)]
+        good = [row for row in asked if any(each.answered for each in row.tries)]
+        both = [row for row in good if row.answered and not row.by_cheap]
         return CascadeReport(
             cheap,
             usual,
             rows=len(asked),
             taken=sum(row.by_cheap for row in asked),
-            went_on=len(went_on),
+            failed=len(asked) - len(good),
+            went_on=sum(row.answered and not row.by_cheap for row in asked),
             both=len(both),
             agreed=sum(self.plain(row.tries) == row.plain for row in both),
             cheap_cost=sum(each.cost for row in asked for each in row.tries),
             usual_cost=sum(row.cost - sum(each.cost for each in row.tries) for row in asked),
+            unpriced=unpriced,
         )
 
 
@@ -117,8 +126,15 @@ class _RatedKind:
     def __init__(self, kind: AnswerKind | None) -> None:
         self._kind = kind
         self.name = "The answer" if kind is None else kind.name
-        inner: JsonObject = {"type": "string"} if kind is None else _moved(kind.schema)
+        inner: JsonObject = {"type": "string"} if kind is None else dict(kind.schema)
         definitions = {name: inner.pop(name) for name in ("$defs", "definitions", "$schema") if name in inner}
+        if other := next(
+            (each for each in _references([inner, definitions]) if not each.startswith(_TO_DEFINITIONS)), None
+        ):
+            raise UsageError(
+                f"{self.name} refers to {textcut.one_line(other, 100)}, which is elsewhere where a probability stands "
+                'beside an answer. Refer to what is in "$defs", or choose another sure.'
+            )
         self.schema: JsonObject = {
             "type": "object",
             "properties": {
@@ -132,15 +148,24 @@ class _RatedKind:
 
     def read(self, value: Any) -> tuple[Any, float]:
         given = cast("JsonObject", value) if isinstance(value, dict) else {}
-        probability = given.get(_PROBABILITY)
-        if _ANSWER not in given or not _is_probability(probability):
+        probability = _probability(given.get(_PROBABILITY))
+        if _ANSWER not in given or probability is None:
             raise InvalidValueError([f"give an object with {_ANSWER} and {_PROBABILITY}, a number from 0 to 1"])
-        answer = given[_ANSWER]
-        if self._kind is not None:
-            return self._kind.read(answer), float(cast("float", probability))
-        if not isinstance(answer, str) or not answer.strip():
-            raise InvalidValueError([f"{_ANSWER}: give a text that is not empty"])
-        return answer, float(cast("float", probability))
+        return self._read(given[_ANSWER]), probability
+
+    def _read(self, answer: Any) -> Any:
+        if self._kind is None:
+            if not isinstance(answer, str) or not answer.strip():
+                raise InvalidValueError([f"{_ANSWER}: give a text that is not empty"])
+            return answer
+        try:
+            return self._kind.read(answer)
+        except InvalidValueError:
+            if not isinstance(answer, str):
+                raise
+            with suppress(ValueError):  # models write lists and objects as a text now and then
+                return self._kind.read(from_json(answer))
+            raise
 
     def to_json(self, value: Any) -> JsonObject:
         answer, probability = cast("tuple[Any, float]", value)
@@ -148,19 +173,22 @@ class _RatedKind:
         return {_ANSWER: plain, _PROBABILITY: probability}
 
 
-def _is_probability(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+def _probability(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    with suppress(ValueError):
+        return number if 0 <= (number := float(value)) <= 1 else None
+    return None
 
 
-def _moved(schema: Any) -> Any:
-    """Return a schema as the one of a property: definitions stay at the top, other references follow it there."""
+def _references(schema: Any) -> Iterator[str]:
+    """Yield what a schema, or a part of it, refers to."""
     if isinstance(schema, list):
-        return [_moved(each) for each in cast("list[Any]", schema)]
-    if not isinstance(schema, dict):
-        return schema
-    inside = cast("JsonObject", schema).items()
-    moved = {name: value if name in _VALUES else _moved(value) for name, value in inside}
-    reference = moved.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or _INSIDE.match(reference)):
-        moved["$ref"] = f"#/properties/{_ANSWER}{reference[1:]}"
-    return moved
+        for each in cast("list[Any]", schema):
+            yield from _references(each)
+    if isinstance(schema, dict):
+        inside = cast("JsonObject", schema)
+        if isinstance(reference := inside.get("$ref"), str):
+            yield reference
+        for each in inside.values():
+            yield from _references(each)

@@ -14,6 +14,7 @@ from indus_nb.base.wire import dump
 from indus_nb.core.answers import AnswerKind, InvalidValueError
 from indus_nb.core.limits.paying import answer_cost
 from indus_nb.fanout.asking import Asked
+from indus_nb.fanout.cascade import Cascade
 from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
@@ -30,12 +31,22 @@ class RowToAsk:
         prompt: Its prompt.
         same: How many rows before it have the same one.
         tries: What the cheap model answered before.
+        goes_on: Whether these were not taken.
     """
 
     number: int
     prompt: str
     same: int
     tries: Sequence[RowAnswer] = ()
+    goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheapModel:
+    """A cheap model that is asked first: how, and when its answer is taken."""
+
+    asked: Asked
+    cascade: Cascade
 
 
 class RowSource(Protocol):
@@ -46,7 +57,7 @@ class RowSource(Protocol):
         ...
 
     def put(self, number: int, answer: RowAnswer) -> Sequence[RowAnswer]:
-        """Take the result of a row; returns it, and those of other rows that it is as well."""
+        """Take the result of a row; returns the results of all rows that it answers."""
         ...
 
     def stop(self) -> None:
@@ -74,7 +85,10 @@ class KnownRows:
     async def next(self) -> RowToAsk | None:
         """Return the next row of ``waiting``."""
         number = next(self.waiting, None)
-        return None if number is None else RowToAsk(number, *self.prompts[number], self.answers[number].tries)
+        if number is None:
+            return None
+        known = self.answers[number]
+        return RowToAsk(number, *self.prompts[number], known.tries, known.goes_on)
 
     def put(self, number: int, answer: RowAnswer) -> Sequence[RowAnswer]:
         """Keep the result of a row, and of those with the same prompt."""
@@ -96,14 +110,14 @@ class KnownRows:
 
 
 def known_rows(
-    question: RowQuestion, earlier: Sequence[RowAnswer], journal: Journal | None, asked: Asked, cheap: Asked | None
+    question: RowQuestion, earlier: Sequence[RowAnswer], journal: Journal | None, asked: Asked, cheap: CheapModel | None
 ) -> KnownRows:
     """Find out what is known of each row.
 
     Args:
         earlier: The results of an earlier call, one for each row; empty without one.
         asked: How the rows are asked.
-        cheap: How the cheap model is asked before; ``None`` without one.
+        cheap: The cheap model that is asked before; ``None`` without one.
     """
     seen: Counter[str] = Counter()
     alike: dict[str, list[int]] = {}
@@ -121,7 +135,7 @@ def known_rows(
         stored = kept.of(prompt, same)
         rows.stored += stored is not None
         known = stored if stored is not None and not known.answered else known
-        rows.answers.append(known if known.answered else RowAnswer().after(known.tries))
+        rows.answers.append(known if known.answered else RowAnswer().after(known.tries, goes_on=known.goes_on))
         rows.prompts.append((prompt, same))
         if question.asks_once:
             alike.setdefault(prompt, []).append(number)
@@ -143,13 +157,13 @@ class Stored:
     Attributes:
         journal: The journal; ``None`` for none, which has nothing.
         asked: How the rows are asked.
-        cheap: How the cheap model is asked before; ``None`` without one.
+        cheap: The cheap model that is asked before; ``None`` without one.
     """
 
     question: RowQuestion
     journal: Journal | None
     asked: Asked
-    cheap: Asked | None
+    cheap: CheapModel | None
 
     def of(self, prompt: str, same: int) -> RowAnswer | None:
         """Return what the journal has of a row; ``None`` if it has nothing.
@@ -161,23 +175,25 @@ class Stored:
             return None
         done = self.journal.get(self.asked.key(prompt, same))
         tries: list[RowAnswer] = []
-        cascade = self.question.cascade
-        if self.cheap is not None and cascade is not None:
-            found = (self.journal.get(self.cheap.key(prompt, same, again)) for again in range(cascade.times))
-            tries = [_read(self.cheap.kind, each) for each in found if each is not None]
+        if (cheap := self.cheap) is not None:
+            found = (self.journal.get(cheap.asked.key(prompt, same, again)) for again in range(cheap.cascade.times))
+            tries = [_read(cheap.asked.kind, each) for each in found if each is not None]
         if done is None and not tries:
             return None
         known = RowAnswer() if done is None else _read(self.question.kind, done)
-        if not known.answered and cascade is not None:
-            taken = cascade.judged(tries)
-            known = taken if taken is not None and taken.answered else known
-        return known.after(tries)
+        if known.answered:
+            return known.after(tries)
+        taken = None if cheap is None or not cheap.cascade.can_judge(tries) else cheap.cascade.judged(tries)
+        if taken is not None and taken.answered:
+            return taken.after(tries)
+        goes_on = taken is None and cheap is not None and cheap.cascade.can_judge(tries)
+        return RowAnswer().after(tries, goes_on=goes_on)
 
 
 def _read(kind: AnswerKind | None, done: Done) -> RowAnswer:
     """Return a stored outcome; one of another type, or of a failure, is asked again."""
     if not done.is_good:
-        return RowAnswer()
+        return RowAnswer(error=done.error, cost=done.cost, unconfirmed=done.unconfirmed)
     try:
         value = done.value if kind is None else kind.read(done.value)
     except InvalidValueError:
@@ -193,17 +209,17 @@ def copied(answer: RowAnswer) -> RowAnswer:
     return replace(answer, value=value, plain=plain, cost=0.0, unconfirmed=0.0, tries=())
 
 
-def estimated(question: RowQuestion, asked: Asked, cheap: Asked | None, prompts: Sequence[str]) -> Estimate:
+def estimated(question: RowQuestion, asked: Asked, cheap: CheapModel | None, prompts: Sequence[str]) -> Estimate:
     """Return what rows will cost.
 
     Args:
         prompts: Those to ask.
-        cheap: How the cheap model is asked before; then at least it alone is asked, and at most both.
+        cheap: The cheap model that is asked before; then at least it alone is asked, and at most both.
     """
     usual = _estimate_of(question, asked, prompts)
-    if cheap is None or question.cascade is None:
+    if cheap is None:
         return usual
-    first, times = _estimate_of(question, cheap, prompts), question.cascade.times
+    first, times = _estimate_of(question, cheap.asked, prompts), cheap.cascade.times
     least = None if first.least is None else first.least * times
     most = None if first.most is None or usual.most is None else first.most * times + usual.most
     return Estimate(usual.rows, first.tokens * times, least, most)

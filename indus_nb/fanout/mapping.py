@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import threading
 from collections.abc import Callable, Generator, Sequence
@@ -17,14 +16,12 @@ from indus_nb.base.files import current_directory
 from indus_nb.base.wire import random_hex
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
-from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
-from indus_nb.fanout.reporting import Reporter, usual_reporter
+from indus_nb.fanout.reporting import Contained, Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
 from indus_nb.fanout.work import Work
 
 _SLICE_SECONDS = 0.1
-_log = logging.getLogger("indus_nb")
 _AGAIN = frozenset(
     {
         "parallel",
@@ -35,6 +32,8 @@ _AGAIN = frozenset(
         "batch",
         "over",
         "dedupe",
+        "cheap",
+        "sure",
         "sample",
         "estimate",
     }
@@ -63,29 +62,6 @@ def _interrupts(handle: Callable[[], None]) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _Contained(Reporter):
-    """Reporter that forwards to another one, and shows nothing more once that fails: rows are paid for meanwhile."""
-
-    def __init__(self, inner: Reporter) -> None:
-        self._inner = inner
-
-    def begin(self, stop: Callable[[], None]) -> None:
-        self._call(lambda inner: inner.begin(stop))
-
-    def show(self, progress: Progress) -> None:
-        self._call(lambda inner: inner.show(progress))
-
-    def end(self, progress: Progress | None) -> None:
-        self._call(lambda inner: inner.end(progress))
-
-    def _call(self, work: Callable[[Reporter], None]) -> None:
-        try:
-            work(self._inner)
-        except Exception:  # noqa: BLE001 - of a front end, whatever it is
-            _log.exception("How far rows are cannot be shown any more; they go on.")
-            self._inner = Reporter()
 
 
 class Map:
@@ -120,7 +96,7 @@ class Map:
             IndusError: Nothing could be asked.
         """
         work = self.work
-        shown = _Contained(reporter)
+        shown = Contained(reporter)
         rows: list[RowAnswer] = []
         errors: list[BaseException] = []
 
@@ -190,4 +166,6 @@ class Map:
             taken = ", ".join(sorted(_AGAIN))
             raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
         changed = {"sample": None, "estimate": False} | changed
-        return Map(self._data, replace(self._question, **changed), known.rows, known.cost, known.cost_unconfirmed)
+        before, asked = self._question, replace(self._question, **changed)
+        rows = known.rows if asked.has_same_tries(before) else [row.without_tries() for row in known.rows]
+        return Map(self._data, asked, rows, known.cost, known.cost_unconfirmed)

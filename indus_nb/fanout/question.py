@@ -85,6 +85,8 @@ class RowQuestion:
     sample: int | None = None
     estimate: bool = False
     sessions: bool = True
+    cascade: Cascade | None = field(init=False, default=None)
+    """When the answer of the cheap model is taken; ``None`` if there is no such model."""
     functions: Functions = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
@@ -96,6 +98,8 @@ class RowQuestion:
             raise UsageError("sample is a whole number of rows, 1 or more.")
         if self.cheap is not None:
             self._check_cascade()
+        elif self.sure != SURE:
+            raise UsageError("sure says when the answer of a cheap model is taken: name one with cheap.")
         Limiter(self.parallel, self.rpm, self.tpm)
         Budget(self.max_cost)
         if self.batch and self.session.tools:
@@ -110,12 +114,12 @@ class RowQuestion:
             raise UsageError("Rows with tools are asked once, for tools would do everything again: leave out cheap.")
         if self.batch:
             raise UsageError("A batch of the cheap model would have to end before the other begins: leave out cheap.")
-        _ = self.cascade
+        object.__setattr__(self, "cascade", Cascade(self.kind, self.sure))
 
-    @property
-    def cascade(self) -> Cascade | None:
-        """Return when the answer of the cheap model is taken; ``None`` if there is no such model."""
-        return None if self.cheap is None else Cascade(self.kind, self.sure)
+    def has_same_tries(self, before: RowQuestion) -> bool:
+        """Return whether what a cheap model answered to another question is of use to this one."""
+        forms = [None if each.cascade is None else each.cascade.form for each in (self, before)]
+        return self.cheap == before.cheap and forms[0] == forms[1]
 
     @property
     def shared_characters(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.words import as_html
 
 _PLAIN_SECONDS = 10.0
+_SHOW_SECONDS = 0.08
+_log = logging.getLogger("indus_nb")
 
 
 class Reporter:
@@ -32,6 +35,36 @@ class Reporter:
 
     def end(self, progress: Progress | None) -> None:
         """Show how it ended; ``None`` if nothing could be asked."""
+
+
+class Contained(Reporter):
+    """Reporter that forwards to another one, and shows nothing more once that fails: rows are paid for meanwhile."""
+
+    def __init__(self, inner: Reporter) -> None:
+        self._inner = inner
+        self._shown = 0.0
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Start the display of the other."""
+        self._call(lambda inner: inner.begin(stop))
+
+    def show(self, progress: Progress) -> None:
+        """Have the other show progress, a few times a second."""
+        if time.monotonic() - self._shown < _SHOW_SECONDS:
+            return
+        self._shown = time.monotonic()
+        self._call(lambda inner: inner.show(progress))
+
+    def end(self, progress: Progress | None) -> None:
+        """Have the other show how it ended."""
+        self._call(lambda inner: inner.end(progress))
+
+    def _call(self, work: Callable[[Reporter], None]) -> None:
+        try:
+            work(self._inner)
+        except Exception:  # noqa: BLE001 - of a front end, whatever it is
+            _log.exception("How far rows are cannot be shown any more; they go on.")
+            self._inner = Reporter()
 
 
 class Lines(Reporter):

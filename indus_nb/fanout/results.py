@@ -42,6 +42,7 @@ class RowAnswer:
         unconfirmed: The most that interrupted requests of it may have cost besides, in US dollars.
         tries: What the cheap model answered before, in the order of asking; ``cost`` includes them.
         by_cheap: Whether the answer is the cheap model's.
+        goes_on: Whether the cheap model was not sure, so that the other one is asked.
     """
 
     value: Any = None
@@ -53,12 +54,17 @@ class RowAnswer:
     unconfirmed: float = 0.0
     tries: tuple[RowAnswer, ...] = ()
     by_cheap: bool = False
+    goes_on: bool = False
 
-    def after(self, tries: Sequence[RowAnswer]) -> RowAnswer:
+    def after(self, tries: Sequence[RowAnswer], *, goes_on: bool = False) -> RowAnswer:
         """Return the same result behind answers of the cheap model, with their cost."""
         cost = self.cost + sum(each.cost for each in tries)
         unconfirmed = self.unconfirmed + sum(each.unconfirmed for each in tries)
-        return replace(self, cost=cost, unconfirmed=unconfirmed, tries=tuple(tries))
+        return replace(self, cost=cost, unconfirmed=unconfirmed, tries=tuple(tries), goes_on=goes_on)
+
+    def without_tries(self) -> RowAnswer:
+        """Return the same result, of which nothing is known of a cheap model."""
+        return replace(self, tries=(), goes_on=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +98,37 @@ class CascadeReport:
         usual: The name of the other one.
         rows: How many rows the cheap model was asked about, each prompt once.
         taken: How many of them have its answer.
+        failed: How many it failed at.
         went_on: How many have the answer of the other one.
         both: How many of these the cheap model had answered as well.
         agreed: How many of these have the same answer by both.
         cheap_cost: What the cheap model has cost, in US dollars.
         usual_cost: What the other one has cost for these rows.
+        unpriced: Whether the price of one of them is unknown, so that the costs say nothing.
     """
 
     cheap: str
     usual: str
     rows: int
     taken: int
+    failed: int
     went_on: int
     both: int
     agreed: int
     cheap_cost: float
     usual_cost: float
+    unpriced: bool = False
 
     def __str__(self) -> str:
-        same = f", the same answer for {self.agreed:,} of {self.both:,}" if self.both else ""
+        def beside(cost: float, *more: str) -> str:
+            said = ", ".join([*([] if self.unpriced else [f"${cost:.4f}"]), *more])
+            return f" ({said})" if said else ""
+
+        failed = [f"failed at {self.failed:,}"] if self.failed else []
+        same = [f"the same answer for {self.agreed:,} of {self.both:,}"] if self.both else []
         return (
-            f"{self.taken:,} of {self.rows:,} by {self.cheap} (${self.cheap_cost:.4f}), "
-            f"{self.went_on:,} by {self.usual} (${self.usual_cost:.4f}{same})"
+            f"{self.taken:,} of {self.rows:,} by {self.cheap}{beside(self.cheap_cost, *failed)}, "
+            f"{self.went_on:,} by {self.usual}{beside(self.usual_cost, *same)}"
         )
 
 

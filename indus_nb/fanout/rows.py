@@ -19,6 +19,7 @@ ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
 
 _MAX_DEPTH = 20
+_BATCH_ROWS = 1000
 
 
 class RawBytes(str):
@@ -92,7 +93,7 @@ def _of_frame(data: object) -> _Read | None:
     if hasattr(source, "iter_rows") and hasattr(source, "columns"):  # polars
         return _named(source.columns, source.iter_rows())
     if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # pyarrow
-        batches = source.to_batches() if hasattr(source, "to_batches") else [source]
+        batches = source.to_batches(_BATCH_ROWS) if hasattr(source, "to_batches") else [source]
         rows = (row for batch in batches for row in zip(*(each.to_pylist() for each in batch.columns), strict=True))
         return _named(source.column_names, rows)
     return None

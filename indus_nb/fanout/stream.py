@@ -1,24 +1,26 @@
 """Rows that are asked as they are read, and given back in their order.
 
 What this module promises: data is read on the thread that takes the results, a few rows ahead of them and no more, so
-that memory does not grow with its length. Each row that was read is given back, with or without an answer.
+that memory does not grow with its length. Each row that was read is given back, with or without an answer, before an
+error of the data is raised, or the reason why no other can be asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from hashlib import blake2b
 from typing import Self
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.wire import JsonObject
 from indus_nb.fanout.known import RowToAsk, Stored
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
-from indus_nb.fanout.reporting import Reporter
+from indus_nb.fanout.reporting import Contained, Reporter
 from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.work import Work
 
@@ -30,7 +32,8 @@ _AHEAD = 4
 class Stream(Iterator[tuple[JsonObject, RowAnswer]]):
     """Rows with their results, in the order of the data; ``agent.stream`` returns one.
 
-    Leaving the loop, an exception and ``close`` cut off the rows that are asked by then.
+    It ends, and cuts off the rows that are asked by then, with the ``with`` statement that it stands in, with
+    ``close``, or once nothing refers to it, as after a loop over it that has no name for it.
     """
 
     def __init__(self, rows: Iterator[JsonObject], question: RowQuestion, reporter: Reporter) -> None:
@@ -44,7 +47,7 @@ class Stream(Iterator[tuple[JsonObject, RowAnswer]]):
         self._work = Work(question)
         self._work.progress.total = None
         # It holds no reference to this object, so that it ends with the loop that takes rows.
-        self._taking = _taken(rows, question, self._work, reporter)
+        self._taking = _taken(rows, question, self._work, Contained(reporter))
 
     def __next__(self) -> tuple[JsonObject, RowAnswer]:
         return next(self._taking)
@@ -56,11 +59,14 @@ class Stream(Iterator[tuple[JsonObject, RowAnswer]]):
         self.close()
 
     def close(self) -> None:
-        """Ask nothing more, and cut off the rows that are asked."""
+        """Ask nothing more, and cut off the rows that are asked; on the thread that takes rows."""
         self._taking.close()
 
     def stop(self) -> None:
-        """Let no more rows begin; those that were read come without an answer, and then it ends. From any thread."""
+        """Let no more rows begin, and those end that were asked. From any thread.
+
+        The rows that were read are still given back, the others of them without an answer.
+        """
         self._work.stop()
 
     @property
@@ -86,42 +92,71 @@ def _taken(
     rows: Iterator[JsonObject], question: RowQuestion, work: Work, reporter: Reporter
 ) -> Generator[tuple[JsonObject, RowAnswer]]:
     """Read rows, have them asked in a thread, and yield them with their results."""
-    passage = _Passage(question, work.progress)
+    passage, data = _Passage(question, work.progress), _Data(rows)
     asking = threading.Thread(target=passage.serve, args=(work,), name="indus_nb rows", daemon=True)
     waiting: deque[JsonObject] = deque()
-    first, reads, shown = 0, True, 0.0
-    reporter.begin(work.stop)
+    first = 0
+    reporter.begin(_stopper(work))
     asking.start()
     try:
-        while reads or waiting:
-            reads = reads and not work.stopped and not passage.ended.is_set()
-            if reads and len(waiting) < question.parallel * _AHEAD:
-                if (row := next(rows, None)) is None:
-                    reads = False
-                    passage.end()
-                else:
-                    waiting.append(row)
-                    passage.give(first + len(waiting) - 1, row)
-                is_there = bool(waiting) and passage.wait(first, 0)
-            else:
-                is_there = passage.wait(first, _SLICE_SECONDS)
-            if time.monotonic() - shown >= _SLICE_SECONDS:
-                shown = time.monotonic()
-                reporter.show(work.progress)
-            if is_there and waiting:
-                if passage.error is not None:
+        while data.has_more or waiting:
+            if work.stopped or passage.ended.is_set():
+                data.has_more = False
+            reads = data.has_more and len(waiting) < question.parallel * _AHEAD
+            if waiting and passage.wait(first, 0 if reads else _SLICE_SECONDS):
+                if (answer := passage.take(first)) is None:
                     break
-                yield waiting.popleft(), passage.take(first)
+                yield waiting.popleft(), answer
                 first += 1
+            elif reads and (row := data.read()) is not None:
+                passage.give(first + len(waiting), row)
+                waiting.append(row)
+            elif not data.has_more:
+                passage.end()
+            reporter.show(work.progress)
+        passage.end()
         asking.join()
-        if passage.error is not None:
-            raise passage.error
+        if problem := passage.error or data.problem or (IndusError(work.ended_early) if work.ended_early else None):
+            raise problem
     finally:
-        if asking.is_alive():
+        try:
+            if asking.is_alive():
+                work.cancel()
+                passage.end()
+                if asking is not threading.current_thread():  # where it collects what nobody refers to
+                    asking.join()
+        finally:
+            reporter.end(work.progress if passage.error is None else None)
+
+
+class _Data:
+    """Rows of the user's, which are read until they end or fail."""
+
+    def __init__(self, rows: Iterator[JsonObject]) -> None:
+        self._rows = rows
+        self.has_more = True
+        self.problem: Exception | None = None
+        """Why they failed."""
+
+    def read(self) -> JsonObject | None:
+        """Return the next row; ``None`` if there is none."""
+        try:
+            row = next(self._rows, None)
+        except Exception as error:  # noqa: BLE001 - raised once what was read is given back
+            row, self.problem = None, error
+        self.has_more = row is not None
+        return row
+
+
+def _stopper(work: Work) -> Callable[[], None]:
+    """Return what stops work; called again it cuts off the rows that are asked."""
+
+    def stop() -> None:
+        if work.stopped:
             work.cancel()
-            passage.end()
-            asking.join()
-        reporter.end(work.progress if passage.error is None else None)
+        work.stop()
+
+    return stop
 
 
 class _Passage:
@@ -141,7 +176,7 @@ class _Passage:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stored: Stored | None = None
         self._came = asyncio.Event()
-        self._seen: Counter[str] = Counter()
+        self._seen: Counter[bytes] = Counter()
 
     def give(self, number: int, row: JsonObject) -> None:
         """Have a row asked."""
@@ -158,10 +193,10 @@ class _Passage:
         with self._changed:
             return self._changed.wait_for(lambda: number in self._results or self.ended.is_set(), seconds)
 
-    def take(self, number: int) -> RowAnswer:
-        """Return the result of a row; it is empty if the row was not asked."""
+    def take(self, number: int) -> RowAnswer | None:
+        """Return the result of a row: an empty one if it was not asked, ``None`` if nothing could be."""
         with self._changed:
-            return self._results.pop(number, RowAnswer())
+            return self._results.pop(number, None if self.error is not None else RowAnswer())
 
     def serve(self, work: Work) -> None:
         """Have rows asked until all are; called in a thread."""
@@ -178,7 +213,8 @@ class _Passage:
     def _wake(self) -> None:
         with self._changed:
             if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._came.set)
+                with suppress(RuntimeError):  # it was closed meanwhile
+                    self._loop.call_soon_threadsafe(self._came.set)
 
     def begin(self, stored: Stored) -> _Passage:
         """Be the source of rows on the loop that runs."""
@@ -226,13 +262,14 @@ class _Passage:
             self.put(number, RowAnswer(error=str(error)))
             return None
         same = 0
-        if self._stored.journal is not None:  # which keeps as much of each row
-            same = self._seen[prompt]
-            self._seen[prompt] += 1
+        if self._stored.journal is not None and not self._question.asks_once:
+            digest = blake2b(prompt.encode(), digest_size=16).digest()  # the journal keeps no more of each row
+            same = self._seen[digest]
+            self._seen[digest] += 1
         known = self._stored.of(prompt, same) or RowAnswer()
         if known.answered:
             self._progress.kept += 1
             self._progress.done += 1
             self.put(number, known)
             return None
-        return RowToAsk(number, prompt, same, known.tries)
+        return RowToAsk(number, prompt, same, known.tries, known.goes_on)

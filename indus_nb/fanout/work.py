@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import takewhile
@@ -23,7 +22,7 @@ from indus_nb.core.limits.limiter import Limiter
 from indus_nb.fanout.asking import Asked
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.known import KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows
+from indus_nb.fanout.known import CheapModel, KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
@@ -43,6 +42,14 @@ _MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
+
+
+class _CutOffError(Exception):
+    """A row was cut off; what the cheap model answered for it is kept."""
+
+    def __init__(self, so_far: RowAnswer) -> None:
+        super().__init__()
+        self.so_far = so_far
 
 
 class Work:
@@ -75,13 +82,11 @@ class Work:
         self._journal_problem: str | None = None
         self.cascade: CascadeReport | None = None
         """What became of the rows that a cheap model was asked about first, if there is one."""
-        self._cheap: Asked | None = None
+        self._cheap: CheapModel | None = None
+        self.ended_early = ""
+        """Why rows were left that nobody has stopped; empty if none were."""
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""
-        self._warm = asyncio.Event()
-        """Set once what all prompts begin with is kept by the server, or is not waited for."""
-        self._failed: Counter[str] | None = Counter()
-        """Reasons of the rows that have failed; ``None`` once one has not."""
         self._measured: int | None = None
         self._measured_cost = 0.0
         self.cost: float = spent
@@ -114,8 +119,9 @@ class Work:
                 self.progress.total = self.progress.done + sum(1 + len(rows.copies.get(row, ())) for row in left)
             rows.waiting = iter(left)
             await self._ask(asked, journal, rows, len(left))
-            if self._cheap is not None and question.cascade is not None:
-                self.cascade = question.cascade.report(rows.answers, self._cheap.model.name, asked.model.name)
+            if (cheap := self._cheap) is not None:
+                names = cheap.asked.model.name, asked.model.name
+                self.cascade = cheap.cascade.report(rows.answers, *names, unpriced=self.budget.unpriced)
         return rows.answers
 
     async def serve(self, begin: Callable[[Stored], RowSource]) -> None:
@@ -139,7 +145,7 @@ class Work:
             from indus_nb.fanout.batches import MAX_ROWS, Batches
 
             self._parallel, self._batches = MAX_ROWS, Batches(lambda: budget.waiting)
-        engine = None if question.over is None else Engine(question.over, question.functions, self._engine_lost)
+        engine = None if question.over is None else Engine(question.over, question.functions, self._end_early)
         asked = self._asked(question.session, question.kind, engine)
         try:
             self.problems += asked.check()
@@ -147,10 +153,10 @@ class Work:
             if asked.leading is not None:
                 self.on_checked(asked.leading)
             if question.cheap is not None and question.cascade is not None:
-                options = asked.options_for(question.cheap)
-                self._cheap = self._asked(options, question.cascade.asked_kind)
-                self.problems += [each for each in self._cheap.check() if each not in self.problems]
-                self.progress.model = f"{self._cheap.model.name}, then {asked.model.name}"
+                cheap = self._asked(asked.options_for(question.cheap), question.cascade.asked_kind)
+                self._cheap = CheapModel(cheap, question.cascade)
+                self.problems += [each for each in cheap.check() if each not in self.problems]
+                self.progress.model = f"{cheap.model.name}, then {asked.model.name}"
             if asked.engine is not None:
                 await asked.engine.check(lambda: self._stopping)
             if question.journal is not None:
@@ -164,15 +170,16 @@ class Work:
             yield asked, journal
         finally:
             self.progress.ended = True
+            self._loop = None
             if journal is not None:
                 journal.close()
             asked.close()
             if self._cheap is not None:
-                self._cheap.close()
+                self._cheap.asked.close()
 
     def _asked(self, session: SessionOptions, kind: AnswerKind | None, engine: Engine | None = None) -> Asked:
         question = self._question
-        return Asked(
+        asked = Asked(
             session,
             question.directory if question.sessions else None,
             kind,
@@ -181,22 +188,21 @@ class Work:
             question.max_tokens,
             question.definable,
             self._note_failure,
-            self._warm.set,
             engine=engine,
             batches=self._batches,
             shared_characters=question.shared_characters,
         )
+        if self._batches is not None or not question.shared_characters:
+            asked.warm.set()
+        return asked
 
     async def _ask(self, asked: Asked, journal: Journal | None, rows: RowSource, count: int) -> None:
         """Ask for rows at once, of which there are ``count`` or more."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
         writer = _Writer(journal)
-        if self._batches is not None or not self._question.shared_characters:
-            self._warm.set()
         self._workers = [
-            asyncio.create_task(self._work(asked, writer, rows, warms=number == 0))
-            for number in range(min(self._parallel, count))
+            asyncio.create_task(self._work(asked, writer, rows)) for _ in range(min(self._parallel, count))
         ]
         try:
             await self._ended(asked, rows)
@@ -209,25 +215,22 @@ class Work:
                 self.problems += self._batches.problems
             self._note_cost(self.budget)
 
-    async def _work(self, asked: Asked, writer: _Writer, rows: RowSource, *, warms: bool) -> None:
-        """Ask for one row after another; all but the one that ``warms`` begin once a first answer begins."""
-        if not warms:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._warm.wait(), _WARMING_SECONDS)
-        try:
-            with nullcontext() if self._batches is None else self._batches.worker():
-                while (row := await rows.next()) is not None:
-                    if self._batches is not None:
-                        await self._batches.turn()
-                    if self._stopping:
-                        return
+    async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
+        """Ask for one row after another."""
+        with nullcontext() if self._batches is None else self._batches.worker():
+            while (row := await rows.next()) is not None:
+                if self._batches is not None:
+                    await self._batches.turn()
+                if self._stopping:
+                    return
+                try:
                     answer = await self._row(asked, writer, row)
-                    self._warm.set()
-                    self._note_row(answer)
-                    for each in rows.put(row.number, answer):
-                        self._count(each, asked.limiter, asked.budget)
-        finally:
-            self._warm.set()
+                except _CutOffError as cut:
+                    rows.put(row.number, cut.so_far)
+                    raise asyncio.CancelledError from None
+                self._note_row(answer)
+                for each in rows.put(row.number, answer):
+                    self._count(each, asked.limiter, asked.budget)
 
     async def _write_rest(self, writer: _Writer) -> None:
         """Retry writing the outcomes that could not be written, and report those that are lost."""
@@ -243,6 +246,7 @@ class Work:
                 "save them from what this call returns."
             )
         self.problems.append(sentence)
+        self.ended_early = sentence
 
     def stop(self) -> None:
         """Start no more rows, and let those that were asked end; from any thread."""
@@ -251,17 +255,19 @@ class Work:
     def cancel(self) -> None:
         """Abort the rows that are asked, too; from any thread."""
         self.stop()
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._cut_off)
+        if (loop := self._loop) is not None:
+            with suppress(RuntimeError):  # it was closed meanwhile
+                loop.call_soon_threadsafe(self._cut_off)
 
     @property
     def stopped(self) -> bool:
         """Return whether ``stop`` was called."""
         return self._stopping
 
-    def _engine_lost(self, sentence: str) -> None:
-        # Every further row would pay for a request whose tools cannot be called.
-        self.problems.append(sentence)
+    def _end_early(self, sentence: str) -> None:
+        if not self.ended_early:
+            self.ended_early = sentence
+            self.problems.append(sentence)
         self.stop()
 
     def _cut_off(self) -> None:
@@ -282,7 +288,7 @@ class Work:
                         self._batches.stop()
                 if self._stopping:
                     rows.stop()
-                    cheap = {} if self._cheap is None else self._cheap.open_sessions
+                    cheap = {} if self._cheap is None else self._cheap.asked.open_sessions
                     for session, has_begun in (*asked.open_sessions.items(), *cheap.items()):
                         if has_begun:
                             await session.abort_retry()
@@ -308,22 +314,52 @@ class Work:
 
     async def _row(self, asked: Asked, writer: _Writer, row: RowToAsk) -> RowAnswer:
         """Ask for a row: the cheap model first, if there is one, unless its tries are there."""
-        prompt, same, tries = row.prompt, row.same, [*takewhile(lambda each: each.answered, row.tries)]
-        cheap, cascade = self._cheap, self._question.cascade
-        if cheap is not None and cascade is not None:
-            while len(tries) < cascade.times and all(each.answered for each in tries):
-                answer = await self._answer(cheap, writer, prompt, cheap.key(prompt, same, len(tries)))
-                if not answer.answered and answer.error is None:
-                    return answer.after(tries)  # stopped
-                tries.append(answer)
-            if (judged := cascade.judged(tries)) is not None:
-                return judged.after(tries)
-        return (await self._answer(asked, writer, prompt, asked.key(prompt, same))).after(tries)
+        tries, goes_on = [*takewhile(lambda each: each.answered, row.tries)], row.goes_on
+        try:
+            if (cheap := self._cheap) is not None and not goes_on:
+                while len(tries) < cheap.cascade.times:
+                    if (refused := self._refused(cheap.asked)) is not None or self._stopping:
+                        return (refused or RowAnswer()).after(tries)
+                    key = cheap.asked.key(row.prompt, row.same, len(tries))
+                    answer = await self._answer(cheap.asked, writer, row.prompt, key)
+                    if not answer.answered and answer.error is None:
+                        return answer.after(tries)  # stopped
+                    tries.append(answer)
+                    if not answer.answered:
+                        break
+                if cheap.cascade.can_judge(tries):
+                    if (judged := cheap.cascade.judged(tries)) is not None:
+                        return judged.after(tries)
+                    goes_on = True
+            if (refused := self._refused(asked)) is not None or (tries and self._stopping):
+                return (refused or RowAnswer()).after(tries, goes_on=goes_on)
+            answer = await self._answer(asked, writer, row.prompt, asked.key(row.prompt, row.same))
+            return answer.after(tries, goes_on=goes_on)
+        except asyncio.CancelledError:
+            raise _CutOffError(RowAnswer().after(tries, goes_on=goes_on)) from None
+
+    def _refused(self, asked: Asked) -> RowAnswer | None:
+        """Return the outcome of a row that no money is left for; ``None`` if there is some."""
+        if (sentence := asked.budget.refusal(asked.least)) is None:
+            return None
+        if self.progress.total is None:
+            self._end_early(sentence)  # else the rows would be read to their end, if they have one
+        return RowAnswer(error=sentence)
 
     async def _answer(self, asked: Asked, writer: _Writer, prompt: str, key: str) -> RowAnswer:
-        """Ask one model for a row, and write down the outcome."""
-        if (sentence := asked.budget.refusal(asked.least)) is not None:
-            return RowAnswer(error=sentence)
+        """Ask one model for a row, and write down the outcome; all but its first row wait until an answer begins."""
+        if asked.is_warming:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asked.warm.wait(), _WARMING_SECONDS)
+            if self._stopping:
+                return RowAnswer()
+        asked.is_warming = True
+        try:
+            return await self._asked_once(asked, writer, prompt, key)
+        finally:
+            asked.warm.set()
+
+    async def _asked_once(self, asked: Asked, writer: _Writer, prompt: str, key: str) -> RowAnswer:
         paid = Budget(None, (asked.budget,))
         try:
             value, done = await asked.ask(prompt, key, paid)
@@ -332,8 +368,8 @@ class Work:
             if (paid.spent or paid.unconfirmed) and self._batches is None:
                 writer.put(key, Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed))
             raise
-        if asked is not self._cheap and self._batches is None:
-            self._end_if_all_fail(done)
+        if self._batches is None:
+            self._end_if_all_fail(asked, done)
         if self._batches is not None and done.error is not None and self._batches.is_left(key):
             return RowAnswer(error=None if self._stopping else done.error)
         if self._stopping and done.error is not None and not (done.cost or done.unconfirmed):
@@ -363,19 +399,18 @@ class Work:
             self._measured_cost += answer.cost
             self.progress.row_cost = self._measured_cost / self._measured
 
-    def _end_if_all_fail(self, done: Done) -> None:
-        """Stop if the first rows all fail for one reason: the others would, and may be paid for."""
+    def _end_if_all_fail(self, asked: Asked, done: Done) -> None:
+        """Stop if a model's first rows all fail for one reason: the others would, and may be paid for."""
         if done.error is None:
-            self._failed = None
-        elif self._failed is not None and not self._stopping:
-            self._failed[done.error] += 1
-            if len(self._failed) == 1 and self._failed[done.error] == _ALIKE:
+            asked.failures = None
+        elif asked.failures is not None and not self._stopping:
+            asked.failures[done.error] += 1
+            if len(asked.failures) == 1 and asked.failures[done.error] == _ALIKE:
                 why = textcut.one_line(done.error, _MAX_REASON_CHARACTERS)
-                self.problems.append(
-                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. retry() asks "
-                    f"for them too, once that is mended: {why}"
+                self._end_early(
+                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. Mend it and "
+                    f"ask again. {asked.model.name}: {why}"
                 )
-                self.stop()
 
     def _note_failure(self, why: str) -> None:
         self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)

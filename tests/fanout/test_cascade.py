@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,11 @@ from indus_nb import agent
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.core.answers import answer_kind
 from indus_nb.fanout.cascade import Cascade
+from indus_nb.fanout.mapping import Map
+from indus_nb.fanout.question import question
+from indus_nb.fanout.reporting import Reporter
+from indus_nb.fanout.rows import table_of
+from indus_nb.start import SessionOptions
 
 CHEAP, USUAL = "claude-haiku-4-5", "claude-sonnet-4-5"
 BOTH = {"cheap": CHEAP, "model": USUAL}
@@ -205,12 +211,6 @@ def test_an_estimate_is_at_least_of_the_cheap_model_and_at_most_of_both(messages
 
 
 def test_a_stop_ends_a_row_between_the_two(messages_api: MessagesApi, tmp_path: Path) -> None:
-    from indus_nb.fanout.mapping import Map
-    from indus_nb.fanout.question import question
-    from indus_nb.fanout.reporting import Reporter
-    from indus_nb.fanout.rows import table_of
-    from indus_nb.start import SessionOptions
-
     held = Gate()
     answer = rated("?", 0.1)
 
@@ -243,18 +243,147 @@ def test_the_schema_of_an_answer_keeps_its_references_and_is_read_as_before() ->
     value = kind.read({"answer": {"name": "a", "children": [{"name": "b"}]}, "probability": 1})
     assert value == (Tree(name="a", children=[Tree(name="b")]), 1.0)
     assert kind.to_json(value)["answer"]["children"][0]["name"] == "b"
-    linked = {"type": "object", "properties": {"next": {"$ref": "#"}, "same": {"$ref": "#/properties/next"}}}
-    rated_schemas = [kind.schema, Cascade(answer_kind(linked)).asked_kind.schema]  # type: ignore[union-attr]
     from jsonschema import Draft202012Validator
 
-    for schema, good, bad in (
-        (rated_schemas[0], {"name": "a", "children": [{"name": "b"}]}, {"name": "a", "children": [{}]}),
-        (rated_schemas[1], {"next": {"same": {}}}, {"next": {"same": 1}}),
-    ):
-        validator = Draft202012Validator(schema)
-        assert validator.is_valid({"answer": good, "probability": 0.5})
-        assert not validator.is_valid({"answer": bad, "probability": 0.5})
-        assert not validator.is_valid({"answer": good, "probability": 2})
+    validator = Draft202012Validator(kind.schema)
+    good, bad = {"name": "a", "children": [{"name": "b"}]}, {"name": "a", "children": [{}]}
+    assert validator.is_valid({"answer": good, "probability": 0.5})
+    assert not validator.is_valid({"answer": bad, "probability": 0.5})
+    assert not validator.is_valid({"answer": good, "probability": 2})
+    linked = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+    with pytest.raises(UsageError, match="refers to #"):
+        Cascade(answer_kind(linked))
+    assert Cascade(answer_kind(linked), "twice").asked_kind is not None
+
+
+def test_an_answer_and_a_probability_that_are_written_as_texts_are_read(messages_api: MessagesApi) -> None:
+    messages_api.default = Reply(ToolUse("answer", {"answer": "[1, 2]", "probability": "0.95"}))
+    assert [*agent.map("{item}", [1], result=list[int], **BOTH)] == [[1, 2]]
+    assert len(messages_api.requests) == 1
+
+
+def test_where_the_cheap_model_fails_at_all_rows_alike_the_dear_one_is_not_asked_for_all_of_them(
+    messages_api: MessagesApi,
+) -> None:
+    def answer(request: Recorded) -> Reply | HttpError:
+        is_cheap = request.body["model"] == CHEAP
+        return HttpError(404, "not_found_error", "no such model") if is_cheap else Reply("usual")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    done = agent.map("{item}", range(200), parallel=2, **BOTH)
+    assert sum(row.answered for row in done.rows) < 30
+    assert "no such model" in str(done.problems)
+    assert done.cascade is not None
+    assert done.cascade.failed >= 20
+
+
+def test_a_stop_lets_no_further_request_of_a_row_begin_and_a_retry_goes_on_from_there(
+    messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    work: Map
+
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == CHEAP:
+            work.interrupt()
+        return rated("?", 0.1) if request.body["model"] == CHEAP else Reply("usual")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    work = map_of(tmp_path)
+    done = work.here(Reporter())
+    assert [request.body["model"] for request in messages_api.requests] == [CHEAP]
+    assert [*done.retry(progress=False)] == ["usual"]
+    assert [request.body["model"] for request in messages_api.requests] == [CHEAP, USUAL]
+
+
+def test_a_row_that_is_cut_off_at_the_dear_model_keeps_what_the_cheap_one_said(
+    messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    work: Map
+    held = Gate()
+
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == CHEAP:
+            return rated("?", 0.1)
+        work.interrupt()
+        work.interrupt()
+        return Reply(Text("usu", held, "al"))
+
+    messages_api.default = answer  # type: ignore[assignment]
+    work = map_of(tmp_path)
+    done = work.here(Reporter())
+    held.open()
+    assert (done.failed, len(done.rows[0].tries)) == ([0], 1)
+    messages_api.default = Reply("usual")
+    assert [*done.retry(progress=False)] == ["usual"]
+    assert [request.body["model"] for request in messages_api.requests] == [CHEAP, USUAL, USUAL]
+
+
+def test_a_function_is_asked_once_about_an_answer(messages_api: MessagesApi, tmp_path: Path) -> None:
+    def answer(request: Recorded) -> Reply | HttpError:
+        return Reply("cheap") if request.body["model"] == CHEAP else HttpError(400, "x", "no")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    called: list[str] = []
+    options: Any = {"journal": tmp_path / "rows.jsonl", "sure": lambda answer: called.append(answer), **BOTH}
+    done = agent.map("{item}", [1], **options)
+    assert (done.failed, called) == ([0], ["cheap"])
+    done.retry(progress=False)
+    assert called == ["cheap"]
+    agent.map("{item}", [1], **options)
+    assert called == ["cheap"] * 2
+
+    async def later(_: str) -> bool:
+        return True
+
+    with pytest.raises(UsageError, match="plain function"):
+        agent.map("{item}", [1], sure=later, **BOTH)
+
+
+def test_a_retry_may_have_another_rule_or_no_cheap_model(messages_api: MessagesApi) -> None:
+    messages_api.default = lambda r: Reply("cheap" if r.body["model"] == CHEAP else "usual")  # type: ignore[assignment]
+    done = agent.map("{item}", [1], sure=lambda answer: answer.nothing, **BOTH)
+    assert [*done.retry(sure=str.islower, progress=False)] == ["cheap"]
+    assert len(messages_api.requests) == 1
+    assert [*done.retry(cheap=None, sure=0.9, progress=False)] == ["usual"]
+    with pytest.raises(UsageError, match="name one with cheap"):
+        agent.map("{item}", [1], sure=0.5)
+
+
+def test_what_prompts_share_is_written_once_for_each_of_the_two(messages_api: MessagesApi) -> None:
+    beside: list[int] = []
+    held, others = Gate(), threading.Event()
+
+    def answer(request: Recorded) -> Reply:
+        if request.body["model"] == CHEAP:
+            return rated("?", 0.1)
+        asked = [r.body["model"] for r in messages_api.requests].count(USUAL)
+        if asked == 1:
+            others.wait(0.5)  # which would come, were the others asked as well
+            beside.append([r.body["model"] for r in messages_api.requests].count(USUAL))
+            return Reply(Text("us", held, "ual"))
+        others.set()
+        held.open()
+        return Reply("usual")
+
+    messages_api.default = answer  # type: ignore[assignment]
+    assert [*agent.map(f"{'By these rules. ' * 400}{{item}}", range(6), parallel=6, **BOTH)] == ["usual"] * 6
+    assert beside == [1]
+
+
+def test_a_level_of_thinking_may_stand_behind_the_name(messages_api: MessagesApi) -> None:
+    messages_api.default = rated("yes", 1)
+    assert [*agent.map("{item}", [1], cheap=f"{CHEAP}:off", model=USUAL)] == ["yes"]
+
+
+def map_of(directory: Path) -> Map:
+    asking = question(
+        "{item}",
+        table_of([1]),
+        session=SessionOptions(model=USUAL, tools=(), thinking="off"),
+        directory=directory,
+        cheap=CHEAP,
+    )
+    return Map([1], asking)
 
 
 @pytest.mark.parametrize("given", [{}, [], {"answer": "a"}, {"answer": "a", "probability": True}, {"probability": 1}])

@@ -16,6 +16,9 @@ from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import agent
 from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.reporting import Reporter
+from indus_nb.fanout.results import RowAnswer
 from indus_nb.fanout.rows import rows_in
 
 pytestmark = pytest.mark.usefixtures("in_work")
@@ -99,15 +102,56 @@ def test_leaving_the_loop_cuts_off_what_is_asked_and_reads_no_more(api: Messages
     held.open()
 
 
-def test_an_error_of_the_data_is_raised_where_rows_are_taken(api: MessagesApi) -> None:
+def test_what_was_read_is_given_back_before_an_error_of_the_data_is_raised(api: MessagesApi) -> None:
     def rows() -> Iterator[int]:
-        yield 1
+        yield from range(6)
         raise OSError("the disk is gone")
 
     stream = agent.stream("{item}", rows())
+    given: list[str] = []
     with pytest.raises(OSError, match="the disk is gone"):
-        list(stream)
+        given.extend(answer.value for _, answer in stream)
+    assert given == [f"for {number}" for number in range(6)]
     assert list(stream) == []
+
+
+def test_where_no_money_is_left_the_data_is_read_no_further(api: MessagesApi) -> None:
+    read: list[int] = []
+    rows = (read.append(number) or number for number in count())
+    given: list[RowAnswer] = []
+    with pytest.raises(IndusError, match="has no room|is spent"):
+        given.extend(answer for _, answer in agent.stream("{item}", rows, max_cost=0.0215, parallel=1))
+    assert given[0].answered
+    assert len(given) == len(read) < 200
+
+
+def test_a_display_that_fails_ends_no_stream(api: MessagesApi) -> None:
+    class Gone(Reporter):
+        def show(self, progress: Progress) -> None:
+            raise OSError("the display is gone")
+
+    agent.front_end = Gone
+    try:
+        assert [answer.value for _, answer in agent.stream("{item}", [1, 2])] == ["for 1", "for 2"]
+    finally:
+        agent.front_end = None
+
+
+def test_a_stream_with_a_name_ends_with_its_statement(api: MessagesApi, tmp_path: Path) -> None:
+    journal = tmp_path / "rows.jsonl"
+    with agent.stream("{item}", range(100), journal=journal, parallel=2) as stream:
+        for _ in stream:
+            break
+    assert not [thread for thread in threading.enumerate() if thread.name == "indus_nb rows"]
+    assert list(stream) == []
+    agent.map("{item}", range(2), journal=journal)
+
+
+def test_equal_prompts_are_found_in_the_journal_of_a_map(api: MessagesApi, tmp_path: Path) -> None:
+    journal = tmp_path / "rows.jsonl"
+    agent.map("{item}", ["a", "a", "a"], journal=journal)
+    assert [answer.value for _, answer in agent.stream("{item}", ["a", "a"], journal=journal)] == ["for a"] * 2
+    assert len(api.requests) == 1
 
 
 def test_a_stop_gives_back_every_row_that_was_read(api: MessagesApi) -> None:
@@ -129,14 +173,15 @@ def test_what_is_in_the_journal_is_not_asked_again_and_a_map_finds_it_too(api: M
     journal = tmp_path / "rows.jsonl"
     first = agent.stream("{item}", ["a", "b", "a"], journal=journal)
     assert [answer.value for _, answer in first] == ["for a", "for b", "for a"]
-    assert len(api.requests) == 3
+    asked_first = len(api.requests)
+    assert asked_first in (2, 3), "equal prompts that are on their way at once are asked each"
     again = agent.stream("{item}", ["a", "b", "c", "a"], journal=journal)
     assert [answer.value for _, answer in again] == ["for a", "for b", "for c", "for a"]
-    assert len(api.requests) == 4
+    assert len(api.requests) == asked_first + 1
     assert again.cost > first.cost > 0
     assert "4 rows, 3 of them answered before" in again.summary
     assert [*agent.map("{item}", ["c", "a"], journal=journal)] == ["for c", "for a"]
-    assert len(api.requests) == 4
+    assert len(api.requests) == asked_first + 1
 
 
 def test_no_session_files_are_kept_unless_they_are_asked_for(api: MessagesApi, home: Path) -> None:
