@@ -132,7 +132,7 @@ def known_rows(
         same = seen[prompt]
         seen[prompt] += 1
         known = earlier[number] if earlier else RowAnswer()
-        stored = kept.of(prompt, same)
+        stored = kept.of(prompt, same, goes_on=known.goes_on)
         rows.stored += stored is not None
         known = stored if stored is not None and not known.answered else known
         rows.answers.append(known if known.answered else RowAnswer().after(known.tries, goes_on=known.goes_on))
@@ -165,11 +165,12 @@ class Stored:
     asked: Asked
     cheap: CheapModel | None
 
-    def of(self, prompt: str, same: int) -> RowAnswer | None:
+    def of(self, prompt: str, same: int, *, goes_on: bool = False) -> RowAnswer | None:
         """Return what the journal has of a row; ``None`` if it has nothing.
 
         Args:
             same: How many rows before it have the same prompt.
+            goes_on: Whether it is known that what the cheap model said is not taken.
         """
         if self.journal is None:
             return None
@@ -183,10 +184,11 @@ class Stored:
         known = RowAnswer() if done is None else _read(self.question.kind, done)
         if known.answered:
             return known.after(tries)
-        taken = None if cheap is None or not cheap.cascade.can_judge(tries) else cheap.cascade.judged(tries)
-        if taken is not None and taken.answered:
-            return taken.after(tries)
-        goes_on = taken is None and cheap is not None and cheap.cascade.can_judge(tries)
+        if cheap is not None and not goes_on and cheap.cascade.can_judge(tries):
+            taken = cheap.cascade.judged(tries)
+            if taken is not None and taken.answered:
+                return taken.after(tries)
+            goes_on = taken is None
         return RowAnswer().after(tries, goes_on=goes_on)
 
 

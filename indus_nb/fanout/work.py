@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from itertools import takewhile
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _MAX_FAILURE_CHARACTERS = 80
 _ALIKE = 20
-"""Number of rows that failed for one reason, and none was answered, after which no other is asked."""
+"""Number of rows that all failed, after which no other is asked."""
 _MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
 _WARMING_SECONDS = 30
@@ -400,15 +401,19 @@ class Work:
             self.progress.row_cost = self._measured_cost / self._measured
 
     def _end_if_all_fail(self, asked: Asked, done: Done) -> None:
-        """Stop if a model's first rows all fail for one reason: the others would, and may be paid for."""
+        """Stop if a model's first rows all fail for one reason: the others would, and may be paid for.
+
+        Data that is read later may have no end: it is left also where many rows fail one after the other.
+        """
+        is_read_later = self.progress.total is None
         if done.error is None:
-            asked.failures = None
+            asked.failures = Counter() if is_read_later else None
         elif asked.failures is not None and not self._stopping:
             asked.failures[done.error] += 1
-            if len(asked.failures) == 1 and asked.failures[done.error] == _ALIKE:
+            if asked.failures.total() == _ALIKE and (is_read_later or len(asked.failures) == 1):
                 why = textcut.one_line(done.error, _MAX_REASON_CHARACTERS)
                 self._end_early(
-                    f"The first {_ALIKE} rows all failed for the same reason, so the others are not asked. Mend it and "
+                    f"{'The last' if is_read_later else 'The first'} {_ALIKE} rows all failed, so the others are not asked. Mend it and "
                     f"ask again. {asked.model.name}: {why}"
                 )
 

@@ -18,6 +18,12 @@ from playwright.sync_api import Locator, Page, expect
 
 FAILS = "price = {'tea': 3}\nprice['milk']"
 LONG = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"
+OPAQUE_OVER = """node => {
+    const [own, text] = [node, node.previousSibling].map(each => each.getBoundingClientRect());
+    const alpha = getComputedStyle(node).backgroundColor.startsWith("rgb(") ? "opaque" : "seen through";
+    return { alpha, left: own.left <= text.left, right: own.right >= text.right };
+}"""
+"""How a bar lies over the traceback before it."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 
@@ -113,6 +119,8 @@ def test_the_bar_of_a_long_traceback_is_in_sight_where_its_beginning_is(lab: Lab
     assert notebook.cell(0).evaluate(taller)
     notebook.screenshot("presence-long-traceback")
     expect(fix).to_be_in_viewport(ratio=1)
+    behind = bar(notebook.cell(0)).evaluate(OPAQUE_OVER)
+    assert behind == {"alpha": "opaque", "left": True, "right": True}
     fix.scroll_into_view_if_needed()
     fix.click(trial=True)
 

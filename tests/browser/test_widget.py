@@ -82,6 +82,34 @@ PANEL_STATE: dict[str, Any] = {
 }
 
 
+SIDE_BAR = "node => { node.style.width = '300px' }"
+COVERED = """node => {
+    const lines = [];
+    const texts = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const text = texts.currentNode;
+        const parent = text.parentElement;
+        if (!text.data.trim() || parent.closest('button') || !parent.checkVisibility()) continue;
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        for (const box of range.getClientRects()) lines.push([text.data, box]);
+    }
+    const cross = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+    return [...node.querySelectorAll('.ia-area button')].filter(button => button.checkVisibility()).flatMap(button => {
+        const box = button.getBoundingClientRect();
+        return lines.filter(([, line]) => cross(box, line)).map(([text]) => `${button.className}: ${text}`);
+    });
+}"""
+"""Texts of which a line lies below a button of the conversation."""
+LINES = """node => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size;
+}"""
+OUTSIDE = """node => [...node.children]
+    .filter(each => each.checkVisibility() && each.getBoundingClientRect().right > node.getBoundingClientRect().right)
+    .map(each => each.textContent)"""
+
 KEYS_COUNT_MS = 600
 """After which a dialog that took the focus is answered by keys."""
 
@@ -874,6 +902,68 @@ def test_an_answer_of_several_pieces_has_one_button_that_copies_it_at_its_end(pa
     button.focus()
     panel.page.keyboard.press("Enter")
     panel.hears(kind="copy", block="b3.2")
+
+
+@pytest.mark.parametrize("kind", ["panel", "cell"])
+def test_no_button_of_an_answer_or_a_call_lies_over_text(stage: Stage, kind: str) -> None:
+    stage.show(kind, **(PANEL_STATE if kind == "panel" else {}))
+    stage.root.evaluate(SIDE_BAR)
+    stage.do(
+        "from indus_nb.tools.description import CallDescription\n"
+        'long = \'frame.groupby(["region", "customer"]).quantity.sum().plot.bar(ax=ax)\'\n'
+        "code = f'x = 1\\n{long}\\n{long}'\n"
+        "described = CallDescription('python', code=code)\n"
+        "live.put('a', said('You said: Which columns of the table of all orders have gaps, and why do they?'))\n"
+        "live.put('b', said(f'Do:\\n\\n```python\\n{code}\\n```\\n\\nor\\n\\n```python\\n{long}\\n```'))\n"
+        "live.put('c', blocks.call(blocks.Call('python', {}, described, state='done'))['text/html'])\n"
+        "live.put('d', said('- It is one thing\\n- and ' + 'another ' * 20))\n"
+        "live.put('e', blocks.usage('claude-opus-5-5', '100 tokens in, 20 out', '$0.0008')['text/html']); live.send()"
+    )
+    expect(stage.root.locator(".ia-block")).to_have_count(5)
+    expect(stage.root.get_by_role("button", name="To cell")).to_be_visible()
+    expect(stage.root.get_by_role("button", name="Copy", exact=True)).to_have_count(3)
+    for number in range(5):
+        stage.root.locator(".ia-block").nth(number).scroll_into_view_if_needed()
+        stage.notebook.screenshot(f"widget-buttons-{kind}-{number}")
+    assert stage.root.evaluate(COVERED) == []
+
+
+@pytest.mark.parametrize("kind", ["panel", "cell"])
+def test_a_wide_table_keeps_its_numbers_whole_and_scrolls_by_itself(stage: Stage, kind: str) -> None:
+    stage.show(kind, **(PANEL_STATE if kind == "panel" else {}))
+    stage.root.evaluate(SIDE_BAR)
+    stage.do(
+        "rows = [[str(row * column * 37) for column in range(12)] for row in (1, 1000)]\n"
+        "rows = [[f'c{column}' for column in range(12)], ['---'] * 12, *rows]\n"
+        "wide = '\\n'.join('| ' + ' | '.join(row) + ' |' for row in rows)\n"
+        "long = '| n | note |\\n|---|---|\\n| 1234567890 | ' + 'some words of a note ' * 9 + '|'\n"
+        "live.put('a', said(wide)); live.put('b', said(long)); live.send()"
+    )
+    wide, long = stage.root.locator("table").first, stage.root.locator("table").nth(1)
+    expect(long).to_be_visible()
+    stage.notebook.screenshot(f"widget-tables-{kind}")
+    assert {cell.evaluate(LINES) for cell in wide.locator("td, th").all()} == {1}
+    assert wide.evaluate("node => node.scrollWidth > node.clientWidth && getComputedStyle(node).overflowX") == "auto"
+    assert long.locator("td").first.evaluate(LINES) == 1
+    assert long.locator("td").last.evaluate(LINES) > 1
+    for each in (long, stage.root.locator(".ia-area"), stage.root):
+        assert each.evaluate("node => node.scrollWidth - node.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("kind", ["panel", "cell"])
+def test_a_long_cost_is_cut_off_within_the_line_at_the_foot(stage: Stage, kind: str) -> None:
+    stage.show(kind, **PANEL_STATE)
+    cost = "$0.0390, perhaps up to $10.2394 more · session $0.0708, perhaps up to $20.4788 more"
+    stage.set(busy=True, started_ms_ago=65_000, note="waiting for Sonnet", cost=cost)
+    foot = stage.root.locator(".ia-foot")
+    expect(foot.locator(".ia-cost")).to_have_text(cost)
+    for width in (900, 500, 300):
+        stage.root.evaluate("(node, width) => { node.style.width = `${width}px` }", width)
+        stage.notebook.screenshot(f"widget-cost-{kind}")
+        assert foot.evaluate(OUTSIDE) == [], width
+        assert foot.evaluate("node => node.scrollWidth - node.clientWidth") <= 0
+        assert foot.locator(".ia-note").evaluate("node => node.clientWidth") > 20
+    expect(foot.locator(".ia-cost")).to_have_attribute("title", cost)
 
 
 def test_a_panel_of_calls_of_other_programs_is_a_plain_log(panel: Stage) -> None:

@@ -119,7 +119,7 @@ def test_where_no_money_is_left_the_data_is_read_no_further(api: MessagesApi) ->
     read: list[int] = []
     rows = (read.append(number) or number for number in count())
     given: list[RowAnswer] = []
-    with pytest.raises(IndusError, match="has no room|is spent"):
+    with pytest.raises(IndusError, match=r"has no room|is spent"):
         given.extend(answer for _, answer in agent.stream("{item}", rows, max_cost=0.0215, parallel=1))
     assert given[0].answered
     assert len(given) == len(read) < 200

@@ -552,11 +552,13 @@ const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 function offerCopies(block, key, store) {
   for (const code of block.querySelectorAll(BLOCKS_OF_CODE)) {
     const text = () => (code.querySelector("code, pre") ?? code).textContent ?? "";
-    addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
+    const lines = code.querySelector("pre") ?? code;
+    const act = (/** @type {HTMLButtonElement} */ button) => copy(text().replace(/\n$/, ""), code, button);
+    addButton(lines, "afterbegin", "ia-copy", "Copy", act); // where it floats, the text behind it makes way
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
   if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
-  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  else if (answer) addButton(block, "beforeend", "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
 }
 
 function pieceAfter(key, step) {
@@ -564,7 +566,7 @@ function pieceAfter(key, step) {
   return `${answer}.${Number(number) + step}`;
 }
 
-function addButton(parent, style, title, act) {
+function addButton(parent, place, style, title, act) {
   if ([...parent.children].some((child) => isOwn(child) && child.className === style)) return;
   const button = h("button", {
     class: style,
@@ -574,7 +576,7 @@ function addButton(parent, style, title, act) {
     onclick: () => act(button),
   });
   markOwn(button);
-  parent.append(button);
+  parent.insertAdjacentElement(place, button);
 }
 
 function copyAnswer({ block, text }, roots) {
@@ -1399,8 +1401,13 @@ class Footer {
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(Boolean(state.stopping)));
     replaceText(this.stopLabel, state.stopping ? "Stopping …" : "Stop");
-    setText(this.tokens, state.tokens);
-    setText(this.cost, state.cost);
+    for (const [node, text] of /** @type {const} */ ([
+      [this.tokens, state.tokens],
+      [this.cost, state.cost],
+    ])) {
+      setText(node, text);
+      node.title = text ?? ""; // where it is cut off
+    }
     this.tick();
   }
 
@@ -1409,8 +1416,9 @@ class Footer {
     const mode = !busy ? "idle" : state.stopping ? "stopping" : dialogs.size > 0 ? "asks" : "busy";
     this.node.dataset.mode = mode;
     const notes = { stopping: "stopping …", asks: "waiting for your answer", idle: null, busy: null };
-    replaceText(this.note, notes[mode] ?? (state.note || state.model || ""));
-    this.note.title = state.model ?? "";
+    const note = notes[mode] ?? (state.note || state.model || "");
+    replaceText(this.note, note);
+    this.note.title = [...new Set([note, state.model ?? ""])].filter(Boolean).join(" · ");
   }
 
   tick() {

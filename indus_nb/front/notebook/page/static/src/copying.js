@@ -26,11 +26,13 @@ const BLOCKS_OF_CODE = ".indus-answer pre, .indus-call .indus-code";
 export function offerCopies(block, key, store) {
   for (const code of block.querySelectorAll(BLOCKS_OF_CODE)) {
     const text = () => (code.querySelector("code, pre") ?? code).textContent ?? "";
-    addButton(code, "ia-copy", "Copy", (button) => copy(text().replace(/\n$/, ""), code, button));
+    const lines = code.querySelector("pre") ?? code;
+    const act = (/** @type {HTMLButtonElement} */ button) => copy(text().replace(/\n$/, ""), code, button);
+    addButton(lines, "afterbegin", "ia-copy", "Copy", act); // where it floats, the text behind it makes way
   }
   const answer = store.kind === "panel" ? block.querySelector(".indus-answer") : null;
   if (answer && store.mirror.blocks.has(pieceAfter(key, 1))) block.querySelector(COPIES_ANSWER)?.remove();
-  else if (answer) addButton(block, "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
+  else if (answer) addButton(block, "beforeend", "ia-copy ia-copy-answer", "Copy as Markdown", () => store.copy(key));
 }
 
 /**
@@ -46,11 +48,12 @@ export function pieceAfter(key, step) {
 
 /**
  * @param {Element} parent
+ * @param {"afterbegin" | "beforeend"} place within the parent
  * @param {string} style
  * @param {string} title
  * @param {(button: HTMLButtonElement) => void} act
  */
-function addButton(parent, style, title, act) {
+function addButton(parent, place, style, title, act) {
   if ([...parent.children].some((child) => isOwn(child) && child.className === style)) return;
   const button = h("button", {
     class: style,
@@ -60,7 +63,7 @@ function addButton(parent, style, title, act) {
     onclick: () => act(button),
   });
   markOwn(button);
-  parent.append(button);
+  parent.insertAdjacentElement(place, button);
 }
 
 /**

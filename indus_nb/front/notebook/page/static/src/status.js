@@ -122,8 +122,13 @@ export class Footer {
     this.stop.hidden = !busy;
     this.stop.setAttribute("aria-disabled", String(Boolean(state.stopping)));
     replaceText(this.stopLabel, state.stopping ? "Stopping …" : "Stop");
-    setText(this.tokens, state.tokens);
-    setText(this.cost, state.cost);
+    for (const [node, text] of /** @type {const} */ ([
+      [this.tokens, state.tokens],
+      [this.cost, state.cost],
+    ])) {
+      setText(node, text);
+      node.title = text ?? ""; // where it is cut off
+    }
     this.tick();
   }
 
@@ -132,8 +137,9 @@ export class Footer {
     const mode = !busy ? "idle" : state.stopping ? "stopping" : dialogs.size > 0 ? "asks" : "busy";
     this.node.dataset.mode = mode;
     const notes = { stopping: "stopping …", asks: "waiting for your answer", idle: null, busy: null };
-    replaceText(this.note, notes[mode] ?? (state.note || state.model || ""));
-    this.note.title = state.model ?? "";
+    const note = notes[mode] ?? (state.note || state.model || "");
+    replaceText(this.note, note);
+    this.note.title = [...new Set([note, state.model ?? ""])].filter(Boolean).join(" · ");
   }
 
   tick() {
