@@ -108,7 +108,7 @@ class Agent(Definitions):
             max_cost: US dollars for all of it, what a journal says of earlier processes included.
             max_tokens: The longest answer to one request, thinking included; ``None`` for the model's own limit.
             max_turns: The most answers that the model may give for a row that has tools; ``None`` for no limit.
-            timeout: The seconds that a row may take, waits included.
+            timeout: The seconds that a row may take with one model, waits included.
             journal: A file of what is done: the next call with it asks for nothing that was answered.
             batch: Whether Anthropic may take up to a day for the answers, for half the price. ``parallel`` does not
                 count then. Interrupted, it is left to the next call with the same journal; without one it is cancelled.
@@ -117,10 +117,11 @@ class Agent(Definitions):
             dedupe: Whether rows with the same prompt are asked once, and share the answer: those without tools, of a
                 template that names a column.
             cheap: A cheap model that is asked about each row first, of the same provider unless it is
-                ``provider/id``; ``model`` is asked about rows that it is not sure of. Not for rows with tools, nor with
-                ``batch``.
+                ``provider/id``; ``model`` is asked about rows that it is not sure of, or fails at. Not for rows with
+                tools, nor with ``batch``.
             sure: When the answer of ``cheap`` is taken: from this probability on, from 0 to 1, which it gives with its
-                answer; ``"twice"`` if it gives the same answer twice; or if this function of the answer says so.
+                answer; ``"twice"`` if it gives the same answer twice; or if this function of the answer says so. The
+                function is called between requests, so it must not take long.
             sample: How many rows, from all over the data, are asked for now; their answers say what all will cost, and
                 ``retry()`` asks for the others. ``None`` for all rows.
             estimate: Whether to ask nothing, and only say in ``summary`` and ``estimate`` what it would cost.
@@ -160,21 +161,25 @@ class Agent(Definitions):
     def stream(self, template: str, data: object, **options: Unpack[StreamOptions]) -> Stream:
         """Ask one question about each row as it is read, and give back each with its result, in the order of the data.
 
-        For data that is long or comes slowly: a generator, a cursor of a database, lines of a file. It is read on the
-        thread that takes the results, no more than four times ``parallel`` rows ahead of them, and nothing is kept of
-        rows that were taken. Leaving the loop cuts off the rows that are asked by then.
+        For data of any length: a generator, a cursor of a database, lines of a file. It is read on the thread that
+        takes the results, no more than four times ``parallel`` rows ahead of them, and nothing is kept of rows that
+        were taken; while the data has no next row, none is given back. Use it in a ``with`` statement, or in a loop
+        without a name for it: the end of either cuts off the rows that are asked by then.
 
         Args:
             template: The prompt, in which ``{column}`` stands for a value of the row.
             data: The rows: what ``map`` takes, but for frames of Dask.
             **options: The options of ``map`` without ``batch``, ``dedupe``, ``sample`` and ``estimate``; ``sessions``
-                is ``False`` unless it is given. A journal is held in memory.
+                is ``False`` unless it is given. A journal is held in memory; with one, a prompt that it has is not
+                asked again.
 
         Returns:
             An iterator of pairs: the row as a dictionary, and its ``RowAnswer``.
 
         Raises:
-            IndusError: As for ``map``; where there is no model or no key, when the first row is taken.
+            IndusError: As for ``map``; where there is no model or no key, when the first row is taken. From the
+                iterator, once it has given back what was read: no money is left, the journal cannot be written, or 20
+                rows one after the other have failed.
         """
         columns, rows = rows_in(data)
         known = Template(template).columns if columns is None else columns

@@ -16,7 +16,6 @@ from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.words import as_html
 
 _PLAIN_SECONDS = 10.0
-_SHOW_SECONDS = 0.08
 _log = logging.getLogger("indus_nb")
 
 
@@ -42,17 +41,13 @@ class Contained(Reporter):
 
     def __init__(self, inner: Reporter) -> None:
         self._inner = inner
-        self._shown = 0.0
 
     def begin(self, stop: Callable[[], None]) -> None:
         """Start the display of the other."""
         self._call(lambda inner: inner.begin(stop))
 
     def show(self, progress: Progress) -> None:
-        """Have the other show progress, a few times a second."""
-        if time.monotonic() - self._shown < _SHOW_SECONDS:
-            return
-        self._shown = time.monotonic()
+        """Have the other show progress."""
         self._call(lambda inner: inner.show(progress))
 
     def end(self, progress: Progress | None) -> None:

@@ -57,7 +57,15 @@ class RowAnswer:
     goes_on: bool = False
 
     def after(self, tries: Sequence[RowAnswer], *, goes_on: bool = False) -> RowAnswer:
-        """Return the same result behind answers of the cheap model, with their cost."""
+        """Add answers of the cheap model, with their cost.
+
+        Args:
+            tries: The answers, in the order of asking.
+            goes_on: Whether they were not taken.
+
+        Returns:
+            The same result, behind them.
+        """
         cost = self.cost + sum(each.cost for each in tries)
         unconfirmed = self.unconfirmed + sum(each.unconfirmed for each in tries)
         return replace(self, cost=cost, unconfirmed=unconfirmed, tries=tuple(tries), goes_on=goes_on)

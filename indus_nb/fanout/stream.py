@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -47,7 +48,7 @@ class Stream(Iterator[tuple[JsonObject, RowAnswer]]):
         self._work = Work(question)
         self._work.progress.total = None
         # It holds no reference to this object, so that it ends with the loop that takes rows.
-        self._taking = _taken(rows, question, self._work, Contained(reporter))
+        self._taking = _taken(rows, question, self._work, _Seldom(reporter))
 
     def __next__(self) -> tuple[JsonObject, RowAnswer]:
         return next(self._taking)
@@ -86,6 +87,17 @@ class Stream(Iterator[tuple[JsonObject, RowAnswer]]):
 
     def __repr__(self) -> str:
         return f"<{self.summary}>"
+
+
+class _Seldom(Contained):
+    """Reporter that forwards progress a few times a second."""
+
+    _last = 0.0
+
+    def show(self, progress: Progress) -> None:
+        if time.monotonic() - self._last >= _SLICE_SECONDS:
+            self._last = time.monotonic()
+            super().show(progress)
 
 
 def _taken(

@@ -198,7 +198,7 @@ class Work:
         return asked
 
     async def _ask(self, asked: Asked, journal: Journal | None, rows: RowSource, count: int) -> None:
-        """Ask for rows at once, of which there are ``count`` or more."""
+        """Ask for rows, several at once: for all ``count``, or for as many as come."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
         writer = _Writer(journal)
@@ -411,10 +411,11 @@ class Work:
         elif asked.failures is not None and not self._stopping:
             asked.failures[done.error] += 1
             if asked.failures.total() == _ALIKE and (is_read_later or len(asked.failures) == 1):
+                which = "last" if is_read_later else "first"
                 why = textcut.one_line(done.error, _MAX_REASON_CHARACTERS)
                 self._end_early(
-                    f"{'The last' if is_read_later else 'The first'} {_ALIKE} rows all failed, so the others are not asked. Mend it and "
-                    f"ask again. {asked.model.name}: {why}"
+                    f"The {which} {_ALIKE} rows all failed, so the others are not asked. Mend it and ask again. "
+                    f"{asked.model.name}: {why}"
                 )
 
     def _note_failure(self, why: str) -> None:

@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
     parser.add_argument("--batch", action="store_true", help="half the price at Anthropic, for answers within a day")
     parser.add_argument("--no-dedupe", action="store_true", help="ask for each of several rows with the same prompt")
+    parser.add_argument("--no-sessions", action="store_true", help="keep no session files of rows")
     parser.add_argument("--cheap", metavar="MODEL", help="ask this model first, and --model where it is not sure")
     parser.add_argument(
         "--sure", type=_sure, metavar="P|twice", help="its probability to be taken (0.9), or for the same answer twice"
@@ -154,6 +155,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         journal=None if options.journal is None else expand_user(options.journal),
         batch=options.batch,
         dedupe=not options.no_dedupe,
+        sessions=not options.no_sessions,
         cheap=options.cheap,
         sure=SURE if options.sure is None else options.sure,
         sample=options.sample,

@@ -364,6 +364,7 @@ MAP_OPTIONS = (
     Option("sample", "sample", "ask for this many rows only, and show what all will cost", "N", Kind.NUMBER),
     Option("estimate", "estimate", "ask nothing, and show what it would cost"),
     Option("no-dedupe", "dedupe", "ask for each of several rows with the same prompt", sets=False),
+    Option("no-sessions", "sessions", "keep no session files of rows", sets=False),
     Option("engine", "over", "an executor that runs the functions of tools", "EXPRESSION"),
     Option("journal", "journal", "a file of what is done: the next call asks for what is missing", "FILE", Kind.PATH),
 )
