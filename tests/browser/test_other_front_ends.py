@@ -115,6 +115,7 @@ def test_marimo_shows_a_panel_that_asks_stops_survives_a_reload_and_closes(
         expect(panel.dialog).to_be_focused()
         output = panel.page.locator(".output-area:has(marimo-anywidget)")
         assert output.evaluate("node => node.scrollHeight - node.clientHeight") <= 0
+        assert panel.root.evaluate("node => getComputedStyle(node).display") == "flex", "it has its style sheet"
         keep_screenshot(panel.page, "marimo-question")
         assert not (tmp_path / "work" / "made").exists()
         panel.page.wait_for_timeout(KEYS_COUNT_MS)

@@ -490,7 +490,9 @@ export default () => {
   };
 };
 """
-_STYLES = 'document.head.append(Object.assign(document.createElement("style"), { textContent: %s }));'
+_STYLES = (
+    'document.head.append(Object.assign(document.createElement("style"), { id: "indus-nb-styles", textContent: %s }));'
+)
 _ASKS_FOR_MODULE: JsonObject = {"kind": "module"}
 
 

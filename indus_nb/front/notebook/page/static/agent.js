@@ -3880,6 +3880,7 @@ export default () => {
       store.views.add(view);
       store.greet();
       store.cell.watch();
+      bringStyles(el);
       el.append(view.root);
       view.show(Changes.all());
       view.resume();
@@ -3888,3 +3889,9 @@ export default () => {
     },
   };
 };
+
+function bringStyles(el) {
+  const root = el.getRootNode();
+  const styles = document.getElementById("indus-nb-styles");
+  if (root instanceof ShadowRoot && styles && !root.getElementById(styles.id)) root.append(styles.cloneNode(true));
+}

@@ -32,6 +32,7 @@ export default () => {
       store.views.add(view);
       store.greet();
       store.cell.watch();
+      bringStyles(el);
       el.append(view.root);
       view.show(Changes.all());
       view.resume();
@@ -40,3 +41,14 @@ export default () => {
     },
   };
 };
+
+/**
+ * Bring the style sheet into the shadow tree that an element is in, if it is in one: marimo shows widgets there.
+ *
+ * @param {HTMLElement} el
+ */
+function bringStyles(el) {
+  const root = el.getRootNode();
+  const styles = document.getElementById("indus-nb-styles");
+  if (root instanceof ShadowRoot && styles && !root.getElementById(styles.id)) root.append(styles.cloneNode(true));
+}
