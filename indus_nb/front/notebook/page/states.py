@@ -39,6 +39,8 @@ class SessionName(TypedDict):
 
     name: str | None
     id: str
+    begins: NotRequired[str]
+    """The first words of the user in it; empty before these."""
 
 
 class CellState(RunState, total=False):
