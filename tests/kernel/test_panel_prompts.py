@@ -246,6 +246,7 @@ def test_what_the_agent_s_code_changed_is_taken_back_from_the_panel(
     page.prompt("/undo")
     page.wait_for(lambda: "`/redo` turns that around" in page.text or "/redo" in page.text)
     assert kernel.run("print(limit)").streams.strip() == "1"
+    assert page.state["session"]["begins"] == "make it two"
     page.prompt("/redo")
     page.wait_for(lambda: "/undo turns that around" in page.text)
     page.prompt("/undo prompt")

@@ -61,7 +61,7 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     before = kernel.children()
     shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
     assert "3 of 5 cells ran well in a fresh kernel" in shown
-    assert "Not run, for they ask the agent: the 4th cell." in shown
+    assert "Not run, for they are for the agent: the 4th cell." in shown
     assert "The 5th cell fails: NameError: name 'only_here' is not defined" in shown
     assert "Not run, for they come after it: the 6th cell." in shown
     assert "The 3rd cell gives something else:\n    - before\n    + now" in shown

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from indus_nb.base.messages import Attachment, going_along
-from indus_nb.base.textcut import middle, one_line
+from indus_nb.base.textcut import counted, middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
@@ -35,6 +35,7 @@ _ALIVE_EVERY = 0.5
 _DIED = "the kernel died"
 _MAX_TEXT_CHARACTERS = 20_000
 _MAX_DIFFERENCE_LINES = 12
+_MAX_LISTED = 5
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
 _SKIPPED = frozenset({"skip-execution", "nbval-skip"})
 _MAY_FAIL = frozenset({"raises-exception", "nbval-raises-exception"})
@@ -95,7 +96,10 @@ class Verified:
         return f"{name[0].upper()}{name[1:]}"
 
     def _listed(self, numbers: Sequence[int]) -> str:
-        return ", ".join(map(self._name, numbers))
+        """Name cells, of many only the first ones."""
+        named = [self._name(number) for number in numbers[:_MAX_LISTED]]
+        others = len(numbers) - len(named)
+        return ", ".join([*named, *([f"and {counted(others, 'other')}"] if others else [])])
 
     def text(self) -> str:
         """Describe the result, so far or at the end."""
@@ -103,7 +107,7 @@ class Verified:
         named = f"{self.name}: " if self.name else ""
         rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel."]
         if self.skipped:
-            rows.append(f"Not run, for they ask the agent: {self._listed(self.skipped)}.")
+            rows.append(f"Not run, for they are for the agent: {self._listed(self.skipped)}.")
         if self.tagged:
             rows.append(f"Not run, for their tags say so: {self._listed(self.tagged)}.")
         if self.running is not None:

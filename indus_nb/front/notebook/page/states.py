@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 
 class RunState(TypedDict, total=False):
@@ -39,6 +39,8 @@ class SessionName(TypedDict):
 
     name: str | None
     id: str
+    begins: NotRequired[str]
+    """The first words of the user in it; empty before these."""
 
 
 class CellState(RunState, total=False):

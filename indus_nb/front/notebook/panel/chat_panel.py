@@ -31,7 +31,10 @@ from indus_nb.base.messages import (
     AssistantMessage,
     BashExecutionMessage,
     Usage,
+    UserMessage,
+    text_of,
 )
+from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.dialogs import Dialog, UiFrame
 from indus_nb.core.session.questions import Question
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
 _CLOCK = 0.5
 """Interval, in seconds, at which a panel redraws elapsed times while something is running."""
 _MAX_BLOCKS = 600
+_MAX_BEGINNING_CHARACTERS = 80
 _EARLIER = "earlier"
 
 _WITHOUT_WIDGETS = "A chat with the agent. Run the cell to open it again."
@@ -250,7 +254,7 @@ class ChatPanel:
                 self._outdated = self._outdated or not self._answering
                 self._answering = False
                 self._spent += message.usage.cost.total
-            case ModelChanged() | ThinkingLevelChanged() | SessionInfoChanged():
+            case MessageEnd(message=UserMessage()) | ModelChanged() | ThinkingLevelChanged() | SessionInfoChanged():
                 self._show_settings(session)
             case _:
                 pass
@@ -409,7 +413,7 @@ class ChatPanel:
         self.page.set(
             notebook=None if around is None else around.note_session(session),
             saved=session.store.path is not None,
-            session={"name": session.store.name, "id": session.store.session_id},
+            session={"name": session.store.name, "id": session.store.session_id, "begins": _beginning(session)},
             models=session_state.models(session),
             current_model=None if model is None else {"provider": model.provider, "id": model.id},
             levels=["off"] if model is None else list(model.thinking_levels),
@@ -426,3 +430,9 @@ class ChatPanel:
 
 def _notice(text: str) -> str:
     return blocks.notice(text)["text/html"]
+
+
+def _beginning(session: AgentSession) -> str:
+    """Return the first words of the user in a session, which stand for a name as long as it has none."""
+    said = [message for message in session.conversation.newest_first() if isinstance(message, UserMessage)]
+    return one_line(text_of(said[-1].content), _MAX_BEGINNING_CHARACTERS) if said else ""

@@ -2216,6 +2216,7 @@ class EmptyState {
 }
 
 // src/header.js
+const UNNAMED = "Unnamed session";
 const UNDO = "Take back what the agent's last call changed in variables, files and cells";
 const CELLS = "Write code that changes something as cells of the notebook, with its outputs";
 const PLAN = "Have the next prompt planned first: nothing is changed before you say go";
@@ -2274,7 +2275,7 @@ class Header {
       class: "ia-name",
       "data-k": "name",
       "aria-label": "Name of the session",
-      placeholder: "Unnamed session",
+      placeholder: UNNAMED,
       spellcheck: "false",
     });
     name.addEventListener("change", () => this.store.send({ kind: "set_session_name", name: name.value.trim() }));
@@ -2382,6 +2383,7 @@ class Header {
     }
     this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
+    this.name.placeholder = session?.begins || UNNAMED;
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
   }

@@ -497,6 +497,8 @@ export interface PanelState extends CellState {
 export interface SessionName {
   name: string | null;
   id: string;
+  /** The first words of the user in it; empty before these. */
+  begins?: string;
 }
 
 /** Lines of an extension that stand above or below. */

@@ -15,6 +15,7 @@ import { approvalWords, contextFill } from "./text.js";
 
 /** @typedef {Pick<ModelChoice, "provider" | "id" | "name" | "price">} ListedModel */
 
+const UNNAMED = "Unnamed session";
 const UNDO = "Take back what the agent's last call changed in variables, files and cells";
 const CELLS = "Write code that changes something as cells of the notebook, with its outputs";
 const PLAN = "Have the next prompt planned first: nothing is changed before you say go";
@@ -81,7 +82,7 @@ export class Header {
       class: "ia-name",
       "data-k": "name",
       "aria-label": "Name of the session",
-      placeholder: "Unnamed session",
+      placeholder: UNNAMED,
       spellcheck: "false",
     });
     name.addEventListener("change", () => this.store.send({ kind: "set_session_name", name: name.value.trim() }));
@@ -215,6 +216,7 @@ export class Header {
     }
     this.name.readOnly = state.log === true;
     if (focusedElement() !== this.name) this.name.value = session?.name ?? "";
+    this.name.placeholder = session?.begins || UNNAMED;
     this.showModels(models, current ?? null);
     this.showLevels(levels, level ?? "");
   }
