@@ -318,18 +318,20 @@ def _typed_of_arrow(column: Any, rows: range | tuple[int, ...], *, whole: bool) 
     kind, missing = column.type, int(column.null_count)
     if not _is_of(_class(kind), "pyarrow"):
         return _name(kind), Cells()
+    arrow: Any = sys.modules["pyarrow"]
+    is_dictionary = arrow.types.is_dictionary(kind)
+    name = _cut(f"dictionary<{kind.value_type}>" if is_dictionary else str(kind))
     some = _taken(column, rows) if _is_flat(kind) else None
     if some is None:
-        return _cut(str(kind)), Cells(missing=missing)
-    arrow: Any = sys.modules["pyarrow"]
-    if arrow.types.is_dictionary(kind):
-        return _cut(f"dictionary<{kind.value_type}>"), Cells(_decoded(some), missing=missing)
+        return name, Cells(missing=missing)
+    if is_dictionary:
+        return name, Cells(_decoded(some), missing=missing)
     if arrow.types.is_temporal(kind):
-        return _cut(str(kind)), _times_of_arrow(column, some, whole=whole)
+        return name, _times_of_arrow(column, some, whole=whole)
     is_float = arrow.types.is_floating(kind)
     is_read = whole and not missing and (is_float or arrow.types.is_integer(kind))
     counted = None if missing and is_float else missing
-    return _cut(str(kind)), Cells(some.to_pylist(), missing=counted, array=_array(column) if is_read else None)
+    return name, Cells(some.to_pylist(), missing=counted, array=_array(column) if is_read else None)
 
 
 def _taken(column: Any, rows: range | tuple[int, ...]) -> Any:
