@@ -25,7 +25,10 @@ SERVICE = "indus_nb"
 _SECONDS = 30.0
 _MAX_LIST_BYTES = 64 << 10
 _NOT_INSTALLED = 'The package keyring is not installed: pip install ".[keyring]" in the clone of indus_nb.'
-_NO_BACKEND = "This machine has no keyring that programs can use."
+_NO_BACKEND = (
+    "This machine has no keyring that programs can use. To keep a key all the same, set its variable, such as "
+    "ANTHROPIC_API_KEY, in the environment that Jupyter or this program is started from."
+)
 _given: dict[str, str] = {}
 
 GIVEN: Mapping[str, str] = MappingProxyType(_given)

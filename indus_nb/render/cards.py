@@ -179,7 +179,7 @@ def card(shown: Call) -> Node:
     icon, tone = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)
     asked = _asked(shown, described)
-    output = _output(shown)
+    output = _output(shown, described)
     lines = sum(text.count("\n") for text in (*asked, output))
     is_change = shown.diff is not None or shown.checklist is not None
     opened = not shown.folded and (shown.state != "done" or is_change or lines < _OPEN_LINES)
@@ -283,11 +283,16 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
+def _may_ask(shown: Call, described: CallDescription) -> bool:
+    """Return whether a dialog may show what a call is about, and what came of its trial."""
+    is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
+    return described.announces_start and is_open
+
+
 def _asked(shown: Call, described: CallDescription) -> _Asked:
     """Return what nothing else shows of what a call is about."""
-    is_open = shown.state in ("waiting", "running") and (shown.asked or not shown.begun)
-    if described.announces_start and is_open:
-        return _Asked()  # the user may still be asked about it, by a dialog that shows it
+    if _may_ask(shown, described):
+        return _Asked()
     code = shown.cut((described.code or "").strip("\n"))
     written = shown.cut(described.text.rstrip("\n"))
     if shown.diff is not None:
@@ -313,8 +318,8 @@ def _language(described: CallDescription) -> str:
     return PurePath(described.summary).suffix.lstrip(".") or "python"
 
 
-def _output(shown: Call) -> str:
-    if shown.outcome:
+def _output(shown: Call, described: CallDescription) -> str:
+    if shown.outcome or (_may_ask(shown, described) and shown.asked):
         return ""
     if shown.checklist is not None:
         return markup.plain(shown.checklist.checklist())

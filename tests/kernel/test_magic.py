@@ -72,7 +72,7 @@ def test_the_closing_line_of_an_answer_that_broke_off_says_what_the_limit_says(
     api.add(Reply(Text("x" * 1000, Cut())))
     cell = claude.begin("%agent --max-cost 0.2 count", asks=True).finish()
     assert (spent := re.search(r"(\$[\d.]+) are spent, up to (\$[\d.]+) more", fails_shortly(cell))) is not None
-    assert f"out · {spent[1]}, perhaps up to {spent[2]} more · " in cell.shown[-1]
+    assert f"out · at least {spent[1]} · " in cell.shown[-1]
     assert "100 tokens in, 250 out" in cell.shown[-1]
     assert "begun again" not in "".join(cell.shown)
     assert f"{spent[1]}, perhaps up to {spent[2]} more" in claude.run("%agent stats").shown[-1]
@@ -276,7 +276,10 @@ def test_a_models_failure_fails_the_cell_after_what_was_said(claude: Kernel, api
     assert [text for text in drawn if text != "Context"] == ["claude-sonnet-4-5"]  # it is said once
     api.add("better now", "fine")  # the line is there once, for the next prompt
     again = claude.run("%agent again").shown
-    assert again[:2] == ['Your prompt before, which nothing answered, goes along: "hello"', "better now"]
+    assert again[:2] == [
+        'Your prompt before, which nothing answered, goes along: "hello". `%agent --new` begins without.',
+        "better now",
+    ]
     assert [message["role"] for message in api.requests[-1].body["messages"]] == ["user"]
     assert claude.run("%agent and more").shown[0] == "fine"
 

@@ -248,7 +248,7 @@ def unanswered(session: AgentSession) -> str:
         return ""
     quoted = one_line(", ".join(f'"{text}"' for text in texts[::-1]), _MAX_QUOTED_CHARACTERS)
     what = "Your prompt before, which nothing answered, goes" if len(texts) == 1 else "Prompts that nothing answered go"
-    return f"{what} along: {quoted}"
+    return f"{what} along: {quoted}. `%agent --new` begins without."
 
 
 def _is_no_answer(message: Message) -> bool:

@@ -12,6 +12,7 @@ import posix
 import random
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -83,6 +84,7 @@ def live(
                 network=False,
                 parent=before.process,
             )
+            _name_cells_as(before.process)
             here = sys._getframe()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
             end.files = Overlay(scratch, end.stop, end.effects, counts=lambda: not prober(here))
             end.files.install()
@@ -159,6 +161,14 @@ def _of_processes(readable: Sequence[tuple[str, bool | None]]) -> list[tuple[str
         f"/proc/{name}" for name in ("cpuinfo", "meminfo", "stat", "loadavg", "uptime", "version", "filesystems", "sys")
     ]
     return [*(rule for rule in readable if rule[0] != "/proc"), *((path, False) for path in (*own, *about))]
+
+
+def _name_cells_as(process: int) -> None:
+    """Have warnings and tracebacks name code by the files that it has in the process that was copied."""
+    compiler: Any = sys.modules.get("ipykernel.compiler")
+    if compiler is not None:
+        place = os.path.join(tempfile.gettempdir(), f"ipykernel_{process}")
+        compiler.get_tmp_directory = lambda: place
 
 
 def _one_thread() -> None:

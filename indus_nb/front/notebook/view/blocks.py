@@ -14,7 +14,6 @@ from typing import Any
 from indus_nb.base.files import without_home
 from indus_nb.base.images import thumbnail
 from indus_nb.base.messages import Cost, ImageContent, Usage
-from indus_nb.core.limits.words import cost_in_words
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
 from indus_nb.render.nodes import Box, CodeBlock, FailureText, Fold, Grid, Node, Passage, Quotation, Sentence, Written
@@ -212,13 +211,11 @@ def paid(cost: Cost) -> str:
     >>> paid(Cost(total=0.25)), paid(Cost(unknown=True)), paid(Cost())
     ('$0.2500', 'cost unknown', '')
     >>> paid(Cost(total=0.0014, unconfirmed=0.39))
-    '$0.0014, perhaps up to $0.3900 more'
+    'at least $0.0014'
     """
-    if cost.unconfirmed:
-        return cost_in_words(cost.total, cost.unconfirmed, unpriced=bool(cost.unknown))
-    if cost.unknown:
+    if cost.unknown or (cost.unconfirmed and not cost.total):
         return f"{dollars(cost.total)} and an unknown cost" if cost.total else "cost unknown"
-    return dollars(cost.total) if cost.total else ""
+    return f"{'at least ' * bool(cost.unconfirmed)}{dollars(cost.total)}" if cost.total else ""
 
 
 def dollars(cost: float) -> str:
