@@ -73,6 +73,13 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     assert "Cell 5 fails: NameError" in str(api.requests[-1].body["messages"][-1])
 
 
+def test_that_the_file_is_not_known_is_said_in_a_sentence(kernel: Kernel) -> None:
+    cell = kernel.run("%agent verify", 90)
+    assert cell.error is not None
+    (said,) = cell.error["traceback"]
+    assert "book.ipynb was this kernel's notebook when it was started, and is not there any more." in said
+
+
 def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(kernel: Kernel) -> None:
     write(
         kernel.folder / "book.ipynb",

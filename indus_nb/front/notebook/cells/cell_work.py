@@ -11,11 +11,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from indus_nb.base.errors import UsageError
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.output import NOTHING, Screen
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.interrupts import Interrupted
+from indus_nb.tools.tool import ToolError
 
 if TYPE_CHECKING:
     from indus_nb.front.notebook.page.protocol import CellRequest
@@ -153,11 +155,18 @@ VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells
 
 
 async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
-    """Run the notebook in a fresh kernel, and show progress and result in a cell."""
+    """Run the notebook in a fresh kernel, and show progress and result in a cell.
+
+    Raises:
+        UsageError: The notebook is not known, or cannot be read.
+    """
 
     def show(outcome: Verified) -> None:
         cell.left = blocks.listing(outcome.text())
         if not outcome.is_over:
             cell.say(outcome.at_work())
 
-    return await notebook.verify(show)
+    try:
+        return await notebook.verify(show)
+    except ToolError as error:
+        raise UsageError(str(error)) from error

@@ -1448,7 +1448,8 @@ class View {
     this.footer = new Footer(store);
     watchKeys();
     this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
-    this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
+    const plain = "mathjax_ignore tex2jax_ignore";
+    this.root = h("div", { class: `ia-root ia-${store.kind} ${plain}`, tabindex: "-1" });
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
@@ -2864,7 +2865,7 @@ function drawBeside(area, text) {
   const draw = () => {
     const line = [...area.querySelectorAll(".indus-usage")].at(-1);
     if (line && !line.textContent?.includes(begins))
-      line.append(h("span", { class: "ia-beside mathjax_ignore", text: ` · ${text}` }));
+      line.append(h("span", { class: "ia-beside mathjax_ignore tex2jax_ignore", text: ` · ${text}` }));
   };
   const observer = new MutationObserver(draw);
   observer.observe(area, { childList: true, subtree: true });

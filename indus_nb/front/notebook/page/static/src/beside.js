@@ -22,7 +22,7 @@ export function drawBeside(area, text) {
   const draw = () => {
     const line = [...area.querySelectorAll(".indus-usage")].at(-1);
     if (line && !line.textContent?.includes(begins))
-      line.append(h("span", { class: "ia-beside mathjax_ignore", text: ` · ${text}` }));
+      line.append(h("span", { class: "ia-beside mathjax_ignore tex2jax_ignore", text: ` · ${text}` }));
   };
   const observer = new MutationObserver(draw);
   observer.observe(area, { childList: true, subtree: true });

@@ -36,7 +36,9 @@ export class View {
     this.footer = new Footer(store);
     watchKeys();
     this.ended = h("div", { class: "ia-ended", role: "status", hidden: true });
-    this.root = h("div", { class: `ia-root ia-${store.kind}`, tabindex: "-1" });
+    // Amounts of money are no formulas. Answers, which may have some, are typeset by themselves.
+    const plain = "mathjax_ignore tex2jax_ignore";
+    this.root = h("div", { class: `ia-root ia-${store.kind} ${plain}`, tabindex: "-1" });
     this.root.addEventListener("keydown", (event) => this.keepKey(event));
     this.root.addEventListener("focusin", (event) => store.focus.enter(event.target, this.root));
     this.root.addEventListener("focusout", () =>
