@@ -239,7 +239,7 @@ def find_notebook(traces: Traces) -> NotebookFile:
     if named is None:
         raise ToolError(
             "It is not known which notebook this kernel works for: the front end did not tell (one that runs "
-            "notebooks without showing them, a console, or nbclassic, never does). A saved file can be read by its name."
+            "notebooks without showing them, a console, nbclassic, never does). A saved file can be read by its name."
         )
     file, problem = None, None
     try:
