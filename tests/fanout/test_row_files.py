@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
 import os
+import threading
 import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
@@ -307,12 +309,40 @@ def test_a_file_whose_name_is_no_text_is_read(api: MessagesApi, files: Path) -> 
     assert "\ufffd.png in the column 'item' cannot be read" in str(done.rows[1].error)
 
 
-def test_after_a_stop_no_more_files_are_read(api: MessagesApi, files: Path) -> None:
-    asking = Map([], asked_of([Path("missing.txt")] * 3))
+def test_after_a_stop_no_more_files_are_read(api: MessagesApi, files: Path, tmp_path: Path) -> None:
+    agent.map("{item}", [Path("red.png")], journal=tmp_path / "journal")
+    asking = Map([], asked_of([Path("missing.txt"), Path("red.png")], journal=tmp_path / "journal"))
     asking.interrupt()
     done = asking.here(Reporter())
-    assert [row.error for row in done.rows] == [None] * 3
-    assert (done.problems, api.requests) == ((), [])
+    assert [row.error for row in done.rows] == [None, None]
+    assert (done.problems, len(api.requests)) == ((), 1)  # it does not say that the journal is about something else
+
+
+def test_whoever_cancels_while_files_are_read_waits_for_no_more_of_them(api: MessagesApi) -> None:
+    read: list[int] = []
+    ended = threading.Event()
+
+    class Slow(Image.Image):
+        """An image that is looked at until the call has ended."""
+
+        def tobytes(self, *_: Any) -> bytes:
+            read.append(1)
+            loop.call_soon_threadsafe(task.cancel)
+            assert ended.wait(60)
+            return b"pixels"
+
+    async def cancelled() -> None:
+        nonlocal loop, task
+        loop = asyncio.get_running_loop()
+        task = asyncio.create_task(agent.map_async("{item}", [Slow(), Slow(), Slow()]))
+        task.add_done_callback(lambda _: ended.set())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[Any]
+    asyncio.run(cancelled())
+    assert (read, api.requests) == ([1], [])
 
 
 def test_an_estimate_counts_images_and_the_texts_of_files(api: MessagesApi, files: Path) -> None:
