@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 MAX_SIDE = 1568
 """Largest side of an image that is sent, in pixels: of larger ones Claude sees no more, by Anthropic's documents."""
 MAX_SENT_PIXELS = 1_150_000
-"""Most pixels of an image that is sent, from the same source; models count about 750 as a token."""
+"""Most pixels of an image that is sent, from the same source."""
+PIXELS_A_TOKEN = 750
+"""Pixels that models count as a token, about."""
 MAX_ENCODED_BYTES = 5 * 1024 * 1024
 """Bytes of base64 in one image, as the Anthropic API counts them."""
 MAX_UNSCALED_SIDE = 8000
@@ -95,6 +97,66 @@ def fit(
     image = ImageContent(data=base64.b64encode(fitted.data).decode("ascii"), mime_type=fitted.mime_type)
     _remember(image, ImageFacts(fitted.mime_type, fitted.width, fitted.height, len(image.data or "")))
     return image, fitted.note
+
+
+def fit_picture(picture: Image, name: str, *, resize: bool = True) -> ImageContent:
+    """Make an image of Pillow's small enough for every API.
+
+    Args:
+        picture: The image; it is loaded, and stays as it is.
+        resize: whether it may be scaled; otherwise it keeps its size, or is rejected
+
+    Returns:
+        The image, as a JPEG if it was read from one, else as a PNG where that is small enough.
+
+    Raises:
+        ImageError: it cannot be loaded or encoded, or is too large.
+    """
+
+    def made() -> _Fitted:
+        from PIL import ImageOps
+
+        if picture.width * picture.height > MAX_PIXELS:
+            raise ImageError(f"{name} is too large: {picture.width} x {picture.height} pixels. Make it smaller first.")
+        turned = ImageOps.exif_transpose(picture)  # a copy, also where nothing is to be turned
+        if resize:
+            return _scaled(turned, turned.size, prefer_jpeg=picture.format == "JPEG")
+        buffer = io.BytesIO()
+        turned.save(buffer, "PNG")
+        _fits(turned.size, buffer.tell(), name, resize=False)
+        return _Fitted(buffer.getvalue(), "image/png", *turned.size)
+
+    try:
+        fitted = _in_turn(made, None)
+    except ImageError:
+        raise
+    except Exception as error:  # what Pillow raises for images that it cannot encode has no common base
+        raise ImageError(f"{name} cannot be encoded: {error}.") from error
+    return ImageContent(data=base64.b64encode(fitted.data).decode("ascii"), mime_type=fitted.mime_type)
+
+
+def size_sent(data: bytes, name: str) -> tuple[int, int]:
+    """Return the width and height with which an image is sent, by its header.
+
+    Args:
+        data: The image, of a kind that models accept.
+
+    Raises:
+        ImageError: its header cannot be read.
+    """
+
+    def size() -> tuple[int, int]:
+        with _opened(data, image_type(data[:12]) or "") as opened:
+            return opened.size
+
+    try:
+        width, height = _in_turn(size, None)
+    except ImageError:
+        raise
+    except Exception as error:  # what Pillow raises for bad files has no common base
+        raise ImageError(f"{name} cannot be decoded: {error}.") from error
+    share = min(1, _side_sent((width, height)) / max(width, height))
+    return round(width * share), round(height * share)
 
 
 def thumbnail(image: ImageContent, side: int) -> ImageContent | None:

@@ -66,6 +66,7 @@ class Agent(Definitions):
         provider: str | None = None,
         thinking: str = "off",
         tools: Sequence[str] = (),
+        files: Sequence[str] = (),
         system_prompt: str | None = None,
         parallel: int = PARALLEL,
         rpm: float | None = None,
@@ -101,6 +102,8 @@ class Agent(Definitions):
             provider: The provider, such as ``offline``.
             thinking: The thinking level of the model.
             tools: The names of tools that rows may use; by default none, and rows then read nothing but their prompt.
+            files: Columns whose texts are paths of images or texts within the working directory. Pillow's images, bytes
+                of images, and ``pathlib.Path`` are read in every column that the prompt names; other texts never are.
             system_prompt: A text in place of the usual system prompt.
             parallel: The number of rows that are asked at once.
             rpm: The number of requests to a model that may begin in a minute.

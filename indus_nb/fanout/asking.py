@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError
-from indus_nb.base.messages import AssistantMessage
+from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
+from indus_nb.base.messages import AssistantMessage, ImageContent
 from indus_nb.core.answers import AnswerKind, FinalAnswer
 from indus_nb.core.limits.budget import Budget, spending_from
 from indus_nb.core.limits.gate import Gate
 from indus_nb.core.limits.limiter import Limiter
 from indus_nb.core.limits.paying import check_price, longest_answer_cost, own_sentence
 from indus_nb.core.loop.retry import RetrySettings, asked_delay
+from indus_nb.fanout.contents import RowPrompt, identity
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
 from indus_nb.models.catalog import split_level
+from indus_nb.models.http.refusals import refused
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.start.opening import Shared, open_leading
 from indus_nb.start.options import text_or_file
@@ -45,6 +47,8 @@ _MAX_ERROR_CHARACTERS = 1000
 _MIN_RETRIES = 10
 _MAX_FIRST_WAIT_MS = 500
 _MAX_WAIT_MS = 30_000
+_READ_AT_ONCE = 2
+"""Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
 
 
 class RowRetry(RetrySettings):
@@ -112,6 +116,7 @@ class Asked:
     """``True`` once a row was asked."""
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
+    reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
     """The open sessions, each with whether a request of it has begun."""
 
@@ -193,16 +198,16 @@ class Asked:
         thinking = level or self.options.thinking
         return replace(self.options, provider=model.provider, model=model.id, thinking=thinking, api_key=own_key)
 
-    def key(self, prompt: str, number: int, again: int | None = None) -> str:
+    def key(self, prompt: RowPrompt, number: int, again: int | None = None) -> str:
         """Return the key of a row in a journal.
 
         Args:
             number: The number of rows with the same prompt before it.
             again: The number of times that the row was asked before; ``None`` where it is asked once.
         """
-        return key_of(prompt=prompt, number=number if again is None else [number, again], **self.identity)
+        return key_of(prompt=identity(prompt), number=number if again is None else [number, again], **self.identity)
 
-    async def ask(self, prompt: str, key: str, paid: Budget) -> tuple[Any, Done]:
+    async def ask(self, prompt: RowPrompt, key: str, paid: Budget) -> tuple[Any, Done]:
         """Ask for one row.
 
         Args:
@@ -226,9 +231,10 @@ class Asked:
             session.state.payer.max_tokens = self.max_tokens or session.state.payer.max_tokens
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind)
+            text, images = await self._read(prompt, resize=session.settings.resize_images)
             # As an extension's, for a row that begins with a slash is no command.
             with spending_from(paid):
-                await session.prompt(prompt, source="extension", answer=answer)
+                await session.prompt(text, images, source="extension", answer=answer)
             if calls is not None and calls.problem is not None:
                 raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
@@ -245,6 +251,21 @@ class Asked:
         if session is not None and self.directory is not None:
             path = await asyncio.to_thread(_saved, session.store, self.directory)
         return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
+
+    async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
+        """Return what the model is shown of a prompt."""
+        if isinstance(prompt, str):
+            return prompt, ()
+        if prompt.images and "image" not in self.model.input:
+            raise UsageError(f"{self.model.name} takes no images. Name a model that does.")
+        async with self.reading:
+            text, images = await asyncio.to_thread(prompt.read, resize=resize)
+        for part, image in zip(prompt.images.values(), images, strict=True):
+            if refused(self.model, image):  # a session would go on without it
+                raise UsageError(
+                    f"{part.name} was refused by the server of {self.model.name} before. Give another one."
+                )
+        return text, images
 
     def _open(self, key: str, note: _Note) -> AgentSession:
         """Open the session of a row.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,10 @@ from indus_nb.core.answers import AnswerKind, InvalidValueError
 from indus_nb.core.limits.paying import answer_cost
 from indus_nb.fanout.asking import Asked
 from indus_nb.fanout.cascade import Cascade
+from indus_nb.fanout.contents import BYTES_A_TOKEN, RowPrompt, images_in, size_of
 from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
-
-_BYTES_A_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class RowToAsk:
     """
 
     number: int
-    prompt: str
+    prompt: RowPrompt
     same: int
     tries: Sequence[RowAnswer] = ()
     goes_on: bool = False
@@ -77,7 +76,7 @@ class KnownRows:
     """
 
     answers: list[RowAnswer] = field(default_factory=list[RowAnswer])
-    prompts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    prompts: list[tuple[RowPrompt, int]] = field(default_factory=list[tuple[RowPrompt, int]])
     stored: int = 0
     copies: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     waiting: Iterator[int] = field(default_factory=lambda: iter(()))
@@ -109,24 +108,45 @@ class KnownRows:
         return [number for number, row in known if not row.answered and row.error is None]
 
 
+def prompts_of(question: RowQuestion, stopped: Callable[[], bool]) -> list[RowPrompt | UsageError]:
+    """Return the prompt of each row, or why it has none; slow where files are read for them.
+
+    Args:
+        stopped: Called for each row; no more are read once it returns ``True``.
+    """
+    prompts: list[RowPrompt | UsageError] = []
+    for row in question.table.rows:
+        if stopped():
+            break
+        try:
+            prompts.append(question.prompt(row))
+        except UsageError as error:
+            prompts.append(error)
+    return prompts
+
+
 def known_rows(
-    question: RowQuestion, earlier: Sequence[RowAnswer], journal: Journal | None, asked: Asked, cheap: CheapModel | None
+    question: RowQuestion,
+    prompts: Sequence[RowPrompt | UsageError],
+    earlier: Sequence[RowAnswer],
+    journal: Journal | None,
+    asked: Asked,
+    cheap: CheapModel | None,
 ) -> KnownRows:
     """Find out what is known of each row.
 
     Args:
+        prompts: The prompts of the rows; of further rows nothing but what is in ``earlier`` is known.
         earlier: The results of an earlier call, one for each row; empty without one.
         asked: How the rows are asked.
         cheap: The cheap model that is asked before; ``None`` without one.
     """
-    seen: Counter[str] = Counter()
-    alike: dict[str, list[int]] = {}
+    seen: Counter[RowPrompt] = Counter()
+    alike: dict[RowPrompt, list[int]] = {}
     rows, kept = KnownRows(), Stored(question, journal, asked, cheap)
-    for number, row in enumerate(question.table.rows):
-        try:
-            prompt = question.template.fill(row)
-        except UsageError as error:
-            rows.answers.append(RowAnswer(error=str(error)))
+    for number, prompt in enumerate(prompts):
+        if isinstance(prompt, UsageError):
+            rows.answers.append(RowAnswer(error=str(prompt)))
             rows.prompts.append(("", 0))
             continue
         same = seen[prompt]
@@ -147,6 +167,9 @@ def known_rows(
                 rows.answers[number] = copied(rows.answers[original])
         elif open_:
             rows.copies[original] = open_
+    for number in range(len(prompts), len(question.table.rows)):
+        rows.answers.append(earlier[number] if earlier else RowAnswer())
+        rows.prompts.append(("", 0))
     return rows
 
 
@@ -165,7 +188,7 @@ class Stored:
     asked: Asked
     cheap: CheapModel | None
 
-    def of(self, prompt: str, same: int, *, goes_on: bool = False) -> RowAnswer | None:
+    def of(self, prompt: RowPrompt, same: int, *, goes_on: bool = False) -> RowAnswer | None:
         """Return what the journal has of a row; ``None`` if it has nothing.
 
         Args:
@@ -211,7 +234,7 @@ def copied(answer: RowAnswer) -> RowAnswer:
     return replace(answer, value=value, plain=plain, cost=0.0, unconfirmed=0.0, tries=())
 
 
-def estimated(question: RowQuestion, asked: Asked, cheap: CheapModel | None, prompts: Sequence[str]) -> Estimate:
+def estimated(question: RowQuestion, asked: Asked, cheap: CheapModel | None, prompts: Sequence[RowPrompt]) -> Estimate:
     """Return what rows will cost.
 
     Args:
@@ -224,24 +247,24 @@ def estimated(question: RowQuestion, asked: Asked, cheap: CheapModel | None, pro
     first, times = _estimate_of(question, cheap.asked, prompts), cheap.cascade.times
     least = None if first.least is None else first.least * times
     most = None if first.most is None or usual.most is None else first.most * times + usual.most
-    return Estimate(usual.rows, first.tokens * times, least, most)
+    return Estimate(usual.rows, first.tokens * times, least, most, usual.images)
 
 
-def _estimate_of(question: RowQuestion, asked: Asked, prompts: Sequence[str]) -> Estimate:
+def _estimate_of(question: RowQuestion, asked: Asked, prompts: Sequence[RowPrompt]) -> Estimate:
     if asked.leading is None or asked.shared is None:
         raise RuntimeError("check() comes first")
     model, shared = asked.shared.model, question.shared_characters
     schema = 0 if asked.kind is None else len(dump(asked.kind.schema))
     fixed = len(asked.leading.system_prompt) + schema
-    read = sum(len(prompt.encode()) for prompt in prompts) + len(prompts) * fixed
+    read = sum(map(size_of, prompts)) + len(prompts) * fixed
     kept = max(0, len(prompts) - 1) * (shared + fixed) if shared else 0  # the first one writes it
     longest = min(model.max_tokens, asked.max_tokens or model.max_tokens)
     least = most = None
     if model.cost.known:
         least = model.cost.usage(input=_tokens(read - kept), cache_read=_tokens(kept), output=0).cost.total
         most = model.cost.usage(input=_tokens(read), output=0).cost.total + len(prompts) * answer_cost(model, longest)
-    return Estimate(len(prompts), _tokens(read), least, most)
+    return Estimate(len(prompts), _tokens(read), least, most, images_in(prompts))
 
 
 def _tokens(size: int) -> int:
-    return -(-size // _BYTES_A_TOKEN)
+    return -(-size // BYTES_A_TOKEN)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.files import current_directory
 from indus_nb.core.answers import AnswerKind, answer_kind
 from indus_nb.core.limits.budget import Budget
 from indus_nb.core.limits.limiter import Limiter
 from indus_nb.fanout.asking import SYSTEM_PROMPT
 from indus_nb.fanout.cascade import SURE, Cascade, Sure
+from indus_nb.fanout.contents import RowPrompt
 from indus_nb.fanout.engines import Functions
 from indus_nb.fanout.journal import stored_model
 from indus_nb.fanout.rows import Table
@@ -45,6 +47,7 @@ class StreamedRowOptions(TypedDict, total=False):
     cheap: str | None
     sure: Sure
     sessions: bool
+    files: Sequence[str]
 
 
 class RowOptions(StreamedRowOptions, total=False):
@@ -85,6 +88,9 @@ class RowQuestion:
     sample: int | None = None
     estimate: bool = False
     sessions: bool = True
+    files: Sequence[str] = ()
+    files_from: Path = field(default_factory=current_directory)
+    """Where relative paths begin, and what files lie within that texts name."""
     cascade: Cascade | None = field(init=False, default=None)
     """When the answer of the cheap model is taken; ``None`` if there is no such model."""
     functions: Functions = field(default_factory=dict[str, Any])
@@ -100,6 +106,7 @@ class RowQuestion:
             self._check_cascade()
         elif self.sure != SURE:
             raise UsageError("sure says when the answer of a cheap model is taken: name one with cheap.")
+        self._check_files()
         Limiter(self.parallel, self.rpm, self.tpm)
         Budget(self.max_cost)
         if self.batch and self.session.tools:
@@ -115,6 +122,20 @@ class RowQuestion:
         if self.batch:
             raise UsageError("A batch of the cheap model would have to end before the other begins: leave out cheap.")
         object.__setattr__(self, "cascade", Cascade(self.kind, self.sure))
+
+    def _check_files(self) -> None:
+        if isinstance(self.files, str):
+            raise UsageError(f"files is a list of columns: [{self.files!r}].")
+        if unknown := [name for name in self.files if name not in self.template.columns]:
+            raise UsageError(f"files has {unknown[0]!r}, which is no column that the prompt names.")
+
+    def prompt(self, row: Mapping[str, object]) -> RowPrompt:
+        """Return the prompt of a row; see ``Template.fill``."""
+        return self.template.fill(row, self.files, self.files_from)
+
+    def reads_files(self, row: Mapping[str, object]) -> bool:
+        """Return whether ``prompt`` reads images or files for a row."""
+        return self.template.reads(row, self.files)
 
     def has_same_tries(self, before: RowQuestion) -> bool:
         """Return whether what a cheap model answered to another question is of use to this one."""

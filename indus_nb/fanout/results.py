@@ -84,17 +84,20 @@ class Estimate:
         tokens: How many tokens are read for them, one for four bytes, without the turns of tools and repairs.
         least: US dollars for reading these where the server keeps what they share; ``None`` if the price is unknown.
         most: The same where it keeps nothing, with answers that are all as long as ``max_tokens`` allows.
+        images: How many images are among what is read, each a token for 750 pixels.
     """
 
     rows: int
     tokens: int
     least: float | None
     most: float | None
+    images: int = 0
 
     def __str__(self) -> str:
         known = self.least is not None and self.most is not None
         price = f"${self.least:.2f} and answers, ${self.most:.2f} with the longest ones" if known else "cost unknown"
-        return f"{rows_of(self.rows)} to ask, about {self.tokens:,} tokens to read, {price}"
+        images = "" if not self.images else f" with {self.images:,} image{'s' * (self.images > 1)}"
+        return f"{rows_of(self.rows)}{images} to ask, about {self.tokens:,} tokens to read, {price}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,18 +14,13 @@ from typing import Any, TypeAlias, cast
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.base.wire_model import WireModel
+from indus_nb.fanout.contents import Content
 
 ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
 
 _MAX_DEPTH = 20
 _BATCH_ROWS = 1000
-
-
-class RawBytes(str):
-    """Bytes as they are printed, for tables: no prompt is made of them."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +131,16 @@ def _fields(element: object) -> Mapping[object, object] | None:
 def plain_value(value: object, depth: int = 0) -> Any:
     """Return ``value`` as JSON knows it.
 
-    What is missing in a frame is ``None``, and so are infinite numbers; dates are texts in ISO format, and what JSON
-    does not know is the text that it prints as.
+    What is missing in a frame is ``None``, and so are infinite numbers; dates are texts in ISO format; images, bytes
+    and paths are ``Content``; and what JSON does not know else is the text that it prints as.
 
     Returns:
         ``None``, a boolean, number, text, list or dictionary.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
+    if (content := Content.of(value)) is not None:
+        return content
     if depth < _MAX_DEPTH:
         if (fields_of := _fields(value)) is not None:
             return {str(name): plain_value(inner, depth + 1) for name, inner in fields_of.items()}
@@ -151,8 +148,6 @@ def plain_value(value: object, depth: int = 0) -> Any:
             return [plain_value(inner, depth + 1) for inner in elements]
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas
         return None
-    if isinstance(value, bytes | bytearray):
-        return RawBytes(bytes(value))
     scalar = _method(value, "isoformat") or (_method(value, "item") if hasattr(value, "dtype") else None)
     return _scalar(str(value) if scalar is None else scalar())
 

@@ -17,7 +17,8 @@ from hashlib import blake2b
 from typing import Self
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.wire import JsonObject
+from indus_nb.base.wire import JsonObject, dump
+from indus_nb.fanout.contents import identity
 from indus_nb.fanout.known import RowToAsk, Stored
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
@@ -241,7 +242,7 @@ class _Passage:
         while True:
             while self._given:
                 number, row = self._given.popleft()
-                if (asked := self._open(number, row)) is not None:
+                if (asked := await self._open(number, row)) is not None:
                     return asked
             if self._has_all:
                 return None
@@ -262,20 +263,22 @@ class _Passage:
         self._has_all = True
         self._came.set()
 
-    def _open(self, number: int, row: JsonObject) -> RowToAsk | None:
+    async def _open(self, number: int, row: JsonObject) -> RowToAsk | None:
         """Return a row to ask; ``None`` if its outcome is known."""
         if self._stored is None:
             raise RuntimeError("begin() comes first")
+        question = self._question
         try:
-            prompt = self._question.template.fill(row)
+            reads = question.reads_files(row)
+            prompt = await asyncio.to_thread(question.prompt, row) if reads else question.prompt(row)
         except UsageError as error:
             self._progress.failed += 1
             self._progress.done += 1
             self.put(number, RowAnswer(error=str(error)))
             return None
         same = 0
-        if self._stored.journal is not None and not self._question.asks_once:
-            digest = blake2b(prompt.encode(), digest_size=16).digest()  # the journal keeps no more of each row
+        if self._stored.journal is not None and not question.asks_once:
+            digest = blake2b(dump([identity(prompt)]), digest_size=16).digest()  # the journal keeps no more of each row
             same = self._seen[digest]
             self._seen[digest] += 1
         known = self._stored.of(prompt, same) or RowAnswer()

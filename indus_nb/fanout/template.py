@@ -7,19 +7,21 @@ holds braces adds no placeholder, and a placeholder names a column and reaches n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.wire import dump
-from indus_nb.fanout.rows import RawBytes
+from indus_nb.fanout.contents import Content, Part, RowPrompt, holds_content, part_in, prompt_of
 
 if TYPE_CHECKING:
     from indus_nb.base.wire import JsonObject
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]+)\}|[{}]")
 _MAX_NAMED_COLUMNS = 20
+_HERE = Path()
 
 
 class Template:
@@ -72,42 +74,44 @@ class Template:
         more = f" and {len(known) - _MAX_NAMED_COLUMNS} more" if len(known) > _MAX_NAMED_COLUMNS else ""
         raise UsageError(f"The prompt names {asked}, which the data does not have. Its columns are: {shown}{more}.")
 
-    def fill(self, row: Mapping[str, object]) -> str:
-        """Return the prompt of a row.
+    def reads(self, row: Mapping[str, object], paths: Collection[str] = ()) -> bool:
+        """Return whether ``fill`` reads images or files for a row."""
+        return any(name in paths or isinstance(row.get(name), Content) for name in self.columns)
+
+    def fill(self, row: Mapping[str, object], paths: Collection[str] = (), directory: Path = _HERE) -> RowPrompt:
+        """Return the prompt of a row, for which images and files in it are read once.
 
         Args:
             row: The values by column: those of ``Table.rows``.
+            paths: The columns whose texts are paths.
+            directory: Where relative paths begin, and what the files of these columns lie within.
 
         Raises:
-            UsageError: The row lacks a column that is named, or has bytes there.
+            UsageError: The row lacks a column that is named, or has something there that no prompt is made of.
         """
-        parts = [self._literals[0]]
         try:
-            for name, literal in zip(self._names, self._literals[1:], strict=True):
-                parts += (_shown(name, row[name]), literal)
+            shown = {name: _shown(name, row[name], paths, directory) for name in self.columns}
         except KeyError:
             self.check(row)
             raise
-        return "".join(parts)
+        parts: list[str | Part] = [self._literals[0]]
+        for name, literal in zip(self._names, self._literals[1:], strict=True):
+            parts += (shown[name], literal)
+        return prompt_of(parts)
 
 
-def _shown(column: str, value: object) -> str:
+def _shown(column: str, value: object, paths: Collection[str], directory: Path) -> str | Part:
+    if (part := part_in(column, value, paths, directory)) is not None:
+        return part
     if value is None:
         return ""
-    if _holds_bytes(value):
+    if holds_content(value):
         raise UsageError(
-            f"The column {column!r} holds bytes here, which are no text. Decode them; files and images are given to "
-            "rows by their paths and a tool that reads them."
+            f"The column {column!r} holds images, bytes or files within a list or dictionary here. Give each a column "
+            "of its own."
         )
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
         return dump(cast("JsonObject | list[object]", value)).decode()
     return str(value)
-
-
-def _holds_bytes(value: object) -> bool:
-    if isinstance(value, dict | list):
-        held = cast("dict[str, object] | list[object]", value)
-        return any(_holds_bytes(each) for each in (held.values() if isinstance(held, dict) else held))
-    return isinstance(value, RawBytes)

@@ -17,13 +17,15 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
 from indus_nb.base.terminal import plain
 from indus_nb.core.limits.budget import Budget, spending
 from indus_nb.core.limits.limiter import Limiter
 from indus_nb.fanout.asking import Asked
+from indus_nb.fanout.contents import RowPrompt, images_in
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.known import CheapModel, KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows
+from indus_nb.fanout.known import CheapModel, KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows, prompts_of
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
@@ -41,6 +43,8 @@ _ALIKE = 20
 """Number of rows that all failed, after which no other is asked."""
 _MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
+_BATCH_ROWS_WITH_IMAGES = 400
+"""Most rows of a batch that wait at once if some have images: each is in memory meanwhile, with a megabyte or more."""
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
 
@@ -104,12 +108,13 @@ class Work:
         """
         question = self._question
         async with self._prepared() as (asked, journal):
-            rows = known_rows(question, self._known, journal, asked, self._cheap)
+            prompts = await self._prompts()
+            rows = known_rows(question, prompts, self._known, journal, asked, self._cheap)
             self.progress.kept = sum(row.answered for row in rows.answers)
             self.progress.failed = sum(row.error is not None for row in rows.answers)
             self.progress.done = self.progress.kept + self.progress.failed
             left = rows.left()
-            if journal is not None:
+            if journal is not None and len(prompts) == len(rows.answers):
                 self._compare(journal, rows)
             self.progress.to_ask = len(left)
             if question.estimate:
@@ -124,6 +129,17 @@ class Work:
                 names = cheap.asked.model.name, asked.model.name
                 self.cascade = cheap.cascade.report(rows.answers, *names, unpriced=self.budget.unpriced)
         return rows.answers
+
+    async def _prompts(self) -> list[RowPrompt | UsageError]:
+        """Make the prompts in a thread, for files may be read for them."""
+        try:
+            prompts = await asyncio.to_thread(prompts_of, self._question, lambda: self._stopping)
+        except asyncio.CancelledError:
+            self.stop()  # which that thread sees
+            raise
+        if self._batches is not None and images_in([each for each in prompts if not isinstance(each, UsageError)]):
+            self._parallel = _BATCH_ROWS_WITH_IMAGES
+        return prompts
 
     async def serve(self, begin: Callable[[Stored], RowSource]) -> None:
         """Ask for rows as they come, until there are no more.
@@ -347,7 +363,7 @@ class Work:
             self._end_early(sentence)  # else the rows would be read to their end, if they have one
         return RowAnswer(error=sentence)
 
-    async def _answer(self, asked: Asked, writer: _Writer, prompt: str, key: str) -> RowAnswer:
+    async def _answer(self, asked: Asked, writer: _Writer, prompt: RowPrompt, key: str) -> RowAnswer:
         """Ask one model for a row, and write down the outcome; all but its first row wait until an answer begins."""
         if asked.is_warming:
             with suppress(TimeoutError):
@@ -360,7 +376,7 @@ class Work:
         finally:
             asked.warm.set()
 
-    async def _asked_once(self, asked: Asked, writer: _Writer, prompt: str, key: str) -> RowAnswer:
+    async def _asked_once(self, asked: Asked, writer: _Writer, prompt: RowPrompt, key: str) -> RowAnswer:
         paid = Budget(None, (asked.budget,))
         try:
             value, done = await asked.ask(prompt, key, paid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import os
@@ -15,6 +16,7 @@ import pexpect
 import pytest
 from fanout_calls import asked
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
+from notebook_files import png
 
 from indus_nb.front.console.rows import table_in, write_table
 
@@ -53,6 +55,25 @@ def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: Message
     assert "A sample: 2 rows, 1 answered, 1 not asked, $" in done.stderr
     messages_api.default = HttpError(400, "invalid_request_error", "not this")
     assert run(work, "rows.csv", *chosen).returncode == 1
+
+
+def test_columns_of_files_are_read_and_others_are_texts(work: Path, messages_api: MessagesApi) -> None:
+    image = base64.b64decode(png())
+    (work / "a.png").write_bytes(image)
+    (work / "rows.jsonl").write_text('{"photo": "a.png", "name": "a.png"}\n{"photo": "../x.png", "name": "x"}\n')
+    messages_api.default = Reply("red")
+    options = ("--prompt", "{name}: {photo}", "--files", "photo", "--model", "claude-haiku-4-5")
+    done = run(work, "rows.jsonl", *options, "--out", "out.csv")
+    assert done.returncode == 1
+    assert "../x.png in the column 'photo' cannot be read (No such file or directory)" in done.stderr
+    (request,) = messages_api.requests
+    text, shown = request.body["messages"][0]["content"]
+    assert text["text"] == "a.png: [image 1]"
+    assert base64.b64decode(shown["source"]["data"]) == image
+    with (work / "out.csv").open(encoding="utf-8", newline="") as file:
+        assert [(row["photo"], row["answer"]) for row in csv.DictReader(file)] == [("a.png", "red"), ("../x.png", "")]
+    counted = run(work, "rows.jsonl", *options, "--out", "out.csv", "--estimate")
+    assert "1 row with 1 image to ask, about" in counted.stderr
 
 
 def test_a_cheap_model_is_asked_first_and_the_other_where_it_is_not_sure(work: Path, messages_api: MessagesApi) -> None:

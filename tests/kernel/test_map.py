@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
+from notebook_files import png
 
 
 def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp_path: Path, api: MessagesApi) -> None:
@@ -60,6 +62,20 @@ def test_map_of_the_magic_asks_the_conversations_model_and_puts_the_answers_into
         assert progress.endswith(", Claude Haiku 4.5")
         prompts = [body["messages"][0]["content"][0]["text"] for body in asked]
         assert prompts == ["What is 3 bolts?", "What is {text}?", "Say of\n3 bolts"]
+
+
+def test_map_of_the_magic_reads_the_columns_of_files(tmp_path: Path, api: MessagesApi) -> None:
+    api.default, before = Reply("red"), len(api.requests)
+    (tmp_path / "a.png").write_bytes(base64.b64decode(png()))
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb\nrows = [{'name': 'a.png', 'photo': 'a.png', 'back': 'a.png'}]")
+        line = '%agent map -o k --files photo,back --model claude-haiku-4-5 "{name} {photo} {back}" over rows'
+        assert kernel.run(line).status == "ok"
+    (request,) = api.requests[before:]
+    text, *images = request.body["messages"][0]["content"]
+    assert text["text"] == "a.png [image 1] [image 2]"
+    assert [image["source"]["data"] for image in images] == [png()] * 2
 
 
 def test_map_of_the_magic_names_what_is_wrong_and_asks_nothing(tmp_path: Path, api: MessagesApi) -> None:

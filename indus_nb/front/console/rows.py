@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", required=True, metavar="FILE", help="where the rows go with their answers")
     parser.add_argument("--schema", metavar="FILE|TYPE", help="answer with a value, as in `indus-nb --schema`")
     parser.add_argument("--journal", metavar="FILE", help="keep what is done: the next call asks for what is missing")
+    parser.add_argument("--files", metavar="A,B", help="columns that hold paths of images or texts in this directory")
     parser.add_argument("--batch", action="store_true", help="half the price at Anthropic, for answers within a day")
     parser.add_argument("--no-dedupe", action="store_true", help="ask for each of several rows with the same prompt")
     parser.add_argument("--no-sessions", action="store_true", help="keep no session files of rows")
@@ -93,6 +94,10 @@ def _parser() -> argparse.ArgumentParser:
         help="confine commands to the working directory, or to reading",
     )
     return parser
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
 
 
 def _sure(text: str) -> float | str:
@@ -133,7 +138,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         thinking=options.thinking,
         api_key=options.api_key,
         system_prompt=options.system_prompt,
-        tools=tuple(name.strip() for name in (options.tools or "").split(",") if name.strip()),
+        tools=_names(options.tools),
         approve=options.approve,
         usual_approve="writes",
         sandbox=options.sandbox,
@@ -153,6 +158,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         max_cost=options.max_cost,
         max_tokens=MAX_TOKENS if options.max_tokens is None else options.max_tokens,
         journal=None if options.journal is None else expand_user(options.journal),
+        files=_names(options.files),
         batch=options.batch,
         dedupe=not options.no_dedupe,
         sessions=not options.no_sessions,

@@ -51,6 +51,8 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
     if session.model is not None and "model" not in options and "provider" not in options:
         options |= {"provider": session.model.provider, "model": session.model.id}
     tools = options.pop("tools", "").replace(",", " ").split()
+    if "files" in options:
+        options["files"] = [name.strip() for name in options["files"].split(",") if name.strip()]
     answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
     shell.user_ns[rows.output] = answers
     name = rows.output

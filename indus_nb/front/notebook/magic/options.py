@@ -358,6 +358,7 @@ MAP_OPTIONS = (
     Option("rpm", "rpm", "how many requests may begin in a minute", "N", Kind.NUMBER),
     Option("tpm", "tpm", "how many tokens requests may use in a minute", "N", Kind.NUMBER),
     Option("max-tokens", "max_tokens", "the longest answer to one request (4096)", "N", Kind.NUMBER),
+    Option("files", "files", "columns that hold paths of images or texts in this directory", "COLUMNS"),
     Option("batch", "batch", "let Anthropic take up to a day for the answers, for half the price"),
     Option("cheap", "cheap", "ask this model first, and the other where it is not sure", "MODEL", Kind.MODEL),
     Option("sure", "sure", "when its answer is taken: a probability (0.9), twice, or a function", "P|twice|EXPRESSION"),
