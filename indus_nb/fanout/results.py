@@ -194,30 +194,30 @@ class Answers(Sequence[Any]):
         self._again_async = again_async
         self.rows: tuple[RowAnswer, ...] = tuple(rows)
         """The result of each row, with error, cost and session."""
-        self.cost = cost
+        self.cost: float = cost
         """Cost of all of it in US dollars, with what a journal says of earlier processes.
 
         Of requests that broke off it is what they had read and what had arrived of their answers.
         """
-        self.cost_before = before or 0.0
+        self.cost_before: float = before or 0.0
         """The part of ``cost`` that earlier calls have paid, with the same journal or before a ``retry``."""
         self._has_before = before is not None
         self._kept = kept
-        self.estimate = estimate
+        self.estimate: Estimate | None = estimate
         """What the rows to ask will cost, if nothing but that was asked for; ``None`` else."""
-        self.cost_left = cost_left
+        self.cost_left: float | None = cost_left
         """Estimate of what the rows without an answer would cost, in US dollars, by the mean of those with one.
 
         ``None`` if none or one was asked, or the price of the model is unknown.
         """
-        self.cascade = cascade
+        self.cascade: CascadeReport | None = cascade
         """What became of the rows that a cheap model was asked about first; ``None`` without one.
 
         How many it answered, how many went on to the other model, how often the two agreed, and what each has cost.
         """
-        self.cost_unconfirmed = unconfirmed
+        self.cost_unconfirmed: float = unconfirmed
         """Upper bound of the other cost of interrupted requests, in US dollars. It counts against ``max_cost``."""
-        self.cost_unknown = unpriced
+        self.cost_unknown: bool = unpriced
         """``True`` if the price of the model is unknown, so that ``cost`` says nothing."""
         self.problems: tuple[str, ...] = tuple(problems)
         """Harmless problems, a sentence each."""

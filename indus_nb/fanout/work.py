@@ -88,7 +88,7 @@ class Work:
         self.cascade: CascadeReport | None = None
         """What became of the rows that a cheap model was asked about first, if there is one."""
         self._cheap: CheapModel | None = None
-        self.ended_early = ""
+        self.ended_early: str = ""
         """Why rows were left that nobody has stopped; empty if none were."""
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""

@@ -88,7 +88,7 @@ class CellRun:
         """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late."""
         self.explained: set[str | None] | None = None
         """The connections whose users know what their pages lack that show no widgets; ``None`` if nobody knows it."""
-        self.ended = EndedRuns()
+        self.ended: EndedRuns = EndedRuns()
         """Takes what the run has left once its widget is closed."""
         self._asks = asks
         self._budget = None if max_cost is None else Budget(max_cost, (spending(),))
