@@ -1,7 +1,7 @@
 """One answer for many rows: they are read in parts, and the answers of these are put together, as often as it takes.
 
 What this module promises: each answer knows the rows that it was made of, and those that it was not. Where a part has
-no answer, the others of its group go on without it.
+failed, the others of its group go on without it; where one was not asked, the group has no answer.
 """
 
 from __future__ import annotations
@@ -212,7 +212,8 @@ class Reduction:
         key = {name: self.table.rows[members[0]].get(name) for name in self._by}
         good = [part for part in parts if part.answer.answered]
         cost, unconfirmed = (sum(map(amount, parts)) for amount in (_cost, _unconfirmed))
-        if len(good) == 1:
+        was_asked = all(part.answer.answered or part.answer.error for part in parts)
+        if len(good) == 1 and was_asked:
             rows, answer = good[0].rows, good[0].answer
             made_of = (*good[0].parts, *(part for part in parts if part is not good[0]))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, To
 
 from indus_nb import agent
 from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.reducing import Part
+from indus_nb.fanout.reporting import Reporter
 
 pytestmark = pytest.mark.usefixtures("in_work")
 
@@ -305,3 +308,51 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(messages_api: Messag
 def test_data_without_rows_has_no_groups(messages_api: MessagesApi) -> None:
     notes = agent.reduce("Summarise.", pd.DataFrame({"a": []}))
     assert (list(notes), notes.groups, messages_api.requests) == ([], (), [])
+
+
+def test_a_second_interruption_cuts_off_what_is_asked(messages_api: MessagesApi) -> None:
+    gate = Gate()
+
+    class Twice(Reporter):
+        def begin(self, stop: Callable[[], None]) -> None:
+            self._stop = stop
+
+        def show(self, progress: Progress) -> None:
+            if gate.reached.is_set():
+                self._stop()
+
+    messages_api.add(Reply("the first"))
+    messages_api.default = Reply(Text("the sec", gate, "ond"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent, "front_end", Twice)
+        notes = agent.reduce("Summarise.", numbers(9), parallel=1, **THREE)
+    assert (list(notes), notes.rows[0].error) == ([None], None)
+    assert [part.answer.value for part in notes.groups[0].parts] == ["the first", None, None]
+    assert len(messages_api.requests) == 2
+    messages_api.default = Reply("ok")
+    gate.open()
+    assert list(notes.retry()) == ["ok"]
+    asked_again = [lines_of(asked(each))[0] for each in messages_api.requests[2:]]
+    assert sum("text" in first for first in asked_again) == 2
+
+
+def test_a_program_with_an_event_loop_waits_in_a_thread(messages_api: MessagesApi) -> None:
+    is_broken = [True]
+    summing(messages_api, lambda lines: is_broken[0] and "answer" in lines[0])
+
+    async def reducing() -> None:
+        notes = await asyncio.to_thread(agent.reduce, "Add up.", numbers(6), result=Sum, **THREE)
+        assert notes.failed == [0]
+        is_broken[0] = False
+        assert (await notes.retry_async())[0] == Sum(15)
+
+    asyncio.run(reducing())
+    assert len(messages_api.requests) == 4
+
+
+def test_a_notebook_shows_how_it_went_and_nothing_that_a_page_obeys(messages_api: MessagesApi) -> None:
+    messages_api.default = Reply("<i>fine</i>")
+    page = agent.reduce("Summarise.", [{"a": "<b>", "n": 1}], of="{n}", by="a")._repr_html_()
+    assert "1 row in 1 group, 1 answered" in page
+    assert "&lt;b&gt;" in page
+    assert "&lt;i&gt;fine" in page

@@ -137,6 +137,9 @@ def test_a_row_cannot_end_its_line_or_speak_as_another(messages_api: MessagesApi
     assert [line["text"] for line in lines_of(request)] == hostile
     assert [line["row"] for line in lines_of(request)] == [1, 2, 3]
     assert len(asked(request).rpartition("\n\n")[2].splitlines()) == 3
+    page = agent.topk("Which is the nicest?", ["<b>", "<i>$1"], k=1)._repr_html_()
+    assert "<td>&lt;i&gt;<span>$</span>1</td>" in page
+    assert "&lt;b&gt;" not in page
 
 
 def test_a_second_call_with_the_journal_asks_for_nothing_and_counts_the_cost_once(
