@@ -124,6 +124,14 @@ def test_rows_whose_prompt_failed_are_missing_and_the_others_are_ordered(message
         again.retry(journal="elsewhere")
 
 
+def test_where_the_first_prompts_all_fail_alike_no_further_round_is_paid_for(messages_api: MessagesApi) -> None:
+    messages_api.default = HttpError(400, "invalid_request_error", "no such thing")
+    best = agent.topk("Which is the highest?", range(415), k=2)
+    assert (best.numbers, best.missing) == ((), [*range(415)])
+    assert len(messages_api.requests) == 20
+    assert any("The first 20 rows all failed" in problem for problem in best.problems)
+
+
 def test_a_row_cannot_end_its_line_or_speak_as_another(messages_api: MessagesApi) -> None:
     highest_first(messages_api)
     messages_api.default = Reply(ToolUse("answer", {"answer": [2]}))
