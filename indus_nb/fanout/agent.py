@@ -3,58 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from indus_nb.extend.definitions import Definitions
 from indus_nb.extend.definitions import agent as definitions
+from indus_nb.fanout.calls import MapOptions, StreamOptions, reporter_for
 from indus_nb.fanout.cascade import SURE, Sure
-from indus_nb.fanout.mapping import Map, new_directory
-from indus_nb.fanout.partitions import bring, is_partitioned
-from indus_nb.fanout.question import (
-    MAX_TOKENS,
-    MAX_TURNS,
-    PARALLEL,
-    RowOptions,
-    RowQuestion,
-    StreamedRowOptions,
-    question,
-)
-from indus_nb.fanout.reporting import Reporter, usual_reporter
+from indus_nb.fanout.frame_calls import FrameCalls
+from indus_nb.fanout.mapping import Map
+from indus_nb.fanout.partitions import is_partitioned
+from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL
 from indus_nb.fanout.results import Answers
-from indus_nb.fanout.rows import Table, rows_in, table_of
+from indus_nb.fanout.rows import Table, rows_in
 from indus_nb.fanout.stream import Stream
 from indus_nb.fanout.template import Template
-from indus_nb.start import SessionOptions
 
 
-class StreamOptions(StreamedRowOptions, total=False):
-    """The options of ``agent.stream``; ``agent.map`` explains them."""
-
-    result: Any
-    model: str | None
-    provider: str | None
-    thinking: str
-    tools: Sequence[str]
-    system_prompt: str | None
-    max_turns: int | None
-    timeout: float | None
-    progress: bool
-
-
-class MapOptions(RowOptions, StreamOptions, total=False):
-    """The options of ``agent.map``, which explains them."""
-
-
-class Agent(Definitions):
-    """The definitions of this process, and ``map``."""
-
-    def __init__(self, shared: Definitions) -> None:
-        # One and the same state: sessions look for what is defined in the object of the room below.
-        self.__dict__ = shared.__dict__
+class Agent(FrameCalls):
+    """The definitions of this process, and one question for many rows: ``map``, and what is made of it."""
 
     def map(  # noqa: PLR0913 - each is an option of its own
         self,
@@ -140,8 +109,7 @@ class Agent(Definitions):
         """
         given = locals()
         options = cast("MapOptions", {name: given[name] for name in MapOptions.__annotations__})
-        shown = usual_reporter() if progress else Reporter()
-        return Map(*self._question(template, data, options)).here(shown)
+        return Map(*self._question(template, data, options)).here(reporter_for(options))
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
         """Run ``map`` on the event loop of the caller; cancelling it cuts off the rows that are asked.
@@ -187,39 +155,8 @@ class Agent(Definitions):
         columns, rows = rows_in(data)
         known = Template(template).columns if columns is None else columns
         options = {"sessions": False, **options}
-        asked = self._asked(template, Table(known, ()), StreamOptions.__annotations__, options)
-        return Stream(rows, asked, usual_reporter() if options.get("progress", True) else Reporter())
-
-    def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, RowQuestion]:
-        data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))
-        return data, self._asked(template, table, MapOptions.__annotations__, options)
-
-    def _asked(
-        self, template: str, table: Table, known: Mapping[str, Any], options: StreamOptions | MapOptions
-    ) -> RowQuestion:
-        if unknown := sorted(options.keys() - known.keys()):
-            raise TypeError(f"There is no option {unknown[0]!r} here. There are: {', '.join(sorted(known))}.")
-        session = SessionOptions(
-            model=options.get("model"),
-            provider=options.get("provider"),
-            thinking=options.get("thinking", "off"),
-            tools=tuple(options.get("tools", ())),
-            more_tools=self.tool_names,
-            system_prompt=options.get("system_prompt"),
-            max_turns=options.get("max_turns", MAX_TURNS),
-            timeout=options.get("timeout"),
-            jobs_after=0,
-        )
-        return question(
-            template,
-            table,
-            session=session,
-            directory=new_directory(),
-            result=options.get("result"),
-            functions=self.plain_functions(session.tools or ()),
-            usual_model=self.usual_model,
-            **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
-        )
+        asked = self._asked(template, Table(known, ()), StreamOptions, options)
+        return Stream(rows, asked, reporter_for(options))
 
 
 agent: Agent = Agent(definitions)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
-import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from time import strftime
 from typing import Any
@@ -17,51 +12,16 @@ from indus_nb.base.wire import random_hex
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
 from indus_nb.fanout.question import RowQuestion
-from indus_nb.fanout.reporting import Contained, Reporter, usual_reporter
+from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
+from indus_nb.fanout.running import Caller
 from indus_nb.fanout.work import Work
-
-_SLICE_SECONDS = 0.1
-_AGAIN = frozenset(
-    {
-        "parallel",
-        "rpm",
-        "tpm",
-        "max_cost",
-        "max_tokens",
-        "batch",
-        "over",
-        "dedupe",
-        "cheap",
-        "sure",
-        "sample",
-        "estimate",
-    }
-)
 
 
 def new_directory() -> Path:
     """Return a new directory for the sessions of rows, so that they are not listed among the others."""
     usual = session_directory(current_directory(), agent_directory())
     return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
-
-
-@contextmanager
-def _interrupts(handle: Callable[[], None]) -> Generator[None]:
-    """Have Ctrl-C call ``handle`` where ``KeyboardInterrupt`` could lose what is paid for."""
-    usual = threading.current_thread() is threading.main_thread()
-    if not usual or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-
-    def interrupted(_number: int, _frame: object) -> None:
-        handle()
-
-    signal.signal(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Map:
@@ -85,54 +45,19 @@ class Map:
         self._question = asked
         self.work: Work = Work(asked, known, spent, unconfirmed)
         """The work on the rows."""
-        self._interrupted = False
+        self._caller = Caller(self.work)
 
     def here(self, reporter: Reporter) -> Answers:
-        """Ask from plain synchronous code, also where an event loop runs: in a thread with a loop of its own.
-
-        An interruption stops it, another one cuts off the rows that are asked; see ``Work``.
+        """Ask from plain synchronous code; see ``Caller``.
 
         Raises:
             IndusError: Nothing could be asked.
         """
-        work = self.work
-        shown = Contained(reporter)
-        rows: list[RowAnswer] = []
-        errors: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                rows.extend(asyncio.run(work.run()))
-            except BaseException as error:  # noqa: BLE001 - raised again where it was called
-                errors.append(error)
-            ended.set()
-
-        ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
-        with _interrupts(self.interrupt):
-            shown.begin(self.interrupt)
-            threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
-            try:
-                while not ended.is_set():
-                    try:
-                        ended.wait(_SLICE_SECONDS)
-                        shown.show(work.progress)
-                    except KeyboardInterrupt:
-                        self.interrupt()
-            except BaseException:
-                work.cancel()  # no caller would get the answers, or could stop it
-                shown.end(work.progress)
-                raise
-            shown.end(None if errors else work.progress)
-            if errors:
-                raise errors[0]
-            return self._answers(rows)
+        return self._answers(self._caller.here(reporter))
 
     def interrupt(self) -> None:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
-        if self._interrupted:
-            self.work.cancel()
-        self._interrupted = True
-        self.work.stop()
+        self._caller.interrupt()
 
     async def on_loop(self) -> Answers:
         """Ask on the loop that runs."""
@@ -161,11 +86,7 @@ class Map:
         )
 
     def _again(self, known: Answers, changes: dict[str, Any]) -> Map:
-        changed = {name: value for name, value in changes.items() if name != "progress"}
-        if unknown := sorted(changed.keys() - _AGAIN):
-            taken = ", ".join(sorted(_AGAIN))
-            raise TypeError(f"retry() takes {taken} and progress, not {unknown[0]!r}")
-        changed = {"sample": None, "estimate": False} | changed
-        before, asked = self._question, replace(self._question, **changed)
+        before = self._question
+        asked = before.for_retry(changes)
         rows = known.rows if asked.has_same_tries(before) else [row.without_tries() for row in known.rows]
         return Map(self._data, asked, rows, known.cost, known.cost_unconfirmed)

@@ -38,6 +38,8 @@ class Progress:
     ended: bool = False
     model: str = ""
     """The name of the model that is asked."""
+    round: int = 0
+    """The number of the round, from 1; 0 where there is but one."""
     note: str = ""
     """Description of what the user should know before the rest is paid for."""
     failure: str = ""
@@ -92,5 +94,6 @@ class Progress:
         if goes_on and (left := self.seconds_left) is not None:
             parts.append(f"{duration(left)} left")
         if goes_on and (rest := self.cost_left):
-            parts.append(f"about ${self.cost + rest:.2f} in all")
-        return ", ".join([*parts, *filter(None, [self.model, self.note, self.state])])
+            parts.append(f"about ${self.cost + rest:.2f} {'after this round' if self.round else 'in all'}")
+        which = f"round {self.round}" if self.round else ""
+        return ", ".join([*parts, *filter(None, [which, self.model, self.note, self.state])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,14 +29,31 @@ MAX_PARALLEL = 1000
 MAX_TOKENS = 4096
 """Longest answer of a row unless another is asked for, so that little money is reserved for each request."""
 
+RETRY_OPTIONS = frozenset(
+    {
+        "parallel",
+        "rpm",
+        "tpm",
+        "max_cost",
+        "max_tokens",
+        "cheap",
+        "sure",
+        "estimate",
+        "batch",
+        "over",
+        "dedupe",
+        "sample",
+    }
+)
+"""Options that ``retry`` takes in place of what they were."""
 _KEPT_CHARACTERS = 4096
 """Shortest start of all prompts that is marked to be kept: servers keep 1,024 tokens or more."""
 MAX_TURNS = 50
 """Most answers of the model for a row unless another number is asked for: no user watches it."""
 
 
-class StreamedRowOptions(TypedDict, total=False):
-    """Options of all rows together, also of those that are read later; ``agent.map`` explains them."""
+class LimitOptions(TypedDict, total=False):
+    """Options of all that is asked together; ``agent.map`` explains them."""
 
     parallel: int
     rpm: float | None
@@ -43,10 +61,15 @@ class StreamedRowOptions(TypedDict, total=False):
     max_cost: float | None
     max_tokens: int | None
     journal: Path | str | None
-    over: Executor | None
     cheap: str | None
     sure: Sure
     sessions: bool
+
+
+class StreamedRowOptions(LimitOptions, total=False):
+    """Options of all rows together, also of those that are read later; ``agent.map`` explains them."""
+
+    over: Executor | None
     files: Sequence[str]
 
 
@@ -141,6 +164,22 @@ class RowQuestion:
         """Return whether what a cheap model answered to another question is of use to this one."""
         forms = [None if each.cascade is None else each.cascade.form for each in (self, before)]
         return self.cheap == before.cheap and forms[0] == forms[1]
+
+    def for_retry(self, changes: Mapping[str, Any], taken: AbstractSet[str] = RETRY_OPTIONS) -> RowQuestion:
+        """Return the question for rows without an answer.
+
+        Args:
+            changes: Options in place of what they were; ``progress`` is none of the question's.
+            taken: The options that there may be.
+
+        Raises:
+            TypeError: There is another one.
+            UsageError: One cannot be used.
+        """
+        changed = {name: value for name, value in changes.items() if name != "progress"}
+        if unknown := sorted(changed.keys() - taken):
+            raise TypeError(f"retry() takes {', '.join(sorted(taken))} and progress, not {unknown[0]!r}")
+        return replace(self, **{"sample": None, "estimate": False, **changed})
 
     @property
     def shared_characters(self) -> int:

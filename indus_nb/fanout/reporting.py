@@ -99,7 +99,7 @@ class Bar(Lines):
         with suppress(Exception):  # variables of the environment are tqdm's options too, and the last line is to come
             if self._bar is None:
                 self._bar = _bar(self._out, progress)
-            self._bar.n = progress.done
+            self._bar.n, self._bar.total = progress.done, progress.total  # the next round has another one
             self._bar.set_postfix_str(", ".join(filter(None, [progress.spent, progress.state])))
 
     def end(self, progress: Progress | None) -> None:

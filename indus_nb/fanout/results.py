@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeAlias, cast, overload
 
-from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.errors import UsageError
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import AnswerKind
 from indus_nb.core.limits.words import cost_in_words
 from indus_nb.fanout.agreement import Agreement, agreement
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table, plain_value
+from indus_nb.fanout.tables import cell, html_table, is_polars, pandas, pandas_frame
 from indus_nb.fanout.words import as_html, rows_of
 
 ANSWER = "answer"
@@ -25,7 +25,6 @@ _FIRST_ROWS = 5
 _MOST_ROWS = 20
 _MOST_COLUMNS = 8
 _MOST_REASONS = 3
-_MAX_CELL_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +246,9 @@ class Answers(Sequence[Any]):
             [number, *(added[name][number] if name in added else self._table.rows[number].get(name) for name in names)]
             for number in numbers
         ]
-        head = "<th></th>" + "".join(f"<th>{_cell(name)}</th>" for name in names)
-        body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in shown)
         counted = Counter(row.error for row in self.rows if row.error is not None)
         reasons = counted.most_common(_MOST_REASONS)
-        failures = "".join(f"<li>{rows_of(times)}: {_cell(reason)}</li>" for reason, times in reasons)
+        failures = "".join(f"<li>{rows_of(times)}: {cell(reason)}</li>" for reason, times in reasons)
         if others := counted.total() - sum(times for _, times in reasons):
             failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of <code>frame</code></li>"
         again = "<p><code>retry()</code> asks for the rows without an answer once more.</p>" if self.failed else ""
@@ -260,7 +257,7 @@ class Answers(Sequence[Any]):
             if len(shown) < len(self)
             else ""
         )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if shown else ""
+        table = html_table(names, shown)
         return f"<p>{as_html(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
 
     def _shown(self) -> list[int]:
@@ -369,29 +366,19 @@ class Answers(Sequence[Any]):
         Raises:
             IndusError: There is no pandas here; ``records`` needs none.
         """
-        library = type(self._data).__module__.partition(".")[0]
         data: Any = self._data
-        if library == "polars" and hasattr(data, "with_columns"):
+        if is_polars(data):
             polars = sys.modules["polars"]
             added = self._added(sessions=False).items()
             return data.with_columns([polars.Series(name, values, strict=False) for name, values in added])
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingTypeStubs]
-        except ImportError as error:
-            raise IndusError("There is no pandas here to make a frame with: install it, or use `records`.") from error
+        pd = pandas()
         if isinstance(data, Partitions):
             added = {
                 name: pd.Series(values, dtype=_pandas_type(values))
                 for name, values in self._added(sessions=False).items()
             }
             return data.with_columns(added)
-        if isinstance(data, pd.DataFrame):
-            frame = data.copy()
-        else:
-            frame = pd.DataFrame(
-                {name: [row.get(name) for row in self._table.rows] for name in self._table.columns},
-                index=range(len(self)),
-            )
+        frame = pandas_frame(data, self._table)
         for name, values in self._added(sessions=False).items():
             frame[name] = pd.Series(values, index=frame.index, dtype=_pandas_type(values))
         return frame
@@ -417,12 +404,6 @@ class Answers(Sequence[Any]):
         if sessions:
             add("session", [row.session for row in self.rows])
         return columns
-
-
-def _cell(value: object) -> str:
-    """Return a value as a cell of a page: one line, and nothing that a page obeys."""
-    text = "" if value is None else value if isinstance(value, str) else dump(value).decode()
-    return as_html(textcut.one_line(text, _MAX_CELL_CHARACTERS))
 
 
 def _pandas_type(values: Sequence[object]) -> Any:

@@ -99,6 +99,19 @@ class Template:
             parts += (shown[name], literal)
         return prompt_of(parts)
 
+    def text_of(self, row: Mapping[str, object]) -> str:
+        """Return the prompt of a row that has nothing but text in it.
+
+        Args:
+            row: The values by column: those of ``Table.rows``.
+
+        Raises:
+            UsageError: The row lacks a column that is named, or has an image or a file there.
+        """
+        if any(isinstance(row.get(name), Content) for name in self.columns):
+            raise UsageError("It holds an image or a file, and only texts can be compared or put together here.")
+        return cast("str", self.fill(row))
+
 
 def _shown(column: str, value: object, paths: Collection[str], directory: Path) -> str | Part:
     if (part := part_in(column, value, paths, directory)) is not None:

@@ -64,13 +64,23 @@ class Work:
         known: The earlier results of the rows; those with an answer are not asked.
         spent: Their cost, in US dollars, if no journal says it.
         unconfirmed: The most that they may have cost besides.
+        budget: That of several rounds, which this is one of; by default one of its own.
+        before: How far the round before it came, which was charged to that budget, and is in the same journal.
     """
 
     def __init__(
-        self, question: RowQuestion, known: Sequence[RowAnswer] = (), spent: float = 0.0, unconfirmed: float = 0.0
+        self,
+        question: RowQuestion,
+        known: Sequence[RowAnswer] = (),
+        spent: float = 0.0,
+        unconfirmed: float = 0.0,
+        *,
+        budget: Budget | None = None,
+        before: Progress | None = None,
     ) -> None:
-        self.budget: Budget = Budget(question.max_cost, (spending(),))
+        self.budget: Budget = budget or Budget(question.max_cost, (spending(),))
         """The budget of all of it, within that of the code that asks."""
+        self._before = before
         self._question = question
         self._known = known
         self._spent = spent, unconfirmed
@@ -114,7 +124,7 @@ class Work:
             self.progress.failed = sum(row.error is not None for row in rows.answers)
             self.progress.done = self.progress.kept + self.progress.failed
             left = rows.left()
-            if journal is not None and len(prompts) == len(rows.answers):
+            if journal is not None and len(prompts) == len(rows.answers) and self._before is None:
                 self._compare(journal, rows)
             self.progress.to_ask = len(left)
             if question.estimate:
@@ -178,11 +188,7 @@ class Work:
                 await asked.engine.check(lambda: self._stopping)
             if question.journal is not None:
                 journal = Journal(question.journal, f"{asked.model.provider}/{asked.model.id}")
-            kept = (0.0, 0.0) if journal is None else (journal.cost, journal.unconfirmed)
-            before = max(self._spent, kept, key=sum)
-            budget.charge(*before)
-            if self._known or (journal is not None and len(journal)):
-                self.progress.cost_before = before[0]
+            self._charge_earlier(journal)
             self._note_cost(budget)
             yield asked, journal
         finally:
@@ -193,6 +199,17 @@ class Work:
             asked.close()
             if self._cheap is not None:
                 self._cheap.asked.close()
+
+    def _charge_earlier(self, journal: Journal | None) -> None:
+        """Count what earlier calls have paid, once for all rounds."""
+        if self._before is not None:
+            self.progress.cost_before = self._before.cost_before
+            return
+        kept = (0.0, 0.0) if journal is None else (journal.cost, journal.unconfirmed)
+        spent = max(self._spent, kept, key=sum)
+        self.budget.charge(*spent)
+        if self._known or (journal is not None and len(journal)):
+            self.progress.cost_before = spent[0]
 
     def _asked(self, session: SessionOptions, kind: AnswerKind | None, engine: Engine | None = None) -> Asked:
         question = self._question

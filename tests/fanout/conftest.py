@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from messages_api import Gate
 
 from indus_nb import agent
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.reporting import Reporter
 
 
 @pytest.fixture
@@ -20,3 +25,29 @@ def in_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (home / "agent" / "settings.json").write_text(json.dumps(settings))
     yield
     agent.forget()
+
+
+@pytest.fixture
+def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Gate], None]]:
+    """Ctrl-C, as a program has it, once the server stands at a gate, which opens when no more rows begin."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have switched it off
+    threads: list[threading.Thread] = []
+
+    def arm(gate: Gate) -> None:
+        class Opening(Reporter):
+            def show(self, progress: Progress) -> None:
+                if progress.stopping:
+                    gate.open()
+
+        def interrupt() -> None:
+            gate.reached.wait(240)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+        monkeypatch.setattr(agent, "front_end", Opening)
+        threads.append(threading.Thread(target=interrupt))
+        threads[-1].start()
+
+    yield arm
+    for thread in threads:
+        thread.join()
+    signal.signal(signal.SIGINT, previous)

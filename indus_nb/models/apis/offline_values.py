@@ -54,6 +54,8 @@ def value_for(schema: JsonObject, text: str) -> Any:
     {'answer': 6}
     >>> value_for({"type": "array", "items": {"type": "number"}}, "1.5 and 2")
     [1.5, 2.0]
+    >>> value_for({"type": "array", "items": {"type": "integer"}, "minItems": 2, "uniqueItems": True}, "7 and 7")
+    [0, 1]
 
     Args:
         text: Where numbers and lines are taken from, in order.
@@ -105,6 +107,9 @@ class _Values:
         found = {"integer": len(self._numbers), "number": len(self._numbers), "string": len(self._lines)}
         count = found.get(str(kind), 1)
         least, most = fields.get("minItems", 0), fields.get("maxItems", 100)
+        if kind == "integer" and fields.get("uniqueItems"):
+            first = int(cast("JsonObject", items).get("minimum", 0))
+            return [*range(first, first + least)]  # of an order, and numbers of the text may be none of it
         if depth >= _MAX_DEPTH // 2:
             count = 0
         return [self.value(items, depth + 1) for _ in range(min(max(count, least), most))]

@@ -1,0 +1,111 @@
+"""Rows asked from synchronous code: in a thread with an event loop of its own, where an interruption loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol, TypeVar
+
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.reporting import Contained, Reporter
+
+_SLICE_SECONDS = 0.1
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Running(Protocol[ResultT_co]):
+    """What is asked, and can be stopped from any thread."""
+
+    @property
+    def progress(self) -> Progress:
+        """Return how far it is."""
+        ...
+
+    def run(self) -> Coroutine[Any, Any, ResultT_co]:
+        """Ask for all of it."""
+        ...
+
+    def stop(self) -> None:
+        """Let no more rows begin."""
+        ...
+
+    def cancel(self) -> None:
+        """Abort the rows that are asked, too."""
+        ...
+
+
+@contextmanager
+def _interrupts(handle: Callable[[], None]) -> Generator[None]:
+    """Have Ctrl-C call ``handle`` where ``KeyboardInterrupt`` could lose what is paid for."""
+    usual = threading.current_thread() is threading.main_thread()
+    if not usual or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupted(_number: int, _frame: object) -> None:
+        handle()
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Caller(Generic[ResultT]):
+    """The synchronous code that waits for work on rows."""
+
+    def __init__(self, work: Running[ResultT]) -> None:
+        self._work = work
+        self._interrupted = False
+
+    def here(self, reporter: Reporter) -> ResultT:
+        """Run the work, also where an event loop runs: in a thread with a loop of its own.
+
+        An interruption stops it, another one cuts off the rows that are asked.
+
+        Raises:
+            IndusError: Nothing could be asked.
+        """
+        work = self._work
+        shown = Contained(reporter)
+        results: list[ResultT] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                results.append(asyncio.run(work.run()))
+            except BaseException as error:  # noqa: BLE001 - raised again where it was called
+                errors.append(error)
+            ended.set()
+
+        ended = threading.Event()  # for an interrupted Thread.join takes the thread for ended
+        with _interrupts(self.interrupt):
+            shown.begin(self.interrupt)
+            threading.Thread(target=run, name="indus_nb rows", daemon=True).start()
+            try:
+                while not ended.is_set():
+                    try:
+                        ended.wait(_SLICE_SECONDS)
+                        shown.show(work.progress)
+                    except KeyboardInterrupt:
+                        self.interrupt()
+            except BaseException:
+                work.cancel()  # no caller would get the answers, or could stop it
+                shown.end(work.progress)
+                raise
+            shown.end(None if errors else work.progress)
+            if errors:
+                raise errors[0]
+            return results[0]
+
+    def interrupt(self) -> None:
+        """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
+        if self._interrupted:
+            self._work.cancel()
+        self._interrupted = True
+        self._work.stop()
