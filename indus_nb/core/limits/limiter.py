@@ -19,9 +19,9 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import Usage
@@ -44,13 +44,16 @@ _lock = threading.RLock()
 class _Place:
     """A request that waits until it may go on; changed under the lock alone."""
 
-    future: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    future: asyncio.Future[None] | None = None
+    """What it waits for, if it could not go on at once."""
     is_in: bool = False
     has_gone: bool = False
 
     def let_in(self) -> None:
         """Wake it on its own loop."""
         self.is_in = True
+        if self.future is None:
+            return
         try:
             self.future.get_loop().call_soon_threadsafe(_end, self.future)
         except RuntimeError:  # its loop was closed, so nothing waits there
@@ -67,7 +70,7 @@ class _Account:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.limiters: WeakSet[Limiter] = WeakSet()
+        self.limiters: list[Limiter] = []
         self.allowed = math.inf
         """How many may go on at once, as far as the server has taught it."""
         self.spacing = 0.0
@@ -86,16 +89,15 @@ class _Account:
     @property
     def rate(self) -> tuple[float, float]:
         """Return the seconds that each request and each token take of the smallest rates."""
-        return (
-            max((limiter.spacing for limiter in self.limiters), default=0.0),
-            max((limiter.token_seconds for limiter in self.limiters), default=0.0),
-        )
+        spacing = token_seconds = 0.0
+        for limiter in self.limiters:
+            spacing, token_seconds = max(spacing, limiter.spacing), max(token_seconds, limiter.token_seconds)
+        return spacing, token_seconds
 
     def let_in(self) -> None:
         """Let requests go on that wait: refused ones first, and of the limiter that has the fewest."""
-        while sum(limiter.inside for limiter in self.limiters) < self._at_once():
-            waiting = [limiter for limiter in self.limiters if limiter.can_let_in()]
-            if not waiting:
+        while waiting := [limiter for limiter in self.limiters if limiter.can_let_in()]:
+            if sum(limiter.inside for limiter in self.limiters) >= self._at_once():
                 return
             min(waiting, key=lambda limiter: (not limiter.refused_queue, limiter.inside)).let_in()
 
@@ -161,7 +163,7 @@ class Limiter:
         """The tokens of the request that was answered last."""
         self._turn = asyncio.Lock()
         self._account = _Account(clock)
-        self._account.limiters.add(self)
+        self._account.limiters.append(self)
 
     def share(self, *account: str | None) -> None:
         """Share the limits of an account at a server with the other limiters that name it; before the first request.
@@ -176,14 +178,15 @@ class Limiter:
                 _accounts[digest] = self._account
             else:
                 self._account = others
-                others.limiters.add(self)
+                others.limiters.append(self)
 
     def close(self) -> None:
         """Leave the account to the others; after the last request."""
         account = self._account
         with _lock:
             before = account.rate
-            account.limiters.discard(self)
+            if self in account.limiters:
+                account.limiters.remove(self)
             if account.rate != before:
                 account.next = min(account.next, account.clock() + account.rate[0])
             account.let_in()
@@ -215,8 +218,9 @@ class Limiter:
             self._account.let_in()
             if place.is_in:
                 return
+            place.future = waited = asyncio.get_running_loop().create_future()
         try:
-            await place.future
+            await waited
         except asyncio.CancelledError:
             with _lock:
                 place.has_gone = True
