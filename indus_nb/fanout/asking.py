@@ -132,7 +132,9 @@ class Asked:
         options = replace(self.options, no_session=True)
         self.leading, self.shared = session, shared = open_leading(options, definable=self.definable)
         model = shared.model
-        session.registry.key_for(model)
+        key = session.registry.key_for(model)
+        if self.batches is None:
+            self.limiter.share(model.provider, model.base_url, key, model.id)
         if self.engine is not None:
             self.engine.lend_to(session)
         registry, reached = self._reached(session.registry, model)
@@ -152,6 +154,7 @@ class Asked:
 
     def close(self) -> None:
         """Release the shared state, when the last row has ended."""
+        self.limiter.close()
         if self.engine is not None:
             self.engine.close()
         if self.leading is not None:

@@ -25,12 +25,13 @@ class Time:
     """A clock that goes on when it is looked at, by what the limiter then waits for: nothing sleeps in these tests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(asyncio, "timeout", self._timeout)
+        self.now, self.late = 1000.0, 0.0
+        self._sleep = asyncio.sleep
+        monkeypatch.setattr(asyncio, "sleep", self._pass)
 
-    def _timeout(self, seconds: float) -> asyncio.Timeout:
-        self.now += seconds
-        return asyncio.Timeout(asyncio.get_running_loop().time())
+    async def _pass(self, seconds: float) -> None:
+        self.now += seconds + (self.late if seconds else 0.0)
+        await self._sleep(0)
 
     def __call__(self) -> float:
         return self.now
@@ -108,12 +109,8 @@ async def _enter(limiter: Limiter) -> None:
         pass
 
 
-async def test_a_process_that_wakes_up_late_does_not_lose_the_rate(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    def oversleeping(seconds: float) -> asyncio.Timeout:
-        time.now += seconds + 0.002
-        return asyncio.Timeout(asyncio.get_running_loop().time())
-
-    monkeypatch.setattr(asyncio, "timeout", oversleeping)
+async def test_a_process_that_wakes_up_late_does_not_lose_the_rate(time: Time) -> None:
+    time.late = 0.002
     limiter, began = Limiter(1000, rpm=30_000, clock=time), time.now
 
     async def ask() -> None:

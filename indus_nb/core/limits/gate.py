@@ -63,7 +63,7 @@ class _Gated:
         gate, inner = self.gate, options.on_response
 
         async def heed(status: int, headers: Mapping[str, str]) -> None:
-            gate.limiter.space(spacing(headers, gate.limiter.usage, gate.limiter.going))
+            gate.limiter.space(spacing(headers, gate.limiter.usage, gate.limiter.all_going))
             if status < _FAILED:
                 gate.on_answer()
             if inner is not None:
