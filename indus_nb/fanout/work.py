@@ -102,7 +102,8 @@ class Work:
         """Why rows were left that nobody has stopped; empty if none were."""
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""
-        self._measured: int | None = None
+        self._first: int | None = None
+        self._measured = 0
         self._measured_cost = 0.0
         self.cost: float = spent
         self.unconfirmed: float = unconfirmed
@@ -257,12 +258,14 @@ class Work:
                     await self._batches.turn()
                 if self._stopping:
                     return
+                if self._first is None:
+                    self._first = row.number
                 try:
                     answer = await self._row(asked, writer, row)
                 except _CutOffError as cut:
                     rows.put(row.number, cut.so_far)
                     raise asyncio.CancelledError from None
-                self._note_row(answer)
+                self._note_row(row.number, answer)
                 for each in rows.put(row.number, answer):
                     self._count(each, asked.limiter, asked.budget)
 
@@ -424,11 +427,9 @@ class Work:
         self.unconfirmed = self.progress.unconfirmed = budget.unconfirmed
         self.progress.unpriced = budget.unpriced
 
-    def _note_row(self, answer: RowAnswer) -> None:
+    def _note_row(self, number: int, answer: RowAnswer) -> None:
         self.progress.to_ask -= answer.answered
-        if self._measured is None:
-            self._measured = 0  # the first row, which also pays for what the others read from a cache
-        elif answer.answered:
+        if answer.answered and number != self._first:  # which also pays for what the others read from a cache
             self._measured += 1
             self._measured_cost += answer.cost
             self.progress.row_cost = self._measured_cost / self._measured
