@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import pytest
 from kernels import Kernel, private_environment
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
 from notebook_files import png
@@ -119,3 +120,29 @@ def test_the_functions_of_a_cell_run_in_the_engine_that_it_names(tmp_path: Path,
         assert told == "True None\n"
         wrong = kernel.run(line.replace("--engine pool", "--engine pol"))
         assert wrong.error["evalue"].startswith("--engine pol: NameError: name 'pol' is not defined")
+
+
+@pytest.mark.parametrize(("answer", "answered"), [("y", 9), ("n", 3)])
+def test_after_a_sample_the_user_says_whether_the_other_rows_are_asked(
+    tmp_path: Path, api: MessagesApi, answer: str, answered: int
+) -> None:
+    api.default = Reply("seven")
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb\nrows = list(range(9))")
+        kernel.run("%agent --model claude-haiku-4-5 --no-session")
+        cell = kernel.begin('%agent map -o kinds --sample 3 "What is {item}?" over rows', asks=True)
+        assert "Go on with the other 6 rows for about $0.0" in cell.answer(answer)
+        assert cell.finish().status == "ok"
+        assert any("<table>" in bundle.get("text/html", "") for each in cell.displays.values() for bundle in each)
+        assert kernel.run("print(len(kinds) - len(kinds.failed))").streams == f"{answered}\n"
+
+
+def test_where_nobody_can_answer_a_sample_asks_nothing(tmp_path: Path, api: MessagesApi) -> None:
+    api.default = Reply("seven")
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --model claude-haiku-4-5 --no-session")
+        cell = kernel.run('%agent map -o kinds --sample 3 "What is {item}?" over range(9)')
+        assert (cell.status, cell.shown[-1].startswith("9 rows, 3 answered, 6 not asked")) == ("ok", True)

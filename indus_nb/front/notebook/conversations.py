@@ -192,7 +192,7 @@ class Conversations:
         if request.rows is not None:
             from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
 
-            return ask_rows(request.rows, self._session_of_cell(request), self._shell)
+            return ask_rows(request.rows, self._session_of_cell(request), self._shell, asks=self._can_ask)
         self._check_word(request)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)

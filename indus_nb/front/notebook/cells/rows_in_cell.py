@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.base.errors import UsageError
 from indus_nb.fanout.agent import agent
 from indus_nb.fanout.reporting import Reporter, bundle_of
+from indus_nb.fanout.words import rows_of
 from indus_nb.front.notebook.magic import Rows
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import NOTHING, Display, screen_of
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 _PAGE_SECONDS = 3.0
 
 
-def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
+def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> Answers:
     """Run ``%agent map``: the answers are in the user's variable when this returns.
 
     Args:
         session: The conversation, whose model answers unless another is named.
+        asks: Whether the user can be asked, after a sample, to go on with the other rows.
 
     Raises:
         IndusError: Nothing could be asked.
@@ -55,11 +57,26 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any) -> Answers:
         options["files"] = [name.strip() for name in options["files"].split(",") if name.strip()]
     answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
     shell.user_ns[rows.output] = answers
+    if asks and "sample" in options and "estimate" not in options and _goes_on(answers, shell):
+        shell.user_ns[rows.output] = answers = answers.retry()
     name = rows.output
     again = f", {name}.retry() asks for the others again" if answers.failed else ""
     lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
     screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
     return answers
+
+
+def _goes_on(answers: Answers, shell: Any) -> bool:
+    """Show what a sample gave, and ask the user whether the other rows are asked."""
+    others = sum(row.error is None and not row.answered for row in answers.rows)
+    if not others or answers.cost_left is None:
+        return False
+    screen_of(shell).show(shell.display_formatter.format(answers)[0], final=True)
+    try:
+        said = input(f"Go on with the other {rows_of(others)} for about ${answers.cost_left:.4f}? y, or n: ")
+    except KeyboardInterrupt:
+        return False
+    return said.strip().lower() in ("y", "yes")
 
 
 def _evaluated(shell: Any, option: str, expression: str) -> Any:
