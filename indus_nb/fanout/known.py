@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -141,25 +140,29 @@ def known_rows(
         asked: How the rows are asked.
         cheap: The cheap model that is asked before; ``None`` without one.
     """
-    seen: Counter[RowPrompt] = Counter()
-    alike: dict[RowPrompt, list[int]] = {}
+    # One object for all rows of which nothing is known, and lists for those alone that are alike: there may be many.
+    nothing = RowAnswer()
+    first: dict[RowPrompt, int] = {}
+    alike: dict[int, list[int]] = {}
     rows, kept = KnownRows(), Stored(question, journal, asked, cheap)
     for number, prompt in enumerate(prompts):
         if isinstance(prompt, UsageError):
             rows.answers.append(RowAnswer(error=str(prompt)))
             rows.prompts.append(("", 0))
             continue
-        same = seen[prompt]
-        seen[prompt] += 1
-        known = earlier[number] if earlier else RowAnswer()
+        same, original = 0, first.setdefault(prompt, number)
+        if original != number:
+            same = len(alike.setdefault(original, [original]))
+            alike[original].append(number)
+        known = earlier[number] if earlier else nothing
         stored = kept.of(prompt, same, goes_on=known.goes_on)
         rows.stored += stored is not None
         known = stored if stored is not None and not known.answered else known
-        rows.answers.append(known if known.answered else RowAnswer().after(known.tries, goes_on=known.goes_on))
+        if not known.answered:
+            known = nothing.after(known.tries, goes_on=known.goes_on) if known.tries or known.goes_on else nothing
+        rows.answers.append(known)
         rows.prompts.append((prompt, same))
-        if question.asks_once:
-            alike.setdefault(prompt, []).append(number)
-    for numbers in alike.values():
+    for numbers in alike.values() if question.asks_once else ():
         original = next((number for number in numbers if rows.answers[number].answered), numbers[0])
         open_ = [number for number in numbers if number != original and not rows.answers[number].answered]
         if rows.answers[original].answered:
@@ -168,7 +171,7 @@ def known_rows(
         elif open_:
             rows.copies[original] = open_
     for number in range(len(prompts), len(question.table.rows)):
-        rows.answers.append(earlier[number] if earlier else RowAnswer())
+        rows.answers.append(earlier[number] if earlier else nothing)
         rows.prompts.append(("", 0))
     return rows
 
