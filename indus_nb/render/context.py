@@ -29,7 +29,8 @@ def context(message: CustomMessage) -> Node:
     """
     details = cards.told_by(message.details)
     told = (("toldCells", "cell"), ("toldVariables", "variable"), ("toldProfiles", "profile"))
-    return _folded([_counted(details.get(key), what) for key, what in told], text_of(message.content))
+    parts = ["a new kernel"] if details.get("newKernel") is True else []
+    return _folded([*parts, *(_counted(details.get(key), what) for key, what in told)], text_of(message.content))
 
 
 def contexts_along(message: UserMessage) -> list[Node]:

@@ -449,6 +449,25 @@ def test_after_a_restart_the_first_prompt_goes_on_with_the_notebooks_conversatio
         assert "first" not in kernel.run("%agent fork").shown[0]
 
 
+def test_after_a_restart_the_model_is_told_once_that_nothing_from_before_is_there(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    environment = private_environment(
+        tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"
+    )
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    api.default = Reply("Yes.")
+    for code in ("sales = [1, 2]", "pass"):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run(f"%load_ext indus_nb\n{code}")
+            shown = kernel.begin("%agent how many are there?", asks=True).finish().shown
+            kernel.begin("%agent and now?", asks=True).finish()
+    assert shown[0].startswith("Context · a new kernel")
+    told = json.dumps(api.requests[-1].body["messages"])
+    assert told.count("The kernel is a new one since") == 1
+    assert told.index("sales: list") < told.index("The kernel is a new one since") < told.rindex("how many are there?")
+
+
 def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: Path) -> None:
     names = ("a.ipynb", "b.ipynb")
     environments = [private_environment(tmp_path, JPY_SESSION_NAME=str(tmp_path / name)) for name in names]

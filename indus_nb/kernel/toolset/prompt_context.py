@@ -2,7 +2,7 @@
 
 What this module promises: a conversation's own messages hold what it knows, so a fork, or another branch, gets what is
 new to it, and nothing is sent twice. What a compaction has dropped of them is not known any more, but for the cells, of
-which its summary tells.
+which its summary tells. That the kernel is another one than the last that was told of is said once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ _NAME = re.compile(r"\b[^\W\d]\w*")
 _LIST_SECONDS, _PROFILE_SECONDS = 0.2, 0.02
 """Processor time for the list of variables, which is whole within that in any usual case, and for profiles. A list that
 ends early is another one each time, and is sent again."""
+_NEW_KERNEL = (
+    "The kernel is a new one since: of the variables, imports and definitions from before nothing is there any more, "
+    "but for what is named below."
+)
 _MAX_PROMPT_CHARACTERS = 20_000
 """As much of a prompt is looked through for names of frames."""
 
@@ -63,7 +67,7 @@ class PromptContext:
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
         """
-        known = self._known(newest_first)
+        known, is_new = self._known(newest_first)
         last = known.get("cell")
         cells, new_cells = "", 0
         if wanted.tell_cells:
@@ -78,7 +82,9 @@ class PromptContext:
             in_prompt = _NAME.findall(prompt[:_MAX_PROMPT_CHARACTERS])
             names = [*in_prompt, *reversed(named)]
             profiles = self._variables.profiles(names, profiles.digests, _PROFILE_SECONDS)
-        parts = [cells] if cells else []
+        is_new = is_new and (wanted.tell_cells or wanted.tell_variables)
+        parts = [_NEW_KERNEL] if is_new else []
+        parts += [cells] if cells else []
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")
         else:
@@ -89,22 +95,28 @@ class PromptContext:
             return None
         details: JsonObject = {"kernel": self._id, "cell": self._journal.count, "variables": digest}
         details |= {"profiles": dict(profiles.digests)} if profiles.digests else {}
+        details |= {"newKernel": True} if is_new else {}
         details |= {"toldCells": new_cells, "toldVariables": count, "toldProfiles": profiles.told}
         return clean_text("\n\n".join(parts)), details
 
-    def _known(self, newest_first: Iterable[Entry]) -> JsonObject:
-        """Return what was told last: of what a compaction has dropped, only which cells that were."""
+    def _known(self, newest_first: Iterable[Entry]) -> tuple[JsonObject, bool]:
+        """Return what was told last, and whether that was in another kernel, of which nothing is left.
+
+        Of what a compaction has dropped it is only which cells that were.
+        """
         dropped, first_kept = False, None
         for entry in newest_first:
             if entry.type == "compaction" and first_kept is None:
                 first_kept = entry.data.get("firstKeptEntryId") or entry.id
             if entry.type == "custom_message" and entry.data.get("customType") == CONTEXT_TYPE:
                 details: object = entry.data.get("details")
-                if isinstance(details, dict) and cast("JsonObject", details).get("kernel") == self._id:
+                if isinstance(details, dict):
                     found = cast("JsonObject", details)
-                    return {"cell": found.get("cell")} if dropped else found
+                    if found.get("kernel") != self._id:
+                        return {}, True
+                    return ({"cell": found.get("cell")} if dropped else found), False
             dropped = dropped or entry.id == first_kept
-        return {}
+        return {}, False
 
 
 def _texts(found: object) -> dict[str, str]:
