@@ -89,6 +89,7 @@ _MAX_NOTICE_CHARACTERS = 10_000
 _MAX_REASON_CHARACTERS = 80
 _CUT_OFF = "cut off at the model's limit of output"
 _NOT_ASKED = "Nothing was asked of the model."
+_UNSEEN = "the model will not see what it said last"
 _STOPPED = "Stopped. What was said and done so far is kept."
 
 
@@ -283,12 +284,14 @@ class Transcript:
                 self._end_badly(blocks.notice(_NOT_ASKED), fails_cell=fails_cell)
             return
         ending = "stopped" if self._stopped else None
+        unseen: str | None = None
         match self._last:
             case AssistantMessage(stop_reason="error") as answer:
                 why = answer.error_message or "The model gave no reason."
                 self._end_badly(blocks.error(f"{why}{advice(why)}"), fails_cell=fails_cell)
-            case AssistantMessage(stop_reason="aborted"):
+            case AssistantMessage(stop_reason="aborted") as answer:
                 ending = "stopped"
+                unseen = _UNSEEN if answer.text.strip() else None
             case AssistantMessage(stop_reason="stop") as answer if not answer.text.strip():
                 self.add_notice("The model said nothing.")
             case AssistantMessage(stop_reason="length"):
@@ -301,7 +304,7 @@ class Transcript:
         if in_all := self._changes.take():
             self.add_notice(in_all)
         took = blocks.measures(self.usage, self.clock() - self.began)
-        ends = (self.conversation, ending, self.remark)
+        ends = (self.conversation, unseen, ending, self.remark)
         unsaved = blocks.usage(self.model, took, *ends, self.aside)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
         self.beside: str = " · ".join(filter(None, (took, self.aside)))
