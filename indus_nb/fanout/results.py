@@ -239,6 +239,8 @@ class Answers(Sequence[Any]):
 
     def _repr_html_(self) -> str:
         """Return a summary as HTML for notebooks: rows that failed, some with answers, and why others failed."""
+        if self.estimate is not None:
+            return f"<p>{as_html(self.summary)}</p><p><code>retry()</code> asks for these rows.</p>"
         added = self._added(sessions=False, errors=any(row.error is not None for row in self.rows))
         names = [*self._table.columns[:_MOST_COLUMNS], *added]
         numbers = self._shown()
@@ -251,7 +253,7 @@ class Answers(Sequence[Any]):
         failures = "".join(f"<li>{rows_of(times)}: {cell(reason)}</li>" for reason, times in reasons)
         if others := counted.total() - sum(times for _, times in reasons):
             failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of <code>frame</code></li>"
-        again = "<p><code>retry()</code> asks for the rows without an answer once more.</p>" if self.failed else ""
+        again = "<p><code>retry()</code> asks for the rows without an answer.</p>" if self.failed else ""
         more = (
             f"<p>{rows_of(len(shown))} of {len(self):,}; <code>frame</code> has all.</p>"
             if len(shown) < len(self)

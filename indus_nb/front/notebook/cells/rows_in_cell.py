@@ -60,7 +60,7 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> An
     if asks and "sample" in options and "estimate" not in options and _goes_on(answers, shell):
         shell.user_ns[rows.output] = answers = answers.retry()
     name = rows.output
-    again = f", {name}.retry() asks for the others again" if answers.failed else ""
+    again = f", {name}.retry() asks for the others" if answers.failed else ""
     lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
     screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
     return answers
