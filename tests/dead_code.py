@@ -42,7 +42,7 @@ USED_UNSEEN = {
         "monitor_interval",  # tqdm's bars
         # What the copy of a kernel replaces, so that it reaches nothing outside.
         *("raw_input", "shebang", "handleError", "register_error", "tempdir", "dont_write_bytecode", "io_open"),
-        "pager",
+        *("pager", "get_tmp_directory"),
     ),
     "what extensions call and read, and what is accepted from those that come from elsewhere: docs/extensions.md": (
         *("register_shortcut", "unregister_provider", "get_active_tools", "get_all_tools", "get_commands"),
