@@ -73,7 +73,7 @@ from indus_nb.front.notebook.view.parts import (
 )
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
-from indus_nb.render.cards import CallState, arguments_of, ran_in
+from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
@@ -480,7 +480,7 @@ class Transcript:
                 self._changes.add(event.result.details)
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 if not card.follow_job():
-                    self._end_card(card, "failed" if event.is_error else "done")
+                    self._end_card(card, state_of(event.result.details, is_error=event.is_error))
         card.version += 1
 
     def job(self) -> Job | None:
@@ -568,7 +568,7 @@ class Transcript:
         if card is not None:
             card.shows = self._shown(result.tool_call_id) if result.tool_name == card.call.name else None
             card.show_result(result.content, result.details, stored=True)
-            self._end_card(card, "failed" if result.is_error else "done")
+            self._end_card(card, state_of(result.details, is_error=result.is_error))
 
     # What follows a run by itself
 
