@@ -142,6 +142,8 @@ class Transcript:
         self.clock = clock
         self.began = self._ticked = clock()
         self._changes = ChangesOfRun(in_panel=whole)
+        self._changed: Card | None = None
+        """The card of the last call that changed something."""
         self.usage: Usage = Usage()
         self.asked: bool = False
         self.waiting_since: float | None = None if whole else self.began
@@ -298,13 +300,20 @@ class Transcript:
         if ending == "stopped" and fails_cell:
             ending = None
             self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
-        if in_all := self._changes.take():
-            self.add_notice(in_all)
+        self._tell_changes()
         took = blocks.measures(self.usage, self.clock() - self.began)
         ends = (self.conversation, ending, self.remark)
         unsaved = blocks.usage(self.model, took, *ends, self.aside)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
         self.beside: str = " · ".join(filter(None, (took, self.aside)))
+
+    def _tell_changes(self) -> None:
+        """Say what changed where no card in sight says it: a panel has no rows, so there each card is."""
+        said_by = self._changed if self._changes.are_of_one_call else None
+        changed = self._changes.take()
+        if changed and not (self._whole and said_by is not None):
+            told = blocks.notice(changed)
+            self._add(Line(self._key(), finished=True, shown=told, is_notice=said_by is None, card=said_by))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
         if fails_cell:
@@ -477,7 +486,8 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.shows = card.shows or self._shown(event.tool_call_id)
                 card.show_result(event.result.content, event.result.details, stored=False)
-                self._changes.add(event.result.details)
+                if self._changes.add(event.result.details):
+                    self._changed = card
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 if not card.follow_job():
                     self._end_card(card, state_of(event.result.details, is_error=event.is_error))
