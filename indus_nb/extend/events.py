@@ -209,13 +209,17 @@ class MessageEndAnswer(Answer):
 
 
 class ToolCallAnswer(Answer):
-    """With ``block`` the tool does not run and the model reads ``reason``; ``input`` replaces the arguments."""
+    """With ``block`` the tool does not run and the model reads ``reason``; ``input`` replaces the arguments.
+
+    ``details`` are those of the result of a blocked call.
+    """
 
     changes: ClassVar[tuple[str, ...]] = ("input",)
     final: ClassVar[tuple[str, ...]] = ("block",)
 
     block: bool = False
     reason: str | None = None
+    details: Any = None
     input: JsonObject | None = None
 
 

@@ -273,7 +273,8 @@ class Extensions(SessionHooks):
             failed = str(error) or type(error).__name__
             return Verdict(f"Not run: an extension that watches over tools failed ({failed}).")
         if answers and answers[-1].block:
-            return Verdict(answers[-1].reason or "An extension did not allow this call.")
+            blocked = answers[-1]
+            return Verdict(blocked.reason or "An extension did not allow this call.", details=blocked.details)
         if event.input is not arguments:
             arguments.clear()
             arguments.update(event.input)

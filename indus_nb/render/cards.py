@@ -20,8 +20,9 @@ from indus_nb.render import markup
 from indus_nb.render.nodes import Box, CardHead, CodeBlock, DiffBlock, Fold, Node, Passage, Remarks, Sentence, TaskBlock
 from indus_nb.tools.description import CallDescription, describe_call, title_of
 from indus_nb.tools.todo import TodoList, list_of_result
+from indus_nb.tools.tool import REFUSED
 
-CallState = Literal["writing", "waiting", "running", "done", "failed", "not run"]
+CallState = Literal["writing", "waiting", "running", "done", "failed", "refused", "not run"]
 
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
@@ -41,6 +42,7 @@ _ICONS: dict[CallState, tuple[str, str]] = {
     "running": ("●", "busy"),
     "done": ("✓", "good"),
     "failed": ("✗", "bad"),
+    "refused": ("\u2013", "quiet"),
     "not run": ("\u2013", "quiet"),
 }
 
@@ -117,7 +119,8 @@ class Call:
 
     def steps(self) -> Steps:
         """Return its counts for a row of calls."""
-        return Steps(1, int(self.state == "failed"), int(self.state == "not run"), self.seconds or 0)
+        failed, refused, not_run = (int(self.state == state) for state in ("failed", "refused", "not run"))
+        return Steps(1, failed, refused, not_run, self.seconds or 0)
 
     def cut(self, text: str, *, lines: int = 120, characters: int = 12_000) -> str:
         """Shorten a text to what the card shows.
@@ -135,6 +138,7 @@ class Steps:
 
     count: int = 0
     failed: int = 0
+    refused: int = 0
     not_run: int = 0
     seconds: float = 0
 
@@ -143,6 +147,7 @@ class Steps:
         return Steps(
             self.count + other.count,
             self.failed + other.failed,
+            self.refused + other.refused,
             self.not_run + other.not_run,
             self.seconds + other.seconds,
         )
@@ -155,6 +160,7 @@ class Steps:
         """
         parts = [textcut.counted(self.count, "step")]
         parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self.refused} refused"] if self.refused else []
         parts += [f"{self.not_run} not run"] if self.not_run else []
         parts += [duration(self.seconds)] if self.seconds >= _NOTABLE else []
         return " · ".join(parts)
@@ -244,6 +250,13 @@ def arguments_of(call: ToolCall) -> JsonObject:
 def told_by(details: object) -> JsonObject:
     """Return the details of a result, which come from tools, if they are an object."""
     return cast("JsonObject", details) if isinstance(details, dict) else {}
+
+
+def state_of(details: object, *, is_error: bool) -> CallState:
+    """Return the state of a call that has this result."""
+    if told_by(details).get(REFUSED) is True:
+        return "refused"
+    return "failed" if is_error else "done"
 
 
 def ran_in(details: object) -> str:
@@ -368,7 +381,7 @@ def _aside(shown: Call) -> str:
     match shown.state:
         case "writing":
             return f"{shown.written:,} characters …" if shown.written else ""
-        case "waiting" | "not run":
+        case "waiting" | "refused" | "not run":
             return shown.state
         case "running" | "done" | "failed":
             is_notable = shown.seconds is not None and shown.seconds >= _NOTABLE

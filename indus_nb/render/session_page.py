@@ -329,7 +329,7 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
     shown.described = by_arguments(shown.name, shown.arguments)
     if result is None:
         return shown
-    shown.state = "failed" if result.is_error else "done"
+    shown.state = cards.state_of(result.details, is_error=result.is_error)
     job = shown.report(result.details)
     shown.output = text_of(result.content) if job is None else job
     details = cards.told_by(result.details)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+REFUSED = "refusedByUser"
+"""The detail of a call's result that tells front ends: it was not the call that failed, the user said no to it."""
+
+
 class ToolError(Exception):
     """A tool's failure. The model reads the text; ``output`` may add details for front ends."""
 

@@ -475,6 +475,19 @@ async def test_a_trial_that_takes_long_is_waited_for_run_or_given_up(
     assert said in await acted(session, messages_api)
 
 
+async def test_the_result_of_a_call_that_the_user_refused_tells_front_ends_so_and_no_other_failure_does(
+    trial_session, messages_api
+) -> None:
+    session = await trial_session()
+    user = User(session, "No")
+    for name, arguments in (("write", {"path": "a.txt", "content": "x"}), ("act", {"effects": [CHANGED]})):
+        result = await call(session, messages_api, name, arguments)
+        assert (result.is_error, result.details) == (True, {"refusedByUser": True})
+    user.answer = "Yes, once"
+    result = await call(session, messages_api, "write", {"path": ".", "content": "x"})
+    assert (result.is_error, result.details) == (True, {})
+
+
 async def test_a_trial_that_nobody_can_be_asked_about_is_waited_for(trial_session, messages_api) -> None:
     session = await trial_session(trial=lambda: asyncio.get_running_loop().create_future())
     assert await acted(session, messages_api) == "waited"

@@ -263,6 +263,8 @@ def test_a_refused_cell_leaves_nothing_and_the_reason_is_told(
     (result,), payload = book.call(("propose_cell", {"source": "x = 1"}), answers=answers)
     assert result["is_error"]
     assert told in text_of(result)
+    refused = book.seen("session.messages[-2].details.get('refusedByUser', False)")
+    assert refused == (answers != (None,)), "a front end shows it as refused, and not as a failure"
     assert payload == []
     assert "insert_cell" not in [what for what, _ in book.seen("asked")]
 

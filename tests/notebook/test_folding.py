@@ -130,7 +130,16 @@ class Run:
         self.tick()
         return ids
 
-    def end(self, call_id: str, output: str, *, seconds: float = 1, failed: bool = False, shows: str = "") -> None:
+    def end(
+        self,
+        call_id: str,
+        output: str,
+        *,
+        seconds: float = 1,
+        failed: bool = False,
+        shows: str = "",
+        changed: str = "",
+    ) -> None:
         self.feed(ToolExecutionStart(tool_call_id=call_id, tool_name="bash", args={}))
         self.tick()
         if shows:
@@ -140,7 +149,7 @@ class Run:
             self.feed(ToolExecutionUpdate(tool_call_id=call_id, tool_name="bash", args={}, partial_result=partial))
             self.tick()
         self.now += seconds
-        result = text_output(output)
+        result = text_output(output, {"changed": changed} if changed else None)
         self.feed(ToolExecutionEnd(tool_call_id=call_id, tool_name="bash", result=result, is_error=failed))
         self.tick()
         self.sheet.outputs.add(output)
@@ -190,6 +199,28 @@ def test_a_row_folds_into_one_line_above_the_answer_and_leaves_the_rest_where_it
     assert group.index("1st") < group.index("Now the second.") < group.index("2nd") < group.index("Thinking")
     assert "<details open" not in group
     assert group.count("<details>") == 5  # the line, three cards and the reasoning: no script is needed
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_change_of_one_call_is_told_below_a_row_that_its_card_is_folded_into(live: bool) -> None:
+    run = Run(live=live)
+    run.call("one", "1st")
+    run.call("two", "2nd", changed="sales 3194 → 2868 rows")
+    run.say("Done.")
+    told = "Changed: sales 3194 → 2868 rows. %agent undo takes it back."
+    assert run.close()[:-1] == ["2 steps", "Done.", told]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_the_change_of_one_call_is_not_told_twice_where_its_card_is_in_sight(live: bool) -> None:
+    run = Run(live=live)
+    run.call("one", "1st")
+    run.say("A long word between the two.\n\nIt has two paragraphs.")
+    run.call("two", "2nd", changed="x new")
+    run.say("Done.")
+    run.close()
+    shown = "".join(bundle["text/html"] for bundle in run.sheet.displays)
+    assert shown.count("%agent undo") == 1
 
 
 @pytest.mark.parametrize("live", [True, False])

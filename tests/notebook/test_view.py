@@ -220,6 +220,20 @@ def test_calls_that_never_ran_say_so() -> None:
     assert run.sheet.texts()[1].endswith("stopped")
 
 
+def test_a_call_that_the_user_refused_is_no_failure() -> None:
+    run = Run()
+    run.call("c1", "bash", '{"command": "rm x"}')
+    run.call("c2", "bash", '{"command": "rm y"}')
+    for call_id, details in (("c1", {"refusedByUser": True}), ("c2", None)):
+        run.feed(ToolExecutionStart(tool_call_id=call_id, tool_name="bash", args={}))
+        result = text_output("The user did not allow this call.", details)
+        run.feed(ToolExecutionEnd(tool_call_id=call_id, tool_name="bash", result=result, is_error=True))
+    run.close()
+    shown = run.sheet.texts()[0]
+    assert shown.startswith("2 steps · 1 failed · 1 refused\n\u2013 bash  rm x  (refused)")
+    assert "✗ bash  rm y" in shown
+
+
 def test_a_call_whose_arguments_are_no_json_shows_what_came() -> None:
     run = Run()
     run.call("c1", "bash", "{nonsense")

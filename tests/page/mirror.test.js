@@ -144,3 +144,13 @@ test("a toast comes once, and of many the last five stay", () => {
   patch(3, ...[4, 5, 6, 7].map(toast));
   assert.deepEqual([...mirror.toasts.keys()], [3, 4, 5, 6, 7]);
 });
+
+test("a toast stays until the next run begins, and one that comes with that stays", () => {
+  const warning = (n) => ["toast", { n, text: `warning ${n}`, type: "warning" }];
+  full(1, ["set", { busy: true }], warning(1));
+  patch(2, ["set", { busy: false }]);
+  assert.deepEqual([...mirror.toasts.keys()], [1]);
+  const changes = patch(3, ["set", { busy: true }], warning(2));
+  assert.deepEqual([...mirror.toasts.keys()], [2]);
+  assert.ok(changes?.has("toasts"));
+});

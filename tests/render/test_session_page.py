@@ -152,6 +152,16 @@ def test_a_page_has_one_header_for_an_answer_however_many_calls_it_took(store: S
     assert page.index("3 steps · 1 failed") < page.index("echo 0") < page.index("That is all.")
 
 
+def test_a_page_shows_what_the_user_refused_as_that(store: SessionStore) -> None:
+    store.append_message(user("Look around"))
+    for number, details in enumerate(({"refusedByUser": True}, None)):
+        store.append_message(answer(ToolCall(id=f"{number}", name="bash", arguments={"command": f"echo {number}"})))
+        store.append_message(
+            ToolResultMessage(tool_call_id=f"{number}", tool_name="bash", content=[], details=details, is_error=True)
+        )
+    assert "2 steps · 1 failed · 1 refused" in session_page(store)
+
+
 def test_what_was_called_on_another_branch_or_never_answered_is_shown(store: SessionStore) -> None:
     store.append_message(user("Go"))
     store.append_message(answer(ToolCall(id="1", name="bash", arguments={"command": "sleep 9"})))

@@ -84,10 +84,12 @@ Outcome: TypeAlias = tuple[ToolOutput, bool]
 class Verdict:
     """Decision of hooks on a tool call: why it must not run, or the file that it may be about and no other.
 
-    ``gate`` decides about what the call does, for a tool that finds that out itself.
+    ``gate`` decides about what the call does, for a tool that finds that out itself. ``details`` are those of the
+    result of a call that must not run.
     """
 
     refusal: str | None = None
+    details: Any = None
     target: Target | None = None
     gate: CallGate | None = None
 
@@ -471,7 +473,7 @@ async def _execute(run: Calling, tool: Tool | None, call: ToolCall, report: Call
     wanted = copy.deepcopy(call.arguments)
     verdict = await run.hooks.tool_call(call, wanted)
     if verdict.refusal is not None:
-        raise ToolError(verdict.refusal)
+        raise ToolError(verdict.refusal, verdict.details)
     try:
         # Only now: the user, extensions and every view have seen the placeholders.
         declared, is_code = secret_arguments(tool)

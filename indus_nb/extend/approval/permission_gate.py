@@ -28,6 +28,7 @@ from indus_nb.safety.policy import decision, denied
 from indus_nb.safety.vault import PutBackError
 from indus_nb.tools import Approval, CallDescription, ToolError
 from indus_nb.tools.files.reach import reason_to_ask
+from indus_nb.tools.tool import REFUSED
 from indus_nb.tools.truncate import kept_outputs
 
 _YES = "Yes, once"
@@ -105,7 +106,7 @@ class _Gate:
         try:
             await self._settle(approval, event, ctx, mentions, asks_anyway=asks_anyway)
         except ToolError as error:
-            return ToolCallAnswer(block=True, reason=str(error))
+            return ToolCallAnswer(block=True, reason=str(error), details=error.output.details)
         return None
 
     async def _settle(
@@ -213,7 +214,7 @@ class _Gate:
             return "wait"
         if decided.option in (None, _NO):
             why = f" They said: {decided.reason}" if decided.reason else " Ask what to do instead."
-            raise ToolError(f"The user did not allow this call.{why}")
+            raise ToolError(f"The user did not allow this call.{why}", {REFUSED: True})
         for choice, do in also.items():
             if choice.option == decided.option:
                 do()

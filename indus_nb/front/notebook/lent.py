@@ -221,7 +221,7 @@ class _Client:
         try:
             await call.gate.ask([Effect("unknown", "", "uses secrets that the kernel knows")])
         except ToolError as error:
-            return ToolCallAnswer(block=True, reason=str(error))
+            return ToolCallAnswer(block=True, reason=str(error), details=error.output.details)
         return None
 
     # The end

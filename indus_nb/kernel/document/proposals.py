@@ -29,7 +29,7 @@ from indus_nb.kernel.undo import CellStep
 from indus_nb.render.markup import plain
 from indus_nb.tools import CallDescription, ToolError
 from indus_nb.tools.files.edit import numbered_diff
-from indus_nb.tools.tool import ToolContext, text_output
+from indus_nb.tools.tool import REFUSED, ToolContext, text_output
 
 NoteCell = Callable[[str, str, CellStep], None]
 """Callback that records what a call did to a cell: the ids of call and session, and the cell."""
@@ -577,5 +577,5 @@ async def _ask(
     why = f" They said: {reason}" if reason else " Ask what to do instead."
     raise (ToolError if reason else _RejectedError)(
         f"The user did not accept the cell. Nothing was put into the notebook.{why}",
-        _details(plans, f"Not accepted: {reason}" if reason else "Not accepted"),
+        {**_details(plans, f"Not accepted: {reason}" if reason else "Not accepted"), REFUSED: True},
     )

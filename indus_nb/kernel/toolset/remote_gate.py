@@ -72,7 +72,7 @@ class RemoteGate:
         finally:
             asking.cancel()
         if "refusal" in answer:
-            raise ToolError(str(answer["refusal"]))
+            raise ToolError(str(answer["refusal"]), answer.get("details"))
         if answer.get("value") == "run":
             return "run"
         if answer.get("value") == "wait" and trial is not None:
@@ -139,7 +139,8 @@ class GateAnswers:
             value: object = await self._decided(self._gate, message, trial)
             self._send({"do": "answer", "number": number, "value": value})
         except Exception as error:  # noqa: BLE001 - the kernel waits for an answer, whatever it is
-            self._send({"do": "answer", "number": number, "refusal": str(error)})
+            details = error.output.details if isinstance(error, ToolError) else None
+            self._send({"do": "answer", "number": number, "refusal": str(error), "details": details})
         finally:
             self._trials.pop(number, None)
 

@@ -76,7 +76,8 @@ class StaticDrawing:
                     self._draw_card(block, drawn)
                 case Line():
                     self.end_row()
-                    self.show((self.tells_measures and block.unsaved) or block.shown, final=True)
+                    if block.card is None or block.card.is_in_row:
+                        self.show((self.tells_measures and block.unsaved) or block.shown, final=True)
                 case _:
                     pass
         if block.finished:

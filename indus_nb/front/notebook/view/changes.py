@@ -23,18 +23,28 @@ class ChangesOfRun:
         self._lines: list[str] = []
         self._in_panel = in_panel
 
-    def add(self, details: object) -> None:
-        """Add the changes in the details of a call's result."""
+    def add(self, details: object) -> bool:
+        """Add the changes in the details of a call's result; return whether there are any."""
         reported: object = details
         line = cast("JsonObject", reported).get("changed") if isinstance(reported, dict) else None
-        if isinstance(line, str) and line:
-            self._lines.append(line)
+        if not (isinstance(line, str) and line):
+            return False
+        self._lines.append(line)
+        return True
+
+    @property
+    def are_of_one_call(self) -> bool:
+        """Return whether one call alone changed something, whose card says it."""
+        return len(self._lines) == 1
 
     def take(self) -> str:
-        """Return the joined line if several calls changed something, else an empty text; then reset."""
+        """Return a line about what the calls changed, and how to undo it; empty if nothing changed. Then reset."""
         lines, self._lines = self._lines, []
-        if len(lines) < 2:
+        if not lines:
             return ""
+        if len(lines) == 1:
+            changed = one_line(lines[0], _MAX_LINE_CHARACTERS)
+            return f"Changed: {changed}. {undo(in_panel=self._in_panel)} takes it back."
         in_all = one_line(joined(lines) or "nothing is left of it", _MAX_LINE_CHARACTERS)
         return f"Changed in all: {in_all}. {undo(in_panel=self._in_panel)} prompt takes it back."
 

@@ -126,6 +126,9 @@ class Rows:
 
     def _gather(self, parts: Sequence[_Part], following: Sequence[_Part], *, final: bool) -> None:
         """Fold cards into one line, and move up what follows them."""
+        for part in parts:
+            if part.card is not None:
+                part.card.is_in_row = True
         bundles = [part.bundle for part in parts]
         amount = sum((part.card.call.steps() for part in parts if part.card is not None), Steps())
         displays = [part.display for part in (*parts, *following)]

@@ -50,7 +50,8 @@ class Card(Block):
     ``output`` is the latest report; ``started`` is a time of the transcript's clock. ``shows`` is what it shows the
     user in the place of that, if that is another thing than what the model reads. ``drawn`` is the version of ``shows``
     that was drawn, while the call goes on as a job. ``is_tried`` is whether the latest report is of a trial, after
-    which the user may be asked. ``in_panel`` tells whether a panel shows it.
+    which the user may be asked. ``in_panel`` tells whether a panel shows it, ``is_in_row`` whether it is folded away
+    into a row of steps.
     """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
@@ -60,6 +61,7 @@ class Card(Block):
     drawn: int = 0
     is_tried: bool = False
     in_panel: bool = False
+    is_in_row: bool = False
 
     def follow_job(self, *, last: bool = False) -> bool:
         """Update the card of a call that became a job, for the ``last`` time or not; return whether the job runs."""
@@ -121,13 +123,15 @@ class Line(Block):
     """A block that is complete from the beginning.
 
     It is a notice, an error, or a message that is not the model's. ``in_panel`` is HTML for the place of what is shown.
-    ``unsaved`` is shown in its place where no file keeps it.
+    ``unsaved`` is shown in its place where no file keeps it. One that repeats what a ``card`` says is shown only if
+    that is folded away into a row.
     """
 
     shown: MimeBundle = field(default_factory=dict[str, str])
     unsaved: MimeBundle | None = None
     in_panel: str = ""
     is_notice: bool = False
+    card: Card | None = None
 
 
 def drawn_bundle(drawn: object, text: str) -> MimeBundle | None:

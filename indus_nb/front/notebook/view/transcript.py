@@ -73,7 +73,7 @@ from indus_nb.front.notebook.view.parts import (
 )
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
-from indus_nb.render.cards import CallState, arguments_of, ran_in
+from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
@@ -143,6 +143,8 @@ class Transcript:
         self.clock = clock
         self.began = self._ticked = clock()
         self._changes = ChangesOfRun(in_panel=whole)
+        self._changed: Card | None = None
+        """The card of the last call that changed something."""
         self.usage: Usage = Usage()
         self.asked: bool = False
         self.waiting_since: float | None = None if whole else self.began
@@ -301,13 +303,20 @@ class Transcript:
         if ending == "stopped" and fails_cell:
             ending = None
             self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
-        if in_all := self._changes.take():
-            self.add_notice(in_all)
+        self._tell_changes()
         took = blocks.measures(self.usage, self.clock() - self.began)
         ends = (self.conversation, unseen, ending, self.remark)
         unsaved = blocks.usage(self.model, took, *ends, self.aside)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
         self.beside: str = " · ".join(filter(None, (took, self.aside)))
+
+    def _tell_changes(self) -> None:
+        """Say what changed where no card in sight says it: a panel has no rows, so there each card is."""
+        said_by = self._changed if self._changes.are_of_one_call else None
+        changed = self._changes.take()
+        if changed and not (self._whole and said_by is not None):
+            told = blocks.notice(changed)
+            self._add(Line(self._key(), finished=True, shown=told, is_notice=said_by is None, card=said_by))
 
     def _end_badly(self, shown: MimeBundle, *, fails_cell: bool) -> None:
         if fails_cell:
@@ -480,10 +489,11 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.shows = card.shows or self._shown(event.tool_call_id)
                 card.show_result(event.result.content, event.result.details, stored=False)
-                self._changes.add(event.result.details)
+                if self._changes.add(event.result.details):
+                    self._changed = card
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 if not card.follow_job():
-                    self._end_card(card, "failed" if event.is_error else "done")
+                    self._end_card(card, state_of(event.result.details, is_error=event.is_error))
         card.version += 1
 
     def job(self) -> Job | None:
@@ -571,7 +581,7 @@ class Transcript:
         if card is not None:
             card.shows = self._shown(result.tool_call_id) if result.tool_name == card.call.name else None
             card.show_result(result.content, result.details, stored=True)
-            self._end_card(card, "failed" if result.is_error else "done")
+            self._end_card(card, state_of(result.details, is_error=result.is_error))
 
     # What follows a run by itself
 

@@ -125,6 +125,10 @@ export class Mirror {
    */
   applyState(state, changes) {
     if ("busy" in state) this.state.stopping = false; // a stop that came too late is known to this page only
+    if (state.busy && this.state.busy === false) {
+      this.toasts.clear(); // they are about what was before this run, and cover its answer
+      changes.parts.add("toasts");
+    }
     Object.assign(this.state, state);
     if (state.started_ms_ago !== undefined) {
       this.startedAt = state.started_ms_ago === null ? null : Date.now() - state.started_ms_ago;
