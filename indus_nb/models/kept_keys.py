@@ -1,15 +1,20 @@
-"""Keys that the user has typed into a form: for this process only, or kept in the system's keyring.
+"""Keys that the user has typed into a form: for this process only, or kept in the system's keyring or in ``auth.json``.
 
-What this module promises: a key stands in the memory of this process or in the keyring. No file of ours, no variable
-that other programs inherit, no representation and no error holds it. A file lists the providers whose key is in the
-keyring, which is therefore asked only for a key that is there and is used.
+What this module promises: a key stands in the memory of this process, in the keyring, or in ``auth.json`` where there
+is no keyring and the user has chosen it. No other file of ours, no variable that other programs inherit, no
+representation and no error holds it. A file lists the providers whose key is in the keyring, which is therefore asked
+only for a key that is there and is used. ``auth.json`` may be another program's, too: what else it holds stays, and a
+file that could not be written again as it is is left alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+import stat
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -17,7 +22,16 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from indus_nb.base.errors import CredentialsError, UsageError
-from indus_nb.base.files import make_private_directory, read_file, write_atomically
+from indus_nb.base.files import (
+    hold_lock,
+    is_open_to_others,
+    keep_private,
+    make_private_directory,
+    others_can_write,
+    read_file,
+    without_home,
+    write_atomically,
+)
 
 T = TypeVar("T")
 SERVICE = "indus_nb"
@@ -25,10 +39,13 @@ SERVICE = "indus_nb"
 _SECONDS = 30.0
 _MAX_LIST_BYTES = 64 << 10
 _NOT_INSTALLED = 'The package keyring is not installed: pip install ".[keyring]" in the clone of indus_nb.'
-_NO_BACKEND = (
-    "This machine has no keyring that programs can use. To keep a key all the same, set its variable, such as "
-    "ANTHROPIC_API_KEY, in the environment that Jupyter or this program is started from."
+_NO_BACKEND = "This machine has no keyring that programs can use."
+_NO_FILE = (
+    "To keep a key all the same, set its variable, such as ANTHROPIC_API_KEY, in the environment that Jupyter or this "
+    "program is started from."
 )
+_PLAIN = "The file is not encrypted: copies of your files hold the key, too."
+_LOCK_SECONDS = 5.0
 _given: dict[str, str] = {}
 
 GIVEN: Mapping[str, str] = MappingProxyType(_given)
@@ -45,20 +62,79 @@ class _FailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
-    """The system's keyring: its name for people, or why there is none."""
+class Place:
+    """Where a key can be kept: its name for people, empty where there is none, and what is to be known of that."""
 
     name: str = ""
-    problem: str = ""
+    note: str = ""
+    is_file: bool = False
 
 
-def backend() -> Backend:
-    """Find the keyring of this machine; imports a library, and may take a second."""
+@dataclass(frozen=True, slots=True)
+class KeptKeys:
+    """All places that keep keys: the system's keyring, and where there is none the user's ``auth.json``."""
+
+    keyring: Keyring
+    file: KeyFile
+
+    def place(self) -> Place:
+        """Find the place for a key; imports a library, and may take a second."""
+        found = _backend()
+        if found.name:
+            return found
+        problem = self.file.problem()
+        if problem:
+            return Place(note=f"{found.note} {problem} {_NO_FILE}")
+        return Place(self.file.name, f"{found.note} {_PLAIN}", is_file=True)
+
+    def keep(self, provider: str, key: str) -> Place:
+        """Keep a key, also for later processes.
+
+        Returns:
+            Where it is.
+
+        Raises:
+            UsageError: There is no such place, it rejects the key, or what belongs to it cannot be written.
+        """
+        place = self.place()
+        if not place.name:
+            raise UsageError(f"The key cannot be kept. {place.note}")
+        if place.is_file:
+            self.file.keep(provider, key)
+        else:
+            self.keyring.keep(provider, key, place.name)
+        return place
+
+    def providers(self) -> frozenset[str]:
+        """List the providers whose key is kept; a place that cannot be used lists none."""
+        return self.keyring.providers() | self.file.providers()
+
+    def forget(self, provider: str) -> list[str]:
+        """Remove a provider's key from all places.
+
+        Returns:
+            The names of those that had it.
+
+        Raises:
+            UsageError: One of them cannot be changed.
+        """
+        _given.pop(provider, None)
+        had: list[str] = []
+        if provider in self.keyring.providers():
+            self.keyring.forget(provider)
+            had.append("the keyring")
+        if self.file.forget(provider):
+            had.append(str(self.file.path))
+        return had
+
+
+def _backend() -> Place:
+    """Find the keyring of this machine."""
     try:
         found: Any = _within(_usable_backend)
     except _FailedError as error:
-        return Backend(problem=_NOT_INSTALLED if str(error) == _NOT_INSTALLED else f"{_NO_BACKEND} ({error})")
-    return Backend(problem=_NO_BACKEND) if found is None else Backend(name=str(found.name))
+        return Place(note=_NOT_INSTALLED if str(error) == _NOT_INSTALLED else f"{_NO_BACKEND} ({error})")
+    return Place(note=_NO_BACKEND) if found is None else Place(str(found.name))
 
 
 def _usable_backend() -> Any:
@@ -103,34 +179,27 @@ class Keyring:
             raise CredentialsError(provider, f"The system's keyring has no key for {provider} any more: give it anew.")
         return key
 
-    def keep(self, provider: str, key: str) -> str:
-        """Keep a key, also for later processes.
+    def keep(self, provider: str, key: str, name: str) -> None:
+        """Keep a key.
 
-        Returns:
-            The name of the keyring.
+        Args:
+            name: The keyring's, for people.
 
         Raises:
-            UsageError: There is no keyring, it rejects the key, or the list of providers cannot be written.
+            UsageError: It rejects the key, or the list of providers cannot be written.
         """
-        found = backend()
-        if found.problem:
-            raise UsageError(f"The key cannot be kept. {found.problem}")
         try:
             _within(lambda: _library().set_password(SERVICE, provider, key))
         except _FailedError as error:
-            raise UsageError(f"The key cannot be kept: {found.name} rejects it ({error}).") from None
+            raise UsageError(f"The key cannot be kept: {name} rejects it ({error}).") from None
         self._list({*self.providers(), provider})
-        return found.name
 
     def forget(self, provider: str) -> None:
-        """Remove a provider's key; one that is not there is none to remove.
+        """Remove a provider's key, which may be gone.
 
         Raises:
             UsageError: The keyring or the list of providers cannot be changed.
         """
-        _given.pop(provider, None)
-        if provider not in self.providers():
-            return
         try:
             _within(lambda: _library().delete_password(SERVICE, provider))
         except _FailedError as error:
@@ -148,6 +217,126 @@ class Keyring:
             raise UsageError(
                 f"{self.listing}, which says whose keys are in the keyring, cannot be written ({error.strerror})."
             ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """Keys in ``auth.json``, as far as they are written from here.
+
+    Args:
+        path: The file, which may be missing; ``None`` where none is used.
+    """
+
+    path: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the file's name for people."""
+        return f"{without_home(str(self.path))}, readable by you alone"
+
+    def problem(self) -> str:
+        """Say why no key can be kept in the file; empty where one can."""
+        if self.path is None:
+            return "There is no file for keys either."
+        try:
+            self._read(self.path)
+            self._check(self.path)
+            nearest = self.path.parent
+            while not os.path.lexists(nearest):
+                nearest = nearest.parent
+            if not os.access(nearest, os.W_OK | os.X_OK):
+                return f"{nearest} cannot be written."
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    def keep(self, provider: str, key: str) -> None:
+        """Keep a key; all else in the file stays.
+
+        Raises:
+            UsageError: The file cannot be used, or the key cannot stand in it.
+        """
+        if self.path is None:
+            raise UsageError(self.problem())
+        if key.startswith("!") or key in os.environ:  # which a reader of the file would take for something else
+            raise UsageError(f"This key cannot stand in {self.path}.")
+        with self._changing(self.path) as entries:
+            entry: Any = entries.get(provider, {})
+            if provider in entries and not _is_key(entry):
+                raise UsageError(f"`{provider}` in {self.path} is no key but another sign-in or a command: it stays.")
+            entries[provider] = {**entry, "type": "api_key", "key": key}
+
+    def providers(self) -> frozenset[str]:
+        """List the providers whose key is in the file; one that cannot be used lists none."""
+        try:
+            entries = {} if self.path is None else self._read(self.path)
+        except UsageError:
+            return frozenset()
+        return frozenset(name for name, entry in entries.items() if _is_key(entry))
+
+    def forget(self, provider: str) -> bool:
+        """Remove a provider's key.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            UsageError: The file cannot be used.
+        """
+        if self.path is None or not _is_key(self._read(self.path).get(provider)):
+            return False
+        with self._changing(self.path) as entries:
+            return entries.pop(provider, None) is not None
+
+    @contextmanager
+    def _changing(self, path: Path) -> Generator[dict[str, Any]]:
+        """Give the file's entries to be changed, and write them."""
+        try:
+            make_private_directory(path.parent)
+            lock = hold_lock(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS)
+            try:
+                self._check(path)
+                entries = self._read(path)
+                yield entries
+                keep_private(path)  # before there is a new key in it
+                text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+                write_atomically(path, text.encode(), mode=0o600, sync=True)
+            finally:
+                lock.release()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written ({error.strerror or 'another program holds it'}).") from None
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        try:
+            entries: Any = json.loads(read_file(path))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read ({error.strerror}).") from None
+        except (ValueError, RecursionError):
+            entries = None
+        if not isinstance(entries, dict):
+            raise UsageError(f"{path} is no plain JSON object, perhaps for a comment: it is left as it is.") from None
+        return cast("dict[str, Any]", entries)
+
+    def _check(self, path: Path) -> None:
+        """Refuse a file that is not the user's alone to write: what it holds would be trusted with a key."""
+        if is_open_to_others(path.parent):
+            raise UsageError(f"Others than you can write to {path.parent}: no key is kept there.")
+        try:
+            found = path.lstat()
+        except OSError:
+            return  # what is wrong with it shows when it is read or written
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise UsageError(f"{path} is a link, or no regular file: it is left as it is.")
+        if others_can_write(found):
+            raise UsageError(f"Others than you can write to {path}: look at what it holds, then `chmod 600 {path}`.")
+
+
+def _is_key(entry: object) -> bool:
+    fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+    key = fields.get("key")
+    return fields.get("type", "api_key") == "api_key" and isinstance(key, str) and not key.startswith("!")
 
 
 def _library() -> Any:

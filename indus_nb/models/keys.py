@@ -59,7 +59,7 @@ class InKeyring:
     """A key in the system's keyring, which is read when the key is used."""
 
     keyring: Keyring
-    where: str = "it"
+    where: str = "the key in the keyring"
 
     def resolve(self, provider: str, _: Mapping[str, str]) -> str:
         """Read the key; raises ``CredentialsError``."""

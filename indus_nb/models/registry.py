@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
 from indus_nb.base.errors import CredentialsError, UsageError
+from indus_nb.base.files import without_home
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.models.ambient import finds_credentials, shows_credentials
 from indus_nb.models.apis.adapters import adapter
 from indus_nb.models.catalog import Model, default_model, find_model, model_with_id, split_level
-from indus_nb.models.kept_keys import GIVEN, Keyring
+from indus_nb.models.kept_keys import GIVEN, KeptKeys, KeyFile, Keyring
 from indus_nb.models.keys import (
     InKeyring,
     Secret,
@@ -85,7 +86,7 @@ class ModelRegistry:
         self._models_file = models_file
         self._auth_file = auth_file
         self._environment = environment
-        self.keyring: Keyring = keyring or Keyring()
+        self.kept: KeptKeys = KeptKeys(keyring or Keyring(), KeyFile(auth_file))
         self._cassette = cassette
         self._gate: Gate | None = None
         self._file: ModelsFile | None = None  # once it is read
@@ -284,6 +285,11 @@ class ModelRegistry:
         self._used[f"key of {name}"] = key
         return key
 
+    def key_from(self, model: Model) -> str:
+        """Say where the key for a model is from; empty where there is none."""
+        secret = next(self._configured_secrets(model.provider, read_stored_keys(self._auth_file)), None)
+        return "" if secret is None else secret.where
+
     def known_secrets(self) -> tuple[tuple[str, str], ...]:
         """Return the labels and values of keys and headers known so far; no command is run."""
         from indus_nb.safety.redaction import is_secret_name
@@ -373,12 +379,12 @@ class ModelRegistry:
         in_file = f"`providers.{name}.apiKey` in {self._models_file}"
         yield from _filled(
             Secret(self.api_keys.get(name, ""), "the key that was given", is_final=True),
-            Secret(GIVEN.get(name, ""), "the key that was given", is_final=True),
-            Secret(stored.key_of(name), f"`{name}.key` in {self._auth_file}", is_final=False),
+            Secret(GIVEN.get(name, ""), "the key that was typed here", is_final=True),
+            Secret(stored.key_of(name), f"`{name}.key` in {without_home(str(self._auth_file))}", is_final=False),
             *keys_in_environment(name, self._environment),
         )
-        if name in self.keyring.providers():
-            yield InKeyring(self.keyring)
+        if name in self.kept.keyring.providers():
+            yield InKeyring(self.kept.keyring)
         yield from _filled(
             Secret((registered and registered.api_key) or "", f"the registered `apiKey` of {name}", is_final=False),
             Secret((config and config.api_key) or "", in_file, is_final=False),

@@ -11,7 +11,7 @@ from typing import Any
 from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.core.session.session import AgentSession
 from indus_nb.models import Model
-from indus_nb.models.kept_keys import Backend, backend
+from indus_nb.models.kept_keys import Place
 from indus_nb.start.key_setup import Accepted, choose_for_key, managed, providers, take_key
 
 Run = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
@@ -37,14 +37,13 @@ def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -
         raise UsageError(by)
     offered = providers(session.registry)
     model = _chosen(offered) if provider is None else _named(offered, provider)
-    keyring = backend()
-    accepted = _taken(session, run, model, keyring)
+    accepted = _taken(session, run, model, session.registry.kept.place())
     costs: str = run(lambda: choose_for_key(session, accepted.model))
     return replace(accepted, text=f"{accepted.text} {costs}")
 
 
-def _taken(session: AgentSession, run: Run, model: Model, keyring: Backend) -> Accepted:
-    keep = _keeps(keyring)
+def _taken(session: AgentSession, run: Run, model: Model, place: Place) -> Accepted:
+    keep = _keeps(place)
     left = _TRIES
     while True:
         left -= 1
@@ -82,11 +81,13 @@ def _named(offered: Sequence[Model], provider: str) -> Model:
     return found
 
 
-def _keeps(keyring: Backend) -> bool:
-    if keyring.problem:
-        print(f"{keyring.problem} The key is used in this process only.")  # noqa: T201 - to the user who answers
+def _keeps(place: Place) -> bool:
+    if not place.name:
+        print(f"{place.note} The key is used in this process only.")  # noqa: T201 - to the user who answers
         return False
-    return _answer(f"Keep it in {keyring.name}? [Y/n] ").casefold() in ("", "y", "yes")
+    if place.note:
+        print(place.note)  # noqa: T201 - to the user who answers
+    return _answer(f"Keep it in {place.name}? [Y/n] ").casefold() in ("", "y", "yes")
 
 
 def _answer(question: str) -> str:

@@ -80,7 +80,7 @@ async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bo
     """Test a key, use it in this process from now on, and keep it if wanted. The test costs nothing.
 
     Args:
-        keep: Whether to keep it in the system's keyring, for later processes.
+        keep: Whether to keep it for later processes, where ``registry.kept`` has a place for it.
 
     Raises:
         CredentialsError: The provider refuses it; nothing has changed then.
@@ -103,12 +103,13 @@ async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bo
     if not keep:
         return Accepted(f"{works}. This process has it in memory; nothing else does.", model)
     try:
-        place = await asyncio.to_thread(registry.keyring.keep, provider, key)
+        place = await asyncio.to_thread(registry.kept.keep, provider, key)
     except UsageError as error:
         return Accepted(f"{works}. This process has it in memory. {error}", model)
-    first = variable_of(provider)
+    first = "" if place.is_file else variable_of(provider)
     note = f" {first} goes before it where that is set." if first else ""
-    return Accepted(f"{works}. It is kept in {place}.{note}", model, kept=True)
+    out = f"`indus-nb setup --forget {provider}` takes it out again."
+    return Accepted(f"{works}. It is kept in {place.name}. {out}{note}", model, kept=True)
 
 
 def first_price(session: AgentSession, model: Model) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -83,13 +84,34 @@ def test_a_key_is_asked_for_tested_and_kept_and_the_next_prompt_uses_it(
     assert with_key == ["passwords.json"]
     assert run(environment, "setup", "--forget", "anthropic").returncode == 0
     assert "No model is chosen" in run(environment, "--no-session", "hello").stderr
-    assert "The keyring has no key of that provider" in run(environment, "setup", "--forget", "anthropic").stderr
+    assert "No key of that provider is kept" in run(environment, "setup", "--forget", "anthropic").stderr
 
 
-def test_without_a_keyring_the_line_to_set_the_key_with_is_shown_and_not_the_key(
-    environment: dict[str, str], api: MessagesApi
+def test_without_a_keyring_a_key_is_kept_in_the_file_of_keys_until_it_is_taken_out(
+    environment: dict[str, str], api: MessagesApi, tmp_path: Path
 ) -> None:
     environment = {**environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    file = tmp_path / "agent" / "auth.json"
+    other = {"openai": {"type": "oauth", "refresh": "theirs", "expires": 1}}
+    file.write_text(json.dumps(other))
+    shown = typed(environment, ("[Y/n]", ""), ("(not shown):", KEY), arguments=("--provider", "anthropic"))
+    assert "This machine has no keyring that programs can use. The file is not encrypted" in shown
+    assert f"It is kept in {file}, readable by you alone." in shown
+    assert "`indus-nb setup --forget anthropic` takes it out again." in shown
+    assert KEY not in shown
+    assert json.loads(file.read_text()) == {**other, "anthropic": {"type": "api_key", "key": KEY}}
+    api.add("Here.")
+    assert run(environment, "--no-session", "hello").stdout == "Here.\n"
+    assert "auth.json any more" in run(environment, "setup", "--forget", "anthropic").stdout
+    assert json.loads(file.read_text()) == other
+    assert "Kept are: none." in run(environment, "setup", "--forget", "openai").stderr
+
+
+def test_where_nothing_can_keep_a_key_the_line_to_set_it_with_is_shown_and_not_the_key(
+    environment: dict[str, str], api: MessagesApi, tmp_path: Path
+) -> None:
+    environment = {**environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    (tmp_path / "agent" / "auth.json").write_text("// mine\n{}")
     shown = typed(environment, ("(not shown):", KEY), arguments=("--provider", "anthropic"))
     assert "This machine has no keyring that programs can use" in shown
     assert "export ANTHROPIC_API_KEY='…'" in shown

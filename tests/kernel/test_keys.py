@@ -68,7 +68,7 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
     assert failed.error["evalue"].endswith("Or fill in the form above, and run this cell again.")
     form = page.state["keys"]
     assert form["providers"][0] == {"provider": "anthropic", "model": "Claude Opus 5.5"}
-    assert form["keyring"] == NAME
+    assert form["place"] == NAME
     assert any("no language model" in note for note in form["notes"])
     page.tell("key", provider="anthropic", key="a-wrong-key", keep=True)
     page.wait_for(lambda: "refuses this key (status 401)" in page.state["keys"]["problem"])
@@ -106,6 +106,45 @@ def test_a_key_in_the_keyring_is_there_for_the_next_kernel_and_is_hidden_like_ot
     assert "Again here." not in run(kernel, f"%agent my key is {KEY}").shown
     assert "[secret key of anthropic]" in api.requests[-1].texts[-1]
     assert KEY not in str(api.requests[-1].body)
+
+
+NO_KEYRING = "import os; os.environ['PYTHON_KEYRING_BACKEND'] = 'keyring.backends.fail.Keyring'"
+
+
+def test_without_a_keyring_a_file_for_the_user_alone_keeps_the_key_for_kernels_to_come(
+    kernel: Kernel, wire: Wire, api: MessagesApi, tmp_path: Path
+) -> None:
+    kernel.run(NO_KEYRING)
+    page, _ = form_below(kernel, wire, "%agent hello")
+    file = tmp_path / "agent" / "auth.json"
+    assert page.state["keys"]["place"] == f"{file}, readable by you alone"
+    assert page.state["keys"]["notes"][0].endswith("The file is not encrypted: copies of your files hold the key, too.")
+    assert not file.exists()
+    page.tell("key", provider="anthropic", key=KEY, keep=True)
+    page.wait_for(lambda: page.state["keys"] is None)
+    assert json.loads(file.read_text()) == {"anthropic": {"type": "api_key", "key": KEY}}
+    assert file.stat().st_mode & 0o777 == 0o600
+    kernel.restart()
+    run(kernel, "%load_ext indus_nb")
+    api.add("Again here.")
+    assert "Again here." in run(kernel, "%agent hello").shown
+    assert files_with(tmp_path, KEY) == ["auth.json"]
+    assert KEY not in json.dumps(page.messages)
+    api.add(REFUSED)
+    assert f"Check `anthropic.key` in {file}." in run(kernel, "%agent hello").error["evalue"]
+
+
+def test_where_neither_keyring_nor_file_can_keep_a_key_the_form_says_why_and_takes_it_for_the_kernel(
+    kernel: Kernel, wire: Wire, tmp_path: Path
+) -> None:
+    kernel.run(NO_KEYRING)
+    (tmp_path / "agent" / "auth.json").write_text("{ broken")
+    page, _ = form_below(kernel, wire, "%agent key")
+    assert page.state["keys"]["place"] == ""
+    assert "it is left as it is. To keep a key all the same, set its variable" in page.state["keys"]["notes"][0]
+    page.tell("key", provider="anthropic", key=KEY, keep=True)
+    page.wait_for(lambda: page.state["keys"] is None)
+    assert (tmp_path / "agent" / "auth.json").read_text() == "{ broken"
 
 
 def test_a_key_for_this_kernel_only_ends_with_it(kernel: Kernel, wire: Wire, api: MessagesApi, tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ class ModelChoice:
         state, settings = self._state, self._state.settings
         return StreamOptions(
             api_key=state.registry.key_for(model),
+            key_from=state.registry.key_from(model),
             thinking=state.thinking_level,
             thinking_budgets=settings.thinking_budgets,
             idle_timeout=settings.retry.provider.idle_timeout,

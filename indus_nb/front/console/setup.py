@@ -15,9 +15,10 @@ from indus_nb.front.console.arguments import Parser
 
 _DESCRIPTION = "Asks for a provider and its API key, tests the key with a request that costs nothing, and keeps it."
 _EPILOG = """\
-The key goes into the system's keyring (pip install ".[keyring]" in the clone of indus_nb), or nowhere: then the line
-to set it with is printed. With --ipython no key is asked for: a line in the default profile of IPython has every shell
-and every kernel load the extension, so that no notebook needs `%load_ext indus_nb`."""
+The key goes into the system's keyring (pip install ".[keyring]" in the clone of indus_nb), where there is none into
+auth.json beside your settings, or nowhere: then the line to set it with is printed. With --ipython no key is asked
+for: a line in the default profile of IPython has every shell and every kernel load the extension, so that no notebook
+needs `%load_ext indus_nb`."""
 _LINE = 'c.InteractiveShellApp.extensions.append("indus_nb")  # by indus-nb setup --ipython'
 _MAX_PROFILE_BYTES = 4 << 20
 
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--provider", metavar="NAME", help="whose key it is: anthropic, openai, …")
-    parser.add_argument("--forget", metavar="PROVIDER", help="remove the provider's key from the keyring, and leave")
+    parser.add_argument("--forget", metavar="PROVIDER", help="remove the provider's key where it is kept, and leave")
     parser.add_argument("--ipython", action="store_true", help="have IPython and its kernels load the extension")
     parser.add_argument("--remove", action="store_true", help="with --ipython: no more")
     return parser
@@ -91,11 +92,10 @@ def _take_key(provider: str | None) -> None:
 def _forgotten(provider: str) -> str:
     from indus_nb.core.resources.settings import agent_directory, model_registry
 
-    keyring = model_registry(agent_directory()).keyring
-    if provider not in (known := keyring.providers()):
-        raise UsageError(f"The keyring has no key of that provider. It has: {', '.join(sorted(known)) or 'none'}.")
-    keyring.forget(provider)
-    return f"The key for {provider} is not in the keyring any more."
+    kept = model_registry(agent_directory()).kept
+    if not (had := kept.forget(provider)):
+        raise UsageError(f"No key of that provider is kept. Kept are: {', '.join(sorted(kept.providers())) or 'none'}.")
+    return f"The key for {provider} is not in {' and '.join(had)} any more."
 
 
 # The default profile of IPython

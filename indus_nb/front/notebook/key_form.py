@@ -18,7 +18,6 @@ from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import Display, Screen
 from indus_nb.kernel.cell_ids import Origin
-from indus_nb.models.kept_keys import backend
 from indus_nb.models.registry import ModelRegistry
 from indus_nb.start.key_setup import OFFLINE, choose_for_key, managed, needs_key, providers, take_key
 
@@ -57,7 +56,7 @@ class KeyForm:
             provider: The one to begin with; empty for the first.
         """
         by = managed()
-        keyring = await asyncio.to_thread(backend)
+        place = await asyncio.to_thread(registry.kept.place)
         offered = [] if by else providers(registry)
         if self._widget.kind == "panel" and not self._is_wanted:
             return  # a key was found meanwhile
@@ -65,8 +64,8 @@ class KeyForm:
             {
                 "providers": [{"provider": model.provider, "model": model.name} for model in offered],
                 "provider": provider if provider in [model.provider for model in offered] else "",
-                "keyring": keyring.name,
-                "notes": [by] if by else [*filter(None, [keyring.problem]), OFFLINE],
+                "place": place.name,
+                "notes": [by] if by else [*filter(None, [place.note]), OFFLINE],
                 "testing": False,
                 "problem": "",
             }

@@ -106,7 +106,6 @@ class AnthropicProvider:
         """
         answer = _Answer(model)
         where = self._where(model)
-        idle_timeout = options.idle_timeout or self._idle_timeout
         problem: str | None = None
         for number in range(MOST_SENT):
             body: JsonObject = {}
@@ -123,7 +122,7 @@ class AnthropicProvider:
                         if answer.complete:
                             break
             except Exception as error:  # noqa: BLE001 - by the protocol, whatever goes wrong with a request is data
-                problem = _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
+                problem = self._sentence(error, where, options, reached=reached)
                 if isinstance(status := getattr(error, "status_code", None), int):
                     note_key(status, problem, options.api_key, model)
                     if not answer.started and forgo(status, problem, body, model) and number + 1 < MOST_SENT:
@@ -145,6 +144,12 @@ class AnthropicProvider:
             else answer.growing.finish(answer.stop_reason)
         )
 
+    def _sentence(self, error: Exception, where: str, options: StreamOptions, *, reached: bool) -> str:
+        if isinstance(error, http.HttpStatusError):
+            return _status_sentence(error, where, options.key_from or f"{_KEY_VARIABLE} or {_TOKEN_VARIABLE}")
+        idle_timeout = options.idle_timeout or self._idle_timeout
+        return _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
+
     async def count_tokens(self, model: Model, context: Context, options: StreamOptions) -> int:
         """Have the server count the tokens of a request; see ``TokenCounter.count_tokens``.
 
@@ -159,13 +164,12 @@ class AnthropicProvider:
         """
         body = request_body(model, await conforming(context, model), options)
         where = self._where(model)
-        idle_timeout = options.idle_timeout or self._idle_timeout
         try:
             answer = await self._counted(
                 model, {key: value for key, value in body.items() if key not in ("stream", "max_tokens")}, options
             )
         except Exception as error:
-            problem = _sentence(error, where, idle_timeout, reached=False, url_variable=self._url_variable)
+            problem = self._sentence(error, where, options, reached=False)
             raise IndusError(hide_shapes(problem, self._secrets(model, options))) from error
         match answer:
             case {"input_tokens": int(tokens)}:
@@ -559,8 +563,6 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
     """Describe what happened, where, and what to do, in words by which a passing failure is known."""
     if isinstance(error, IndusError):
         return str(error)
-    if isinstance(error, http.HttpStatusError):
-        return _status_sentence(error, where)
     if isinstance(error, StreamedError):
         return f"{_reason(error.body) or f'error from {where}'} (in the stream from {where})"
     hint = f"Check the network and {url_variable}."
@@ -575,9 +577,9 @@ def _sentence(error: Exception, where: str, idle_timeout: float, *, reached: boo
     return f"The request to {where} failed: {type(error).__name__}: {detail}"
 
 
-def _status_sentence(error: http.HttpStatusError, where: str) -> str:
+def _status_sentence(error: http.HttpStatusError, where: str, key_from: str) -> str:
     reason = _reason(error.body) or f"{error.reason_phrase or 'error'} from {where}"
-    hint = f". Check {_KEY_VARIABLE} or {_TOKEN_VARIABLE}." if error.status_code in (401, 403) else ""
+    hint = f". Check {key_from}." if error.status_code in (401, 403) else ""
     wait = retry_after(error.headers)
     return f"{error.status_code} {reason}{f' (retry after {wait:.10g} s)' if wait is not None else ''}{hint}"
 

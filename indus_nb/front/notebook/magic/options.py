@@ -338,7 +338,7 @@ SUBCOMMANDS = (
         ("stop", "status", "--approve"),
         page="serve",
     ),
-    Subcommand("key", "ask for an API key, test it, and keep it: in the system's keyring, or here"),
+    Subcommand("key", "ask for an API key, test it, and keep it where you choose"),
     Subcommand("doctor", "what is set up, and what is wrong with it", as_option=True),
     Subcommand("help", "all options and commands", as_option=True),
 )

@@ -224,7 +224,7 @@ class GiveKey(PageMessage):
     provider: Name
     key: str = wire_field(repr=False, max_length=MAX_KEY_CHARACTERS)
     keep: bool
-    """Whether to keep it in the keyring; else it ends with the kernel."""
+    """Whether to keep it in the place that the form names; else it ends with the kernel."""
 
 
 CellRequest: TypeAlias = Stop | AnswerDialog | ToCell

@@ -200,10 +200,10 @@ class KeyForm(TypedDict):
     """None where the user gives no keys here."""
     provider: str
     """The one to begin with; empty for the first."""
-    keyring: str
-    """The name of the keyring that can keep it; empty without one."""
+    place: str
+    """The name of what can keep it, the keyring or a file; empty without one."""
     notes: list[str]
-    """What is to be known besides: who manages keys, why there is no keyring, what works without a key."""
+    """What is to be known besides: who manages keys, what the place is like, what works without a key."""
     testing: bool
     """Whether a key is being tested."""
     problem: str

@@ -1635,8 +1635,8 @@ class KeyForm {
     this.enable();
   }
 
-  build({ providers, provider, keyring, notes }) {
-    const shown = JSON.stringify([providers, provider, keyring, notes]);
+  build({ providers, provider, place, notes }) {
+    const shown = JSON.stringify([providers, provider, place, notes]);
     if (shown === this.shown) return;
     this.shown = shown;
     this.fields.hidden = providers.length === 0;
@@ -1644,7 +1644,7 @@ class KeyForm {
       ...providers.map((each) => h("option", { value: each.provider, text: `${each.provider} (${each.model})` })),
     );
     this.provider.value = provider || (providers[0]?.provider ?? "");
-    const places = keyring ? [`Keep it in ${keyring}`, "For this kernel only"] : ["For this kernel only"];
+    const places = place ? [`Keep it in ${place}`, "For this kernel only"] : ["For this kernel only"];
     const name = uniqueId();
     this.keep.replaceChildren(
       h("legend", { text: "Where it is kept" }),
@@ -1668,7 +1668,7 @@ class KeyForm {
     const key = this.key.value.trim();
     if (!form || form.testing || !key) return;
     const chosen = this.keep.querySelector("input:checked");
-    const keep = form.keyring !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
+    const keep = form.place !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
     this.key.value = "";
     this.store.send({ kind: "key", provider: this.provider.value, key, keep });
   }

@@ -124,7 +124,7 @@ export interface GiveKey extends PageMessage {
   kind: "key";
   provider: string;
   key: string;
-  /** Whether to keep it in the keyring; else it ends with the kernel. */
+  /** Whether to keep it in the place that the form names; else it ends with the kernel. */
   keep: boolean;
 }
 
@@ -621,9 +621,9 @@ export interface KeyForm {
   providers: KeyChoice[];
   /** The one to begin with; empty for the first. */
   provider: string;
-  /** The name of the keyring that can keep it; empty without one. */
-  keyring: string;
-  /** What is to be known besides: who manages keys, why there is no keyring, what works without a key. */
+  /** The name of what can keep it, the keyring or a file; empty without one. */
+  place: string;
+  /** What is to be known besides: who manages keys, what the place is like, what works without a key. */
   notes: string[];
   /** Whether a key is being tested. */
   testing: boolean;

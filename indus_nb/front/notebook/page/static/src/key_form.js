@@ -14,7 +14,7 @@ export class KeyForm {
   /** @param {Store} store */
   constructor(store) {
     this.store = store;
-    /** The providers and the keyring that are shown.
+    /** The providers and the place that are shown.
      * @type {string} */
     this.shown = "";
     const ids = { provider: uniqueId(), key: uniqueId(), problem: uniqueId() };
@@ -55,8 +55,8 @@ export class KeyForm {
   }
 
   /** @param {Form} form */
-  build({ providers, provider, keyring, notes }) {
-    const shown = JSON.stringify([providers, provider, keyring, notes]);
+  build({ providers, provider, place, notes }) {
+    const shown = JSON.stringify([providers, provider, place, notes]);
     if (shown === this.shown) return;
     this.shown = shown;
     this.fields.hidden = providers.length === 0;
@@ -64,7 +64,7 @@ export class KeyForm {
       ...providers.map((each) => h("option", { value: each.provider, text: `${each.provider} (${each.model})` })),
     );
     this.provider.value = provider || (providers[0]?.provider ?? "");
-    const places = keyring ? [`Keep it in ${keyring}`, "For this kernel only"] : ["For this kernel only"];
+    const places = place ? [`Keep it in ${place}`, "For this kernel only"] : ["For this kernel only"];
     const name = uniqueId();
     this.keep.replaceChildren(
       h("legend", { text: "Where it is kept" }),
@@ -90,7 +90,7 @@ export class KeyForm {
     const key = this.key.value.trim();
     if (!form || form.testing || !key) return;
     const chosen = this.keep.querySelector("input:checked");
-    const keep = form.keyring !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
+    const keep = form.place !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
     this.key.value = "";
     this.store.send({ kind: "key", provider: this.provider.value, key, keep });
   }
