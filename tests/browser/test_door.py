@@ -105,6 +105,8 @@ def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Pa
     api.add("Still here.")
     ask(chat, "are you there?", "Still here.")
     notebook.save()
+    saved = json.loads((lab.folder / "lives.ipynb").read_text())
+    assert "widgets" not in saved["metadata"]  # the panel stands in no cell
     page.evaluate("window.jupyterapp.shell.currentWidget.context.rename('renamed.ipynb')")
     expect(page.locator(".jp-NotebookPanel")).to_be_visible()
     page.reload()

@@ -341,6 +341,23 @@ test("what stands for a widget is saved beside what others have saved, and leave
   noteWidget({}, "mine", "<p>said</p>"); // a front end that gives no access
 });
 
+test("what stands for widgets that no output shows any more goes when the next one is noted", () => {
+  const metadata = {};
+  const notebook = notebookOf("a");
+  const view = (model_id) => ({ output_type: "display_data", data: { [VIEW]: { model_id } } });
+  notebook.getMetadata = (key) => metadata[key];
+  notebook.setMetadata = (key, value) => {
+    metadata[key] = value;
+  };
+  notebook.cells[0].outputs = outputsOf(view("shown"), view("before"));
+  for (const id of ["shown", "before"]) noteWidget(notebook, id, "<p>said</p>");
+  metadata.widgets[STATE].state.other = { model_name: "HTMLModel", state: { value: "theirs" } };
+  notebook.cells[0].outputs = outputsOf(view("shown"), view("now"));
+  noteWidget(notebook, "now", "<p>said</p>");
+  const left = ["shown", "shown-layout", "other", "now", "now-layout"];
+  assert.deepEqual(Object.keys(metadata.widgets[STATE].state), left);
+});
+
 test("the notebook is given an id, whatever stood there", () => {
   for (const before of [undefined, null, "text", ["list"], { id: "" }, { other: 1 }]) {
     let held = before;

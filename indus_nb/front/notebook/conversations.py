@@ -567,7 +567,7 @@ class Conversations:
         if not self._has_page and not is_shown:
             raise UsageError("A chat panel needs a notebook. Here `%agent PROMPT` is how to talk to the agent.")
         panel = self._panel(session, self._cells.origin)
-        panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+        panel.shown_in(self._screen.show(panel.in_cell, final=True))
         panel.focus()
 
     def _panel(self, session: AgentSession, shown_in: Origin) -> ChatPanel:
@@ -635,7 +635,7 @@ class Conversations:
         elif wanted != "status" and self._has_page:
             panel = self._panel(served.session, self._cells.origin)
             self.thread.call(partial(panel.page.set, log=True))
-            panel.shown_in(self._screen.show(panel.page.bundle, final=True))
+            panel.shown_in(self._screen.show(panel.in_cell, final=True))
 
     def _ask_key(self, _: Command, session: AgentSession) -> None:
         if self.offer_key():

@@ -114,7 +114,6 @@ class ChatPanel:
         self._session: AgentSession | None = session
         self.page: AgentWidget = AgentWidget("panel", self.receive, thread.call, shown_in)
         """The widget that its pages show, through which requests to a page are sent."""
-        self.page.set_fallback(blocks.notice(_WITHOUT_WIDGETS))
         self.page.open_dialogs = self._open_dialogs
         self.page.question_of = self._question_of
         self._transcript = Transcript(
@@ -171,8 +170,14 @@ class ChatPanel:
         while self._displays:
             self._displays.pop().update(blocks.notice(_CLOSED), final=True)
 
+    @property
+    def in_cell(self) -> JsonObject:
+        """Return what a cell displays; the notebook then keeps a line for readers without the kernel."""
+        self._thread.call(partial(self.page.set_fallback, blocks.notice(_WITHOUT_WIDGETS)))
+        return self.page.bundle
+
     def _repr_mimebundle_(self, **_: object) -> tuple[JsonObject, JsonObject]:
-        return self.page.bundle, self.page.metadata
+        return self.in_cell, self.page.metadata
 
     # Beginning and end
 

@@ -3064,8 +3064,12 @@ function noteWidget(notebook, widget, html) {
   const layout = `${widget}-layout`;
   const state = { ...saved[STATE]?.state };
   const before = JSON.stringify(state);
-  delete state[widget];
-  delete state[layout];
+  const shown = shownWidgets(notebook);
+  const gone = Object.keys(state).filter((id) => isNote(state[id]) && !shown.includes(id));
+  for (const id of [widget, ...gone]) {
+    delete state[id];
+    delete state[`${id}-layout`];
+  }
   if (html !== null) {
     state[widget] = {
       model_module: "@jupyter-widgets/controls",
@@ -3086,6 +3090,11 @@ function noteWidget(notebook, widget, html) {
   if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
   if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
   else notebook.deleteMetadata?.("widgets");
+}
+
+function isNote(saved) {
+  const value = /** @type {{ state?: { value?: unknown } } | undefined} */ (saved)?.state?.value;
+  return typeof value === "string" && value.endsWith(NO_BROKEN_LINK);
 }
 
 // src/notebook.js

@@ -65,7 +65,8 @@ export function replaceWidget(notebook, widget, html, text) {
 
 /**
  * Note in the notebook's metadata what stands in the place of a widget while its kernel is not there, or drop that note.
- * It is the state of a text that is saved in the format of saved widgets, under the widget's id.
+ * It is the state of a text that is saved in the format of saved widgets, under the widget's id. Notes for widgets that
+ * no output shows any more go with it: their kernels have ended, and drop none.
  *
  * @param {Notebook | undefined} notebook
  * @param {string} widget its id
@@ -80,8 +81,12 @@ export function noteWidget(notebook, widget, html) {
   const layout = `${widget}-layout`;
   const state = { ...saved[STATE]?.state };
   const before = JSON.stringify(state);
-  delete state[widget];
-  delete state[layout];
+  const shown = shownWidgets(notebook);
+  const gone = Object.keys(state).filter((id) => isNote(state[id]) && !shown.includes(id));
+  for (const id of [widget, ...gone]) {
+    delete state[id];
+    delete state[`${id}-layout`];
+  }
   if (html !== null) {
     state[widget] = {
       model_module: "@jupyter-widgets/controls",
@@ -102,4 +107,14 @@ export function noteWidget(notebook, widget, html) {
   if (Object.keys(state).length > 0) rest[STATE] = { version_major: 2, version_minor: 0, ...saved[STATE], state };
   if (Object.keys(rest).length > 0) notebook.setMetadata("widgets", rest);
   else notebook.deleteMetadata?.("widgets");
+}
+
+/**
+ * Whether a saved widget is a note of ours.
+ *
+ * @param {unknown} saved
+ */
+function isNote(saved) {
+  const value = /** @type {{ state?: { value?: unknown } } | undefined} */ (saved)?.state?.value;
+  return typeof value === "string" && value.endsWith(NO_BROKEN_LINK);
 }
