@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import read_file
-from indus_nb.base.images import PIXELS_A_TOKEN, ImageError, fit, fit_picture, size_sent
+from indus_nb.base.images import MAX_PIXELS, PIXELS_A_TOKEN, ImageError, fit, fit_picture, size_sent
 from indus_nb.base.messages import ImageContent, image_type
 from indus_nb.base.wire import clean_text
+from indus_nb.safety.key_places import holds_keys
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,6 +32,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Largest file of a text: some million tokens, more than models read."""
 _KNOWN = "PNG, JPEG, GIF and WebP are known"
+_READ_FROM_FILES = ("PNG", "JPEG", "GIF", "WEBP")
 _ORIENTATION = 0x0112  # in the Exif data of a photo
 _MAX_NAME_CHARACTERS = 200
 
@@ -57,8 +59,10 @@ class Content(str):
             picture = cast("Any", value)
             content = cls(f"<image, {picture.width} x {picture.height} pixels>")
             # One that was opened and not loaded is read from its file, for a loaded one keeps all its pixels.
-            named = getattr(picture, "filename", "") if getattr(picture, "tile", None) else ""
-            source = Path(os.fsdecode(named)) if named else picture
+            is_in_file = getattr(picture, "tile", None) and picture.format in _READ_FROM_FILES
+            named = getattr(picture, "filename", "") if is_in_file and picture.tell() == 0 else ""
+            # Further frames of an animation are one object, of which the next one is made.
+            source = Path(os.fsdecode(named)) if named else picture.copy() if picture.tell() else picture
         else:
             return None
         content.source = source
@@ -99,6 +103,10 @@ class Part:
         else:
             name = f"The image {where}"
         if not isinstance(source, Path | bytes):
+            if source.width * source.height > MAX_PIXELS:
+                raise UsageError(
+                    f"{name} is too large: {source.width} x {source.height} pixels. Make it smaller first."
+                )
             try:
                 digest = _digest_of_picture(source)
             except Exception as error:  # what Pillow raises for images that it cannot load has no common base
@@ -137,6 +145,8 @@ class Part:
         try:
             if isinstance(self.source, Path | bytes):
                 return fit(self._same_data(), self.name, resize=resize)[0]
+            if _digest_of_picture(self.source) != self.digest:
+                raise UsageError(self._changed)
             return fit_picture(self.source, self.name, resize=resize)
         except ImageError as error:
             raise UsageError(str(error)) from error
@@ -144,8 +154,12 @@ class Part:
     def _same_data(self) -> bytes:
         data = _data(cast("Path | bytes", self.source), self.name)
         if hashlib.sha256(data).hexdigest() != self.digest:
-            raise UsageError(f"{self.name} has changed since it was looked at. Ask for this row once more.")
+            raise UsageError(self._changed)
         return data
+
+    @property
+    def _changed(self) -> str:
+        return f"{self.name} has changed since it was looked at. Ask for this row once more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +279,11 @@ def _path_in(column: str, value: object, directory: Path) -> Path:
         raise UsageError(
             f"{shown} in the column {column!r} lies outside of {directory}, and texts of rows reach no other files. "
             "Work in the directory of the files, or give pathlib.Path in place of texts."
+        )
+    if holds_keys(path.relative_to(directory.resolve())):
+        raise UsageError(
+            f"{shown} in the column {column!r} is by its name there to keep secrets, which texts of rows do not reach. "
+            "Give pathlib.Path if it is meant."
         )
     return path
 

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Any, TypeAlias, cast
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire import JsonObject
 from indus_nb.fanout.filtering import Kept
 from indus_nb.fanout.results import Answers
-from indus_nb.fanout.rows import Table, plain_value
+from indus_nb.fanout.rows import Table, key_of_values, plain_value
 from indus_nb.fanout.tables import chosen_frame, is_polars, pandas
 from indus_nb.fanout.template import Template
 
@@ -84,7 +84,7 @@ def paired(
     """
     template.check(joined_columns(tables))
     for name, value in (("nearest", nearest), ("max_pairs", max_pairs)):
-        if isinstance(value, bool) or value < 1:
+        if type(value) is not int or value < 1:
             raise UsageError(f"{name} is a whole number, 1 or more.")
     if on is not None and embed is not None:
         raise UsageError("Pairs are chosen by equal keys or by vectors: give on or embed, not both.")
@@ -134,7 +134,7 @@ def _keys(side: str, table: Table, of: KeyOf) -> list[tuple[int, bytes]]:
                 f"The function of on failed for row {number} on the {side}: {type(error).__name__}: {error}"
             ) from error
         if key is not None:
-            keys.append((number, dump(key)))
+            keys.append((number, key_of_values(key)))
     return keys
 
 

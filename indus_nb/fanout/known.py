@@ -147,7 +147,8 @@ def known_rows(
     rows, kept = KnownRows(), Stored(question, journal, asked, cheap)
     for number, prompt in enumerate(prompts):
         if isinstance(prompt, UsageError):
-            rows.answers.append(RowAnswer(error=str(prompt)))
+            is_known = bool(earlier) and earlier[number].answered  # before its file went
+            rows.answers.append(earlier[number] if is_known else RowAnswer(error=str(prompt)))
             rows.prompts.append(("", 0))
             continue
         same, original = 0, first.setdefault(prompt, number)

@@ -105,9 +105,9 @@ class Tournament:
     """The prompt of rows in the first round."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or self.k < 1:
+        if type(self.k) is not int or self.k < 1:
             raise UsageError("k is a whole number, 1 or more.")
-        if self.compared is not None and (isinstance(self.compared, bool) or self.compared <= self.k):
+        if self.compared is not None and (type(self.compared) is not int or self.compared <= self.k):
             raise UsageError("compared is a whole number above k: of so many rows the best k go on.")
         object.__setattr__(self, "template", self._template(self.most))
         texts_of(self.of, Table(self.table.columns, ()))
@@ -129,7 +129,7 @@ class Tournament:
     async def steps(self, rounds: Rounds[Ranking]) -> Ranking:
         """Ask for the best of some rows at a time, until the last ones are compared with each other."""
         texts, errors = texts_of(self.of, self.table)
-        left, missing = [*texts], set(errors)
+        left, missing, chosen_before = [*texts], set(errors), set[int]()
         while len(left) > self.most:
             count = len(left) // self.most
             # Dealt like cards, for data is often in an order, and all prompts of one size, for one type of answers.
@@ -137,7 +137,11 @@ class Tournament:
             groups = [dealt[place::count] for place in range(count)]
             best = await self._best(rounds, groups, texts, errors)
             missing.update(row for group, chosen in zip(groups, best, strict=True) if not chosen for row in group)
+            chosen_before = {row for chosen in best for row in chosen}
             left = [*(row for chosen in best for row in chosen), *others]
+        if len(left) == 1 < len(texts) and not chosen_before.issuperset(left):
+            missing.update(left)  # it was compared with none, for nothing came of the others
+            left = []
         (order,) = await self._best(rounds, [left], texts, errors)
         missing.update([] if order else left)
         return Ranking(self.data, self.table, order, [*missing], rounds, [*rounds.problems, *left_out(errors)])

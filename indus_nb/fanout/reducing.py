@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.wire import JsonObject, dump
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import AnswerKind
 from indus_nb.fanout.packing import left_out, line, packed, question_head, texts_of
 from indus_nb.fanout.results import Answers, RowAnswer
 from indus_nb.fanout.rounds import Rounds
-from indus_nb.fanout.rows import Table
+from indus_nb.fanout.rows import Table, key_of_values
 from indus_nb.fanout.tables import is_polars
 from indus_nb.fanout.words import rows_of
 
@@ -121,7 +122,8 @@ class Notes(Answers):
 def _table(groups: Sequence[Group]) -> Table:
     by = tuple(groups[0].key) if groups else ()
     made_of, missing = (
-        next(name for name in (word, f"{word}_of_group") if name not in by) for word in ("rows", "missing")
+        next(name for times in count() if (name := word + times * "_of_group") not in by)
+        for word in ("rows", "missing")
     )
     rows = tuple({**group.key, made_of: len(group.rows), missing: len(group.missing)} for group in groups)
     return Table((*by, made_of, missing), rows)
@@ -145,7 +147,7 @@ class Reduction:
     """The prompt about rows."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.characters, bool) or self.characters < 1:
+        if type(self.characters) is not int or self.characters < 1:
             raise UsageError("characters is a whole number above zero.")
         for name in self._by:
             if name not in self.table.columns:
@@ -164,7 +166,7 @@ class Reduction:
         lines = {number: line(text=text) for number, text in texts.items()}
         members: dict[bytes, list[int]] = {}
         for number, row in enumerate(self.table.rows):
-            members.setdefault(dump([row.get(name) for name in self._by]), []).append(number)
+            members.setdefault(key_of_values(*(row.get(name) for name in self._by)), []).append(number)
         groups = await self._read(rounds, kind, lines, [*members.values()])
         await self._put_together(rounds, kind, groups)
         outcomes = [self._outcome(*each, errors) for each in zip(members.values(), groups, strict=True)]
@@ -213,7 +215,8 @@ class Reduction:
         good = [part for part in parts if part.answer.answered]
         cost, unconfirmed = (sum(map(amount, parts)) for amount in (_cost, _unconfirmed))
         was_asked = all(part.answer.answered or part.answer.error for part in parts)
-        if len(good) == 1 and was_asked:
+        was_put_together = not any(part.parts and part.answer.error for part in parts)
+        if len(good) == 1 and was_asked and was_put_together:
             rows, answer = good[0].rows, good[0].answer
             made_of = (*good[0].parts, *(part for part in parts if part is not good[0]))
         else:

@@ -124,7 +124,8 @@ class Rounds(Generic[ResultT]):
         self._known |= {prompt: row for prompt, row in zip(prompts, rows, strict=True) if row.answered}
         if work.estimate is not None and work.estimate.rows:
             self.estimate = work.estimate
-        self._stopping = self._stopping or work.stopped or self.estimate is not None
+        if work.stopped or self.estimate is not None:  # never set to False: another thread may stop it now
+            self._stopping = True
         return rows
 
     def stop(self) -> None:
@@ -175,8 +176,10 @@ class Rounds(Generic[ResultT]):
             TypeError: One cannot be changed.
         """
         asked = self._question.for_retry(changes, _RETRY_OPTIONS)
-        budget = self._budget
-        return Rounds(asked, self._steps, self._known, budget.spent, budget.unconfirmed)
+        budget, known = self._budget, self._known
+        if not asked.has_same_tries(self._question):
+            known = {prompt: answer.without_tries() for prompt, answer in known.items()}
+        return Rounds(asked, self._steps, known, budget.spent, budget.unconfirmed)
 
     def retried(self, changes: Mapping[str, Any]) -> ResultT:
         """Ask once more for what has no answer; see ``again``."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeAlias, cast
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire import JsonObject, clean_text, dump
 from indus_nb.base.wire_model import WireModel
-from indus_nb.fanout.contents import Content
+from indus_nb.fanout.contents import Content, holds_content
 
 ITEM = "item"
 """The column of values that are no rows themselves, such as texts."""
@@ -178,3 +178,20 @@ def _method(value: object, name: str) -> Callable[[], object] | None:
 
 def _kind(value: object) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+def key_of_values(*values: object) -> bytes:
+    """Return what is the same for equal values: a column of whole numbers with gaps holds floats.
+
+    >>> key_of_values(1, "a") == key_of_values(1.0, "a")
+    True
+
+    Args:
+        *values: Values of rows.
+
+    Raises:
+        UsageError: One is an image or a file, or holds some.
+    """
+    if any(map(holds_content, values)):
+        raise UsageError("Images, bytes and files are no keys that rows could have in common. Name another column.")
+    return dump([int(each) if isinstance(each, float) and each.is_integer() else each for each in values])

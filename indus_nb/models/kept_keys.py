@@ -103,6 +103,7 @@ class KeptKeys:
             self.file.keep(provider, key)
         else:
             self.keyring.keep(provider, key, place.name)
+            self.file.forget(provider)  # it would go before the one in the keyring
         return place
 
     def providers(self) -> frozenset[str]:
@@ -299,16 +300,18 @@ class KeyFile:
                 entries = self._read(path)
                 yield entries
                 keep_private(path)  # before there is a new key in it
-                text = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+                text = json.dumps(entries, indent=2, allow_nan=False) + "\n"
                 write_atomically(path, text.encode(), mode=0o600, sync=True)
             finally:
                 lock.release()
+        except ValueError:
+            raise UsageError(f"{path} holds numbers that JSON does not have: it is left as it is.") from None
         except OSError as error:
             raise UsageError(f"{path} cannot be written ({error.strerror or 'another program holds it'}).") from None
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            entries: Any = json.loads(read_file(path))
+            entries: Any = json.loads(read_file(path), object_pairs_hook=_each_once)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -362,3 +365,10 @@ def _within(work: Callable[[], T]) -> T:
         return done.result(_SECONDS)
     except TimeoutError:
         raise _FailedError("it takes too long. Is it locked?") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raises ``ValueError`` for one that names a thing twice, of which one would be lost."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a name stands there twice")
+    return found

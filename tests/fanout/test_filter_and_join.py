@@ -179,3 +179,10 @@ def test_a_pair_that_failed_is_unknown_and_what_was_answered_is_in_the_journal(
     assert count == 9
     assert agent.join(QUESTION, FIRMS, COMPANIES, journal=journal).pairs == ((0, 0), (0, 2), (1, 1))
     assert len(messages_api.requests) == count
+
+
+def test_whole_numbers_are_equal_keys_also_in_a_column_with_gaps(messages_api: MessagesApi) -> None:
+    yes_if(messages_api, lambda _: True)
+    left, right = pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"id": [2, None, 1]})
+    pairs = agent.join("Is {left.id} the same as {right.id}?", left, right, on="id")
+    assert pairs.asked == ((0, 2), (1, 0))

@@ -163,7 +163,7 @@ def test_where_answers_cannot_be_put_together_the_parts_are_kept(messages_api: M
 
 def test_a_row_that_no_prompt_can_hold_is_missing_with_its_reason(messages_api: MessagesApi) -> None:
     messages_api.default = Reply("ok")
-    notes = agent.reduce("Summarise.", [{"a": "x"}, {"a": b"\x00"}], of="{a}", by="a")
+    notes = agent.reduce("Summarise.", [{"a": "x", "g": 1}, {"a": b"\x00", "g": 2}], of="{a}", by="g")
     assert (list(notes), notes.failed, notes.missing) == (["ok", None], [1], [1])
     assert "holds an image or a file" in str(notes.rows[1].error)
     assert any("1 row left out: It holds an image or a file" in problem for problem in notes.problems)
@@ -356,3 +356,10 @@ def test_a_notebook_shows_how_it_went_and_nothing_that_a_page_obeys(messages_api
     assert "1 row in 1 group, 1 answered" in page
     assert "&lt;b&gt;" in page
     assert "&lt;i&gt;fine" in page
+
+
+def test_a_group_has_no_answer_where_some_of_its_parts_could_not_be_put_together(messages_api: MessagesApi) -> None:
+    summing(messages_api, lambda lines: "answer" in lines[0])
+    notes = agent.reduce("Add up.", numbers(9), result=Sum, characters=2 * len('{"rows":3,"answer":{"total":000}}') - 6)
+    (group,) = notes.groups
+    assert (notes.failed, group.rows, [*group.missing]) == ([0], (), [*range(9)])

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from batches_api import BatchesApi
 from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
-from PIL import Image
+from PIL import Image, ImageSequence
 
 from indus_nb import SessionOptions, agent, open_session
 from indus_nb.base.errors import UsageError
@@ -470,3 +470,27 @@ def test_columns_of_files_are_ones_that_the_prompt_names(api: MessagesApi, files
     for ask in (agent.map, agent.stream):
         with pytest.raises(UsageError, match=sentence):
             ask("{photo}", [{"photo": "a", "text": "b"}], files=files)
+
+
+def test_an_answer_stays_when_its_file_is_gone_by_the_time_of_a_retry(api: MessagesApi, files: Path) -> None:
+    done = agent.map("{photo}", [{"photo": "red.png"}, {"photo": "later.png"}], files=["photo"])
+    assert done.failed == [1]
+    (files / "red.png").rename(files / "later.png")
+    again = done.retry()
+    assert (again.failed, again[0], len(api.requests)) == ([], done[0], 2)
+
+
+def test_a_text_reaches_no_file_that_is_there_to_keep_secrets(api: MessagesApi, files: Path) -> None:
+    (files / ".ssh").mkdir()
+    (files / ".ssh" / "id_rsa").write_text("a private key")
+    done = agent.map("{item}", [".ssh/id_rsa"], files=["item"])
+    assert "is by its name there to keep secrets" in str(done.rows[0].error)
+    assert api.requests == []
+
+
+def test_each_frame_of_an_animation_is_a_picture_of_its_own(api: MessagesApi, files: Path) -> None:
+    frames = [Image.new("RGB", (4, 3), color) for color in ("red", "blue")]
+    frames[0].save(files / "a.gif", save_all=True, append_images=frames[1:])
+    with Image.open(files / "a.gif") as opened:
+        agent.map("{p}", ({"p": frame} for frame in ImageSequence.Iterator(opened)), parallel=1)
+    assert [color_of(shown(request.body)[1][0]) for request in api.requests] == [(16, 0, 0), (0, 0, 16)]

@@ -216,3 +216,10 @@ def test_what_cannot_be_asked_is_refused_before_anything_is(messages_api: Messag
     assert estimated.estimate is not None
     assert (estimated.estimate.rows, estimated.numbers) == (4, ())
     assert messages_api.requests == []
+
+
+def test_a_row_that_was_compared_with_none_is_not_the_best(messages_api: MessagesApi) -> None:
+    highest_first(messages_api, lambda _: True)
+    best = agent.topk("Which is the highest?", shuffled(21), k=1)
+    assert (best.numbers, len(best.missing), len(messages_api.requests)) == ((), 21, 1)
+    assert agent.topk("Which is the highest?", [5], k=1).numbers == (0,)

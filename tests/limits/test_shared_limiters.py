@@ -29,6 +29,14 @@ def shared(parallel: int, *, rpm: float | None = None) -> Limiter:
     return limiter
 
 
+def let_two_go_on(limiter: Limiter) -> None:
+    """Teach an account that two of its requests may go on at once."""
+    for _ in range(1000):
+        limiter.refused(0.0)
+    for _ in range(8):
+        limiter.answered()
+
+
 class Server:
     """Counts the requests that go on at once."""
 
@@ -60,7 +68,7 @@ def test_what_one_has_learnt_of_a_server_holds_for_both_together() -> None:
     with ThreadPoolExecutor(2) as threads:
         for asking in [threads.submit(server.ask_many, limiter) for limiter in (first, second)]:
             asking.result()
-    assert server.most == 1
+    assert server.most <= 2  # one of each may always go on
 
 
 def test_another_key_is_another_account() -> None:
@@ -76,9 +84,8 @@ def test_another_key_is_another_account() -> None:
 
 
 def test_one_that_is_cancelled_lets_the_other_go_on_in_its_thread() -> None:
-    first, second = shared(1), shared(1)
-    for _ in range(8):
-        first.refused(0.0)  # so that one of both goes on at a time
+    first, second = shared(2), shared(2)
+    let_two_go_on(first)
     has_place, waits, held = threading.Event(), threading.Event(), list[Callable[[], object]]()
 
     async def hold() -> None:
@@ -94,12 +101,13 @@ def test_one_that_is_cancelled_lets_the_other_go_on_in_its_thread() -> None:
             async with second.request():
                 pass
 
-        asking = asyncio.create_task(ask())
-        await asyncio.sleep(0)
-        waited = not asking.done()
-        waits.set()
-        await asking
-        return waited
+        async with second.request():
+            asking = asyncio.create_task(ask())
+            await asyncio.sleep(0)
+            waited = not asking.done()
+            waits.set()
+            await asking
+            return waited
 
     with ThreadPoolExecutor(2) as threads:
         holding = threads.submit(asyncio.run, hold())
@@ -112,19 +120,28 @@ def test_one_that_is_cancelled_lets_the_other_go_on_in_its_thread() -> None:
 
 
 async def test_one_whose_loop_has_gone_keeps_no_place_once_it_is_closed() -> None:
-    gone, other = shared(1), shared(1)
-    for _ in range(8):
-        gone.refused(0.0)
+    gone, other = shared(2), shared(2)
+    let_two_go_on(gone)
     loop = asyncio.new_event_loop()
     holding = gone.request()
     loop.run_in_executor(None, lambda: None)
     await asyncio.to_thread(loop.run_until_complete, holding.__aenter__())
     loop.close()
-    asking = asyncio.create_task(Server().ask(other))
-    await asyncio.sleep(0)
-    assert not asking.done()
-    gone.close()
-    await asking
+    async with other.request():
+        asking = asyncio.create_task(Server().ask(other))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not asking.done()
+        gone.close()
+        await asking
+
+
+async def test_one_of_each_may_go_on_for_the_code_that_holds_the_others_may_wait_for_it() -> None:
+    first, second = shared(1), shared(1)
+    for _ in range(1000):
+        first.refused(0.0)
+    async with first.request(), second.request():
+        pass
 
 
 async def test_the_smaller_rate_holds_for_both_until_its_limiter_ends() -> None:

@@ -95,9 +95,14 @@ class _Account:
         return spacing, token_seconds
 
     def let_in(self) -> None:
-        """Let requests go on that wait: refused ones first, and of the limiter that has the fewest."""
+        """Let requests go on that wait: refused ones first, and of the limiter that has the fewest.
+
+        One of each may always go on, for the code that holds the other places may wait for it.
+        """
         while waiting := [limiter for limiter in self.limiters if limiter.can_let_in()]:
             if sum(limiter.inside for limiter in self.limiters) >= self._at_once():
+                waiting = [limiter for limiter in waiting if not limiter.inside]
+            if not waiting:
                 return
             min(waiting, key=lambda limiter: (not limiter.refused_queue, limiter.inside)).let_in()
 
