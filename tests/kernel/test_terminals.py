@@ -124,7 +124,7 @@ def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, directory:
         terminal.process.expect_exact(QUESTION)
         terminal.process.sendline(answer)
         if not made:
-            terminal.process.expect_exact("✗ bash  touch made")
+            terminal.process.expect_exact("\N{EN DASH} bash  touch made")
             terminal.type("%agent run touch made")
     terminal.process.expect_exact("✓ bash  touch made")
     assert (directory / "made").exists()

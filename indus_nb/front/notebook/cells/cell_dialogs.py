@@ -17,7 +17,7 @@ from functools import partial
 from typing import TextIO, TypeAlias
 
 from indus_nb.base.terminal import read_through
-from indus_nb.base.textcut import one_line
+from indus_nb.base.textcut import middle_lines, one_line
 from indus_nb.core.session.dialogs import (
     Answer,
     Cancel,
@@ -37,6 +37,7 @@ from indus_nb.render.markup import plain
 
 _IN_LINE, _HEADING_IN_LINE = 30, 60
 """Characters of a choice, and of the heading, in the line where the user types; both are written out above."""
+_LINES_OF_OUTCOME = 6
 Ask: TypeAlias = Callable[[str], str]
 """Shows a prompt, and returns the line that the user types."""
 
@@ -212,7 +213,8 @@ def _choose(frame: Select, ask: Ask) -> str | None:
 def _decide(question: Question, ask: Ask) -> tuple[str | None, str]:
     """Ask a question that has parts; returns the chosen option and its reason."""
     warnings = [f"⚠ {warning}" for warning in question.warnings]
-    parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, question.outcome]
+    outcome = middle_lines(question.outcome, _LINES_OF_OUTCOME, "… {left} lines …")
+    parts = ["\n".join([question.heading, *warnings]), question.diff or question.body, outcome]
     shown = read_through("\n\n".join(filter(None, parts)), ask)
     if shown is None:
         return None, ""
