@@ -207,6 +207,12 @@ async def test_two_programs_have_their_turns_and_see_the_same_variables(kernel: 
     assert await attached.text("python", code="'still'") == "'still'\n"
 
 
+def restart(kernel: Kernel) -> None:
+    """Restart a kernel in a thread of its own, and close the event loop that the client makes for the thread."""
+    kernel.restart()
+    asyncio.get_event_loop().close()
+
+
 async def test_a_kernel_that_is_restarted_is_said_to_be_gone_and_then_used(
     tmp_path: Path, world: dict[str, str]
 ) -> None:
@@ -216,14 +222,14 @@ async def test_a_kernel_that_is_restarted_is_said_to_be_gone_and_then_used(
             attached.failure("python", code="import time\nprint('begun')\ntime.sleep(1000)")
         )
         await until(lambda: "begun\n" in attached.reports)
-        await asyncio.to_thread(kernel.restart)
+        await asyncio.to_thread(restart, kernel)
         told = await running
         assert told.startswith("begun\n")
         assert "is gone: it was shut down, restarted or killed, and its variables are lost" in told
         assert await attached.text("python", code="here = 1\nhere") == "1\n"
 
         other = await attached_to(kernel)
-        await asyncio.to_thread(kernel.restart)  # between two calls
+        await asyncio.to_thread(restart, kernel)  # between two calls
         assert await other.text("python", code="'here' in globals()") == "False\n"
         await other.kernel.close()
         assert "is gone" in await attached.failure("python", code="here")
