@@ -1,7 +1,8 @@
 """One answer for many rows: they are read in parts, and the answers of these are put together, as often as it takes.
 
 What this module promises: each answer knows the rows that it was made of, and those that it was not. Where a part has
-failed, the others of its group go on without it; where one was not asked, the group has no answer.
+failed, the others of its group go on without it; where one was not asked, or answers could not be put together, the
+group has no answer.
 """
 
 from __future__ import annotations

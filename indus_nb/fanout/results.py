@@ -298,7 +298,7 @@ class Answers(Sequence[Any]):
 
         Args:
             **changes: ``parallel``, ``rpm``, ``tpm``, ``max_cost``, ``max_tokens``, ``batch``, ``over``, ``dedupe``,
-                ``sample``, ``estimate`` or ``progress`` in place of what they were.
+                ``cheap``, ``sure``, ``sample``, ``estimate`` or ``progress`` in place of what they were.
 
         Returns:
             The answers of all rows.

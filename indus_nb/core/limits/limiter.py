@@ -7,7 +7,8 @@ Requests begin in the order in which they were asked for; those that a server ha
 refuses many, fewer go on at once, and more again once it does not. Where it refuses a few, as one of its machines may
 at any time, the others go on. Where it refuses all, nothing begins for the time that it asks for. All of this holds for
 the limiters of a process together that share one account at a server, also on several event loops and threads: the
-smallest ``rpm`` and ``tpm`` among them hold for all while these limiters are in use.
+smallest ``rpm`` and ``tpm`` among them hold for all while these limiters are in use. But one request of each may go on
+whatever was learnt, for the code that holds all other places may wait for it.
 """
 
 from __future__ import annotations
