@@ -146,6 +146,18 @@ class Cell:
                 pass
 
 
+def _connected(manager: KernelManager) -> Any:
+    """Return a client of a kernel that has begun to answer."""
+    client = manager.blocking_client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=240)
+    except RuntimeError:
+        client.stop_channels()
+        raise
+    return client
+
+
 class Kernel:
     """A running kernel whose working directory is ``folder``."""
 
@@ -162,16 +174,12 @@ class Kernel:
         if own_id:  # as servers name it, else the file lies among temporary ones
             manager.connection_file = str(Path(environment["JUPYTER_RUNTIME_DIR"], f"kernel-{own_id}.json"))
         manager.start_kernel(cwd=str(self.folder), env=dict(environment))
-        client = manager.blocking_client()
-        client.start_channels()
         try:
-            client.wait_for_ready(timeout=240)
+            return manager, _connected(manager)
         except RuntimeError:
-            client.stop_channels()
             manager.shutdown_kernel(now=True)
             manager.cleanup_resources()
             raise
-        return manager, client
 
     def __enter__(self) -> Self:
         return self
@@ -221,7 +229,8 @@ class Kernel:
     def restart(self) -> None:
         """What the restart button does: another process, reached in the same way."""
         self._manager.restart_kernel(now=True)
-        self.run("pass")
+        self._client.stop_channels()
+        self._client = _connected(self._manager)  # on the old channels, requests and replies of the old process lie
 
     def shut_down(self) -> None:
         """What the shut-down button does."""

@@ -207,10 +207,15 @@ async def test_two_programs_have_their_turns_and_see_the_same_variables(kernel: 
     assert await attached.text("python", code="'still'") == "'still'\n"
 
 
-def restart(kernel: Kernel) -> None:
-    """Restart a kernel in a thread of its own, and close the event loop that the client makes for the thread."""
-    kernel.restart()
-    asyncio.get_event_loop().close()
+async def restart(kernel: Kernel) -> None:
+    """Restart a kernel in a thread, and close the event loop that the client makes for that thread."""
+
+    def restarted() -> None:
+        kernel.restart()
+        asyncio.get_event_loop().close()
+
+    # not asyncio.to_thread: that would lend the client the event loop of this thread's context
+    await asyncio.get_running_loop().run_in_executor(None, restarted)
 
 
 async def test_a_kernel_that_is_restarted_is_said_to_be_gone_and_then_used(
@@ -222,14 +227,14 @@ async def test_a_kernel_that_is_restarted_is_said_to_be_gone_and_then_used(
             attached.failure("python", code="import time\nprint('begun')\ntime.sleep(1000)")
         )
         await until(lambda: "begun\n" in attached.reports)
-        await asyncio.to_thread(restart, kernel)
+        await restart(kernel)
         told = await running
         assert told.startswith("begun\n")
         assert "is gone: it was shut down, restarted or killed, and its variables are lost" in told
         assert await attached.text("python", code="here = 1\nhere") == "1\n"
 
         other = await attached_to(kernel)
-        await asyncio.to_thread(restart, kernel)  # between two calls
+        await restart(kernel)  # between two calls
         assert await other.text("python", code="'here' in globals()") == "False\n"
         await other.kernel.close()
         assert "is gone" in await attached.failure("python", code="here")
