@@ -19,6 +19,7 @@ LOAD = "%load_ext indus_nb\nimport os\nprint(os.getpid())"
 ASK = "%agent --new --model sonnet-4-5 --thinking off "
 PANEL = "%agent --new --model sonnet-4-5 --thinking off\n%agent panel"
 NO_WIDGETS = "() => !window.jupyterapp.shell.currentWidget.model.getMetadata('widgets')"
+NOTED = "() => window.jupyterapp.shell.currentWidget.content.model.getMetadata('widgets')"
 RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
 
 
@@ -86,6 +87,7 @@ def test_a_saved_panel_is_a_line_without_a_broken_link_in_a_kernel_that_did_not_
     notebook, _ = opened(lab, page, "saved-panel.ipynb", PANEL)
     notebook.run(1)
     expect(notebook.cell(1).locator(".ia-panel")).to_be_visible()
+    page.wait_for_function(NOTED)
     notebook.save()
     lab.shut_down_kernels()
     opened_again(page)
