@@ -1,17 +1,29 @@
-"""A server for rows that each call one tool, which counts the money."""
+"""What calls about rows asked, and gave when they were interrupted; a server that counts their money."""
 
 from __future__ import annotations
 
 import threading
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
+import pytest
 from messages_api import MessagesApi, Recorded, Reply, ToolUse
+
+from indus_nb import agent
 
 
 def asked(request: Recorded) -> str:
     """What the first message of a request holds."""
     content = request.body["messages"][0]["content"]
     return content if isinstance(content, str) else content[0]["text"]
+
+
+def interrupted(call: Callable[[], object]) -> Any:
+    """What a call gave that is interrupted."""
+    with pytest.raises(KeyboardInterrupt, match=r"agent\.interrupted has the answers so far") as caught:
+        call()
+    assert agent.interrupted is caught.value.result  # type: ignore[attr-defined]
+    return agent.interrupted
 
 
 class Calling:

@@ -29,6 +29,13 @@ class IndusError(Exception):
     """The root of this package's exceptions; catch it to catch them all."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Interrupt by the user of code that waits here; IPython shows it as one line."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 class UsageError(IndusError):
     """A flag, option or argument that makes no sense where it was given."""
 

@@ -57,9 +57,9 @@ class Agent(FrameCalls):
     ) -> Answers:
         """Ask one question about each row, and wait for the answers.
 
-        Works in programs and in notebook cells. Ctrl-C, or the interruption of the cell, lets no more rows begin: what
-        is done is kept, rows that were asked come to their end, and the others are ``None``. Another one cuts the rows
-        off that are asked.
+        Works in programs and in notebook cells. Ctrl-C, or the interruption of the cell, lets no more rows begin: rows
+        that were asked come to their end, and then ``KeyboardInterrupt`` is raised. ``agent.interrupted`` has the
+        answers so far; the others are ``None``. Another interruption cuts the rows off that are asked.
 
         Args:
             template: The prompt, in which ``{column}`` stands for a value of the row; ``{{`` and ``}}`` are braces.
@@ -106,6 +106,7 @@ class Agent(FrameCalls):
         Raises:
             IndusError: Nothing could be asked: the prompt does not fit the data, there is no model or no key, or the
                 journal cannot be used. What goes wrong in a row is its ``error``.
+            KeyboardInterrupt: The user has interrupted it.
         """
         given = locals()
         options = cast("MapOptions", {name: given[name] for name in MapOptions.__annotations__})
@@ -127,7 +128,7 @@ class Agent(FrameCalls):
         """
         # In a thread where the loop would wait for data that is computed.
         asking = partial(self._question, template, data, options)
-        return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).on_loop()
+        return await Map(*(await asyncio.to_thread(asking) if is_partitioned(data) else asking())).run()
 
     def stream(self, template: str, data: object, **options: Unpack[StreamOptions]) -> Stream:
         """Ask one question about each row as it is read, and give back each with its result, in the order of the data.

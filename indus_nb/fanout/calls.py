@@ -18,6 +18,7 @@ from indus_nb.fanout.question import (
 )
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.rows import Table, table_of
+from indus_nb.fanout.running import RowsInterrupted
 from indus_nb.fanout.template import Template
 from indus_nb.start import SessionOptions
 
@@ -72,6 +73,11 @@ class Calls(Definitions):
     def __init__(self, shared: Definitions) -> None:
         # One and the same state: sessions look for what is defined in the object of the room below.
         self.__dict__ = shared.__dict__
+
+    @property
+    def interrupted(self) -> Any:
+        """Return what the last call would have returned that was interrupted, with the answers so far, or ``None``."""
+        return RowsInterrupted.latest
 
     def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, RowQuestion]:
         data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import Table
+from indus_nb.fanout.running import completed
 from indus_nb.fanout.tables import Chosen
 
 
@@ -56,5 +58,6 @@ class Kept(Chosen):
 
         Raises:
             IndusError: Nothing could be asked.
+            RowsInterrupted: The user has interrupted it.
         """
-        return type(self)(self._data, self._table, self.answers.retry(**changes))
+        return completed(partial(type(self), self._data, self._table), partial(self.answers.retry, **changes))

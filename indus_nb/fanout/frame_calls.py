@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from indus_nb.fanout import joining, ranking, reducing
@@ -12,6 +13,7 @@ from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.packing import SYSTEM_PROMPT
 from indus_nb.fanout.rounds import ROWS, Rounds
 from indus_nb.fanout.rows import Table, table_of
+from indus_nb.fanout.running import completed
 from indus_nb.fanout.template import Template
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class FrameCalls(Calls):
         """
         table = table_of(data)
         asked = self._asked(template, table, FilterOptions, options, bool)
-        return Kept(data, table, Map(data, asked).here(reporter_for(options)))
+        return completed(partial(Kept, data, table), lambda: Map(data, asked).here(reporter_for(options)))
 
     def join(
         self,
@@ -82,7 +84,8 @@ class FrameCalls(Calls):
         )
         table = pairing.table
         asked = self._asked(template, table, FilterOptions, options, bool)
-        return joining.Pairs(pairing, table, Map(table.rows, asked).here(reporter_for(options)))
+        made = partial(joining.Pairs, pairing, table)
+        return completed(made, lambda: Map(table.rows, asked).here(reporter_for(options)))
 
     def reduce(
         self,

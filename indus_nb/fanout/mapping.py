@@ -11,6 +11,7 @@ from indus_nb.base.files import current_directory
 from indus_nb.base.wire import random_hex
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
+from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
@@ -45,23 +46,37 @@ class Map:
         self._question = asked
         self.work: Work = Work(asked, known, spent, unconfirmed)
         """The work on the rows."""
-        self._caller = Caller(self.work)
+        self._caller = Caller(self)
 
     def here(self, reporter: Reporter) -> Answers:
         """Ask from plain synchronous code; see ``Caller``.
 
         Raises:
             IndusError: Nothing could be asked.
+            RowsInterrupted: The user has interrupted it.
         """
-        return self._answers(self._caller.here(reporter))
+        return self._caller.here(reporter)
 
     def interrupt(self) -> None:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
         self._caller.interrupt()
 
-    async def on_loop(self) -> Answers:
+    @property
+    def progress(self) -> Progress:
+        """Return how far it is."""
+        return self.work.progress
+
+    async def run(self) -> Answers:
         """Ask on the loop that runs."""
         return self._answers(await self.work.run())
+
+    def stop(self) -> None:
+        """Let no more rows begin; from any thread."""
+        self.work.stop()
+
+    def cancel(self) -> None:
+        """Abort the rows that are asked, too; from any thread."""
+        self.work.cancel()
 
     def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
         asked, work = self._question, self.work
@@ -82,7 +97,7 @@ class Map:
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()
             ),
-            again_async=lambda known, changes: self._again(known, changes).on_loop(),
+            again_async=lambda known, changes: self._again(known, changes).run(),
         )
 
     def _again(self, known: Answers, changes: dict[str, Any]) -> Map:

@@ -20,14 +20,14 @@ from indus_nb.fanout.question import RETRY_OPTIONS, RowQuestion
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Estimate, RowAnswer
 from indus_nb.fanout.rows import Table
-from indus_nb.fanout.running import Caller
+from indus_nb.fanout.running import Caller, Result
 from indus_nb.fanout.template import Template
 from indus_nb.fanout.work import Work
 
 ROWS = "rows"
 """The placeholder of a round's template that the rows stand in."""
 _RETRY_OPTIONS = RETRY_OPTIONS - {"batch", "over", "dedupe", "sample"}
-ResultT = TypeVar("ResultT")
+ResultT = TypeVar("ResultT", bound=Result)
 
 
 class Rounds(Generic[ResultT]):
@@ -80,6 +80,7 @@ class Rounds(Generic[ResultT]):
 
         Raises:
             IndusError: Nothing could be asked.
+            RowsInterrupted: The user has interrupted it.
         """
         return Caller(self).here(reporter)
 

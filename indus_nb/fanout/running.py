@@ -1,20 +1,74 @@
-"""Rows asked from synchronous code: in a thread with an event loop of its own, where an interruption loses nothing."""
+"""Rows asked from synchronous code: in a thread with an event loop of its own.
+
+What this module promises: an interruption loses nothing that is paid for, and what stands behind the call does not run
+on with a part of the answers. It is raised once the rows that were asked have ended, with what they gave.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
+from indus_nb.base.errors import Interrupted
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.reporting import Contained, Reporter
 
 _SLICE_SECONDS = 0.1
-ResultT = TypeVar("ResultT")
-ResultT_co = TypeVar("ResultT_co", covariant=True)
+ResultT = TypeVar("ResultT", bound="Result")
+MadeT = TypeVar("MadeT", bound="Result")
+ResultT_co = TypeVar("ResultT_co", bound="Result", covariant=True)
+
+
+class Result(Protocol):
+    """What a call returns."""
+
+    @property
+    def summary(self) -> str:
+        """Return a line of what came of it."""
+        ...
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Return harmless problems, a sentence each."""
+        ...
+
+
+class RowsInterrupted(Interrupted):
+    """Interrupt of work on rows by the user; a ``KeyboardInterrupt``, which IPython shows as one line.
+
+    Args:
+        result: What the call would have returned, with the answers so far.
+        name: What the user's code calls it.
+
+    Attributes:
+        result: The same.
+    """
+
+    latest: Any = None
+    """The result of the last one in this process."""
+
+    def __init__(self, result: Result, name: str = "agent.interrupted") -> None:
+        self.result: Any = result
+        RowsInterrupted.latest = result
+        told = f"Interrupted: {result.summary}. {name} has the answers so far, {name}.retry() asks for the others."
+        super().__init__("\n".join((told, *result.problems)))
+
+
+def completed(make: Callable[[ResultT], MadeT], ask: Callable[[], ResultT]) -> MadeT:
+    """Return what ``make`` makes of the result of ``ask``; an interruption has it, too.
+
+    Raises:
+        RowsInterrupted: The user has interrupted it.
+    """
+    try:
+        result = ask()
+    except RowsInterrupted as stopped:
+        raise RowsInterrupted(make(stopped.result)) from None
+    return make(result)
 
 
 class Running(Protocol[ResultT_co]):
@@ -70,6 +124,7 @@ class Caller(Generic[ResultT]):
 
         Raises:
             IndusError: Nothing could be asked.
+            RowsInterrupted: The user has interrupted it.
         """
         work = self._work
         shown = Contained(reporter)
@@ -101,7 +156,9 @@ class Caller(Generic[ResultT]):
             shown.end(None if errors else work.progress)
             if errors:
                 raise errors[0]
-            return results[0]
+        if self._interrupted:
+            raise RowsInterrupted(results[0])
+        return results[0]
 
     def interrupt(self) -> None:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""

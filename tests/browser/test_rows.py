@@ -9,15 +9,15 @@ from playwright.sync_api import Page, expect
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "name"),
     [
-        '%agent map -o done --model claude-haiku-4-5 --parallel 2 "{item}" over range(40)',
-        "done = agent.map('{item}', range(40), model='claude-haiku-4-5', parallel=2)",
+        ('%agent map -o done --model claude-haiku-4-5 --parallel 2 "{item}" over range(40)', "done"),
+        ("done = agent.map('{item}', range(40), model='claude-haiku-4-5', parallel=2)", "agent.interrupted"),
     ],
     ids=["magic", "function"],
 )
-def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done(
-    lab: Lab, page: Page, api: MessagesApi, line: str
+def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done_and_fails_the_cell(
+    lab: Lab, page: Page, api: MessagesApi, line: str, name: str
 ) -> None:
     gate = Gate()
 
@@ -27,7 +27,7 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done(
 
     api.default = answer  # type: ignore[assignment]
     set_up = "%load_ext indus_nb\nfrom indus_nb import agent\n%agent --no-session --model claude-haiku-4-5"
-    lab.write("rows.ipynb", set_up, line, "print(list(done)[:6], len(done.failed))")
+    lab.write("rows.ipynb", set_up, line, f"print(list({name})[:6], len({name}.failed))")
     notebook = lab.open(page, "rows.ipynb")
     notebook.run(0)
     notebook.wait_until_run(0)
@@ -42,6 +42,8 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done(
     notebook.wait_until_run(1)
     expect(cell).to_contain_text("5 of 40 rows, $0.00")
     expect(cell).to_contain_text("stopped")
+    expect(cell).to_contain_text(f"{name} has the answers so far, {name}.retry() asks for the others.")
+    expect(cell).not_to_contain_text("Traceback")
     expect(cell.get_by_role("button", name="Stop")).to_have_count(0)
     notebook.screenshot("rows-stopped")
     notebook.run(2)

@@ -28,7 +28,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the backg
 from indus_nb import agent
 from indus_nb.fanout import batches
 batches._FIRST_POLL_SECONDS = 0.05
-done = agent.map("{item}", range(int(sys.argv[2])), batch=True, journal=sys.argv[1])
+try:
+    done = agent.map("{item}", range(int(sys.argv[2])), batch=True, journal=sys.argv[1])
+except KeyboardInterrupt:
+    done = agent.interrupted
 print(list(done), round(done.cost, 9))
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from fanout_calls import interrupted
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from pydantic import BaseModel
 
@@ -231,7 +232,7 @@ def test_a_stop_ends_a_row_between_the_two(messages_api: MessagesApi, tmp_path: 
         parallel=1,
     )
     work = Map([], asking)
-    done = work.here(Reporter())
+    done = interrupted(lambda: work.here(Reporter()))
     held.open()
     assert done.failed == [0, 1, 2]
     assert [request.body["model"] for request in messages_api.requests] == [CHEAP, USUAL]
@@ -289,7 +290,7 @@ def test_a_stop_lets_no_further_request_of_a_row_begin_and_a_retry_goes_on_from_
 
     messages_api.default = answer  # type: ignore[assignment]
     work = map_of(tmp_path)
-    done = work.here(Reporter())
+    done = interrupted(lambda: work.here(Reporter()))
     assert [request.body["model"] for request in messages_api.requests] == [CHEAP]
     assert [*done.retry(progress=False)] == ["usual"]
     assert [request.body["model"] for request in messages_api.requests] == [CHEAP, USUAL]
@@ -310,7 +311,7 @@ def test_a_row_that_is_cut_off_at_the_dear_model_keeps_what_the_cheap_one_said(
 
     messages_api.default = answer  # type: ignore[assignment]
     work = map_of(tmp_path)
-    done = work.here(Reporter())
+    done = interrupted(lambda: work.here(Reporter()))
     held.open()
     assert (done.failed, len(done.rows[0].tries)) == ([0], 1)
     messages_api.default = Reply("usual")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fanout_calls import Calling
+from fanout_calls import Calling, interrupted
 from messages_api import MessagesApi
 
 from indus_nb import agent
@@ -237,7 +237,7 @@ def test_cancelling_cuts_off_calls_that_have_not_begun(messages_api: MessagesApi
 
     with ThreadPoolExecutor(1) as pool:
         threading.Thread(target=interrupt).start()
-        done = agent.map("{item}", list("abcd"), tools=["slow"], over=pool, parallel=4)
+        done = interrupted(lambda: agent.map("{item}", list("abcd"), tools=["slow"], over=pool, parallel=4))
         Path(opened).touch()
     assert len(Path(begun).read_text()) == 1
     assert list(done) == [None] * 4
@@ -258,6 +258,6 @@ def test_an_engine_without_a_free_worker_can_be_interrupted(messages_api: Messag
 
     with Watched(1) as pool:
         ThreadPoolExecutor.submit(pool, free.wait)
-        done = agent.map("{item}", range(3), tools=[where], over=pool)
+        done = interrupted(lambda: agent.map("{item}", range(3), tools=[where], over=pool))
         free.set()
     assert (list(done), messages_api.requests) == ([None] * 3, [])

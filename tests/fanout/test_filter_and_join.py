@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fanout_calls import asked
-from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
+from fanout_calls import asked, interrupted
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
 from indus_nb.base.errors import IndusError, UsageError
@@ -186,3 +186,24 @@ def test_whole_numbers_are_equal_keys_also_in_a_column_with_gaps(messages_api: M
     left, right = pd.DataFrame({"id": [1, 2]}), pd.DataFrame({"id": [2, None, 1]})
     pairs = agent.join("Is {left.id} the same as {right.id}?", left, right, on="id")
     assert pairs.asked == ((0, 2), (1, 0))
+
+
+def test_an_interrupted_filter_has_the_rows_that_pass_so_far_and_asks_for_the_others(
+    messages_api: MessagesApi, interrupt_at: Callable[[Gate], None]
+) -> None:
+    gate = Gate()
+
+    def answer(request: Recorded) -> Reply:
+        held = [Text("", gate)] if asked(request) == "1" else []
+        return Reply(*held, ToolUse("answer", {"answer": True}))
+
+    messages_api.default = answer  # type: ignore[assignment]
+    interrupt_at(gate)
+    kept = interrupted(lambda: agent.filter("{item}", range(4), parallel=1))
+    assert (kept.numbers, kept.unknown) == ((0, 1), [2, 3])
+    gate = Gate()
+    messages_api.default = lambda _: Reply(Text("", gate), ToolUse("answer", {"answer": True}))  # type: ignore[assignment]
+    interrupt_at(gate)
+    more = interrupted(kept.retry)
+    assert (more.numbers, more.unknown) == ((0, 1, 2), [3])
+    assert more.retry().numbers == (0, 1, 2, 3)

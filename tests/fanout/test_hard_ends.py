@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fanout_calls import Calling, asked
+from fanout_calls import Calling, asked, interrupted
 from messages_api import Gate, MessagesApi, Reply, Text
 from waiting import wait_until
 
@@ -85,7 +85,7 @@ def test_a_stop_does_not_wait_for_requests_that_have_not_begun(messages_api: Mes
             if progress.done and not progress.stopping:
                 self._stop()
 
-    done = asking([1, 2, 3, 4], parallel=4, rpm=1).here(Stopping())
+    done = interrupted(lambda: asking([1, 2, 3, 4], parallel=4, rpm=1).here(Stopping()))
     assert list(done) == ["ok", None, None, None]
     assert ({row.error for row in done.rows}, len(messages_api.requests)) == ({None}, 1)
 
@@ -121,7 +121,10 @@ def slow(text: str) -> str:
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(2) as pool:
-        done = agent.map("{item}", range(6), tools=["slow"], over=pool, parallel=2, progress=False)
+        try:
+            done = agent.map("{item}", range(6), tools=["slow"], over=pool, parallel=2, progress=False)
+        except KeyboardInterrupt:
+            done = agent.interrupted
     print(list(done), done.problems)
 """
 

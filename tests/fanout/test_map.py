@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fanout_calls import asked
+from fanout_calls import asked, interrupted
 from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
@@ -377,7 +377,7 @@ def test_an_interruption_keeps_what_is_done_and_lets_what_was_asked_end(messages
 
     opening = threading.Timer(0.5, gate.open)
     threading.Thread(target=interrupt).start()
-    done = agent.map("{item}", range(50), parallel=2)
+    done = interrupted(lambda: agent.map("{item}", range(50), parallel=2))
     opening.join()
     assert list(done)[:4] == ["<0>", "<1>", "late 2", "late 3"]
     assert list(done)[4:] == [None] * 46

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from fanout_calls import asked
+from fanout_calls import asked, interrupted
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import SessionOptions, agent
@@ -76,7 +76,7 @@ def test_a_map_that_is_cut_off_leaves_the_other_its_room(messages_api: MessagesA
     held = question("{item}", table_of(["held"] * 3), session=SessionOptions(), directory=Path("rows"), dedupe=False)
     asking = Map(["held"] * 3, held)
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(asking.here, Reporter())
+        first = threads.submit(interrupted, lambda: asking.here(Reporter()))
         assert gate.reached.wait(30)
         second = threads.submit(agent.map, "{item}", range(30), parallel=2)
         asking.interrupt()

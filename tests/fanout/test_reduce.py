@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fanout_calls import asked
+from fanout_calls import asked, interrupted
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
@@ -227,7 +227,7 @@ def test_an_interruption_keeps_what_is_done_and_begins_no_further_round(
 
     interrupt_at(gate)
     options: dict[str, Any] = {"result": Sum, "journal": tmp_path / "notes.jsonl", **THREE}
-    notes = agent.reduce("Add up.", numbers(9), parallel=1, **options)
+    notes = interrupted(lambda: agent.reduce("Add up.", numbers(9), parallel=1, **options))
     assert (list(notes), notes.rows[0].error, notes.failed) == ([None], None, [0])
     assert notes.missing == [*range(9)]
     assert Sum(3) in [part.answer.value for part in notes.groups[0].parts]
@@ -325,7 +325,7 @@ def test_a_second_interruption_cuts_off_what_is_asked(messages_api: MessagesApi)
     messages_api.default = Reply(Text("the sec", gate, "ond"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "front_end", Twice)
-        notes = agent.reduce("Summarise.", numbers(9), parallel=1, **THREE)
+        notes = interrupted(lambda: agent.reduce("Summarise.", numbers(9), parallel=1, **THREE))
     assert (list(notes), notes.rows[0].error) == ([None], None)
     assert [part.answer.value for part in notes.groups[0].parts] == ["the first", None, None]
     assert len(messages_api.requests) == 2

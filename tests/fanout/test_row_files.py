@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from batches_api import BatchesApi
+from fanout_calls import interrupted
 from messages_api import HttpError, MessagesApi, Recorded, Reply, ToolUse
 from PIL import Image, ImageSequence
 
@@ -313,7 +314,7 @@ def test_after_a_stop_no_more_files_are_read(api: MessagesApi, files: Path, tmp_
     agent.map("{item}", [Path("red.png")], journal=tmp_path / "journal")
     asking = Map([], asked_of([Path("missing.txt"), Path("red.png")], journal=tmp_path / "journal"))
     asking.interrupt()
-    done = asking.here(Reporter())
+    done = interrupted(lambda: asking.here(Reporter()))
     assert [row.error for row in done.rows] == [None, None]
     assert (done.problems, len(api.requests)) == ((), 1)  # it does not say that the journal is about something else
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from fanout_calls import asked
+from fanout_calls import asked, interrupted
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 
 from indus_nb import agent
@@ -192,7 +192,7 @@ def test_an_interruption_begins_no_further_round_and_the_next_call_goes_on(
 
     interrupt_at(gate)
     options: dict[str, Any] = {"k": 2, "compared": 10, "journal": tmp_path / "best.jsonl"}
-    best = agent.topk("Which is the highest?", shuffled(40), parallel=1, **options)
+    best = interrupted(lambda: agent.topk("Which is the highest?", shuffled(40), parallel=1, **options))
     # Two of each ten had gone on by then.
     assert (best.numbers, len(best.missing), best.problems) == ((), 8, ())
     assert len(messages_api.requests) == 4

@@ -28,13 +28,14 @@ def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp
         kernel.interrupt()
         cell.wait_for(lambda cell: cell.shown[-1].endswith("rows that were asked come to their end"))
         gate.open()
-        assert cell.finish().status == "ok"
+        assert cell.finish().status == "error"
         (shown,) = cell.shown
         assert shown.startswith("5 of 40 rows, $")
         assert shown.endswith("stopped")
         (bundles,) = cell.displays.values()
         assert '<progress max="40" value="5"' in bundles[-1]["text/html"]
-        kept = kernel.run("print([*done][:6], done.failed == [*range(5, 40)])").streams
+        assert "agent.interrupted has the answers so far, agent.interrupted.retry() asks" in cell.error["evalue"]
+        kept = kernel.run("done = agent.interrupted\nprint([*done][:6], done.failed == [*range(5, 40)])").streams
         assert kept == "['0', '1', '2', 'late 3', 'late 4', None] True\n"
 
 
@@ -146,3 +147,19 @@ def test_where_nobody_can_answer_a_sample_asks_nothing(tmp_path: Path, api: Mess
         kernel.run("%agent --model claude-haiku-4-5 --no-session")
         cell = kernel.run('%agent map -o kinds --sample 3 "What is {item}?" over range(9)')
         assert (cell.status, cell.shown[-1].startswith("9 rows, 3 answered, 6 not asked")) == ("ok", True)
+
+
+def test_an_interrupt_at_the_question_after_a_sample_fails_the_cell_and_keeps_the_answers(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    api.default = Reply("seven")
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --model claude-haiku-4-5 --no-session")
+        cell = kernel.begin('%agent map -o kinds --sample 3 "What is {item}?" over range(9)', asks=True)
+        cell.answer(None)
+        kernel.interrupt()
+        assert cell.finish().status == "error"
+        assert "kinds has the answers so far, kinds.retry() asks for the others" in cell.error["evalue"]
+        assert kernel.run("print(len(kinds) - len(kinds.failed))").streams == "3\n"

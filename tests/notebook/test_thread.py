@@ -17,12 +17,12 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from indus_nb.base.errors import Interrupted
 from indus_nb.core.session.dialogs import Ui
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.kernel.run import agent_thread as agent_thread_module
 from indus_nb.kernel.run import main_thread
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
-from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.tools import ToolError
 
 
@@ -254,7 +254,7 @@ from indus_nb.kernel.run import main_thread
 from indus_nb.kernel.run import agent_thread
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
-from indus_nb.kernel.run.interrupts import Interrupted
+from indus_nb.base.errors import Interrupted
 from indus_nb.tools import ToolError
 from indus_nb.core.session.dialogs import Ui
 agent_thread, caught = AgentThread(), 0

@@ -32,6 +32,8 @@ from indus_nb.safety.policy import MODES
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
+    from indus_nb.fanout.mapping import Map
+    from indus_nb.fanout.results import Answers
     from indus_nb.fanout.rows import Table
 
 _EPILOG = """\
@@ -122,7 +124,6 @@ def ask_rows(arguments: Sequence[str]) -> int:
     from indus_nb.fanout.cascade import SURE
     from indus_nb.fanout.mapping import Map, new_directory
     from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL, question
-    from indus_nb.fanout.reporting import console_reporter
     from indus_nb.start import SessionOptions
 
     source, out = expand_user(options.data), expand_user(options.out)
@@ -178,7 +179,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-    answers = asking.here(console_reporter(sys.stderr))
+    answers = _answers_of(asking)
     for problem in answers.problems:
         complain(problem)
     if answers.estimate is not None:
@@ -196,6 +197,17 @@ def ask_rows(arguments: Sequence[str]) -> int:
         complain(f"{answers.cascade}.")
     failed = errors if options.sample is not None else answers.failed
     return 128 + signals[0] if signals else int(bool(failed))
+
+
+def _answers_of(asking: Map) -> Answers:
+    """Return the answers, those of an interrupted call too: they are written."""
+    from indus_nb.fanout.reporting import console_reporter
+    from indus_nb.fanout.running import RowsInterrupted
+
+    try:
+        return asking.here(console_reporter(sys.stderr))
+    except RowsInterrupted as stopped:
+        return stopped.result
 
 
 _REFUSED = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from indus_nb.base.errors import (
     CredentialsError,
     IndusError,
+    Interrupted,
     RunFailedError,
     SessionBusyError,
     SessionLockedError,
@@ -64,7 +65,6 @@ from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
-from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch

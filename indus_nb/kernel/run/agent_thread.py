@@ -23,8 +23,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
-from indus_nb.base.errors import UsageError
-from indus_nb.kernel.run.interrupts import Interrupted, counted
+from indus_nb.base.errors import Interrupted, UsageError
+from indus_nb.kernel.run.interrupts import counted
 
 T = TypeVar("T")
 

@@ -34,13 +34,6 @@ from typing import Any, NoReturn, cast
 _KEEP_SECONDS = 0.05
 
 
-class Interrupted(KeyboardInterrupt):
-    """Interrupt of the cell by the user; IPython shows it as one line."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [str(self)]
-
-
 @contextlib.contextmanager
 def counted(interrupts: list[int], noted: Callable[[], object] = lambda: None) -> Generator[None]:
     """Count interrupts within this context, and raise nothing.

@@ -11,12 +11,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import Interrupted, UsageError
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.output import NOTHING, Screen
 from indus_nb.kernel.document import NotebookTools
-from indus_nb.kernel.run.interrupts import Interrupted
 from indus_nb.tools.tool import ToolError
 
 if TYPE_CHECKING:

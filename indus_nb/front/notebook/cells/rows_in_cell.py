@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.base.errors import UsageError
 from indus_nb.fanout.agent import agent
 from indus_nb.fanout.reporting import Reporter, bundle_of
+from indus_nb.fanout.running import RowsInterrupted
 from indus_nb.fanout.words import rows_of
 from indus_nb.front.notebook.magic import Rows
 from indus_nb.front.notebook.view import blocks
@@ -38,6 +39,7 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> An
 
     Raises:
         IndusError: Nothing could be asked.
+        RowsInterrupted: The user has interrupted it; the variable has the answers so far.
     """
     kind = None
     if rows.result is not None:
@@ -55,11 +57,14 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> An
     tools = options.pop("tools", "").replace(",", " ").split()
     if "files" in options:
         options["files"] = [name.strip() for name in options["files"].split(",") if name.strip()]
-    answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
-    shell.user_ns[rows.output] = answers
-    if asks and "sample" in options and "estimate" not in options and _goes_on(answers, shell):
-        shell.user_ns[rows.output] = answers = answers.retry()
     name = rows.output
+    try:
+        shell.user_ns[name] = answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
+        if asks and "sample" in options and "estimate" not in options and _goes_on(answers, shell):
+            shell.user_ns[name] = answers = answers.retry()
+    except RowsInterrupted as stopped:
+        shell.user_ns[name] = stopped.result
+        raise RowsInterrupted(stopped.result, name) from None
     again = f", {name}.retry() asks for the others" if answers.failed else ""
     lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
     screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
@@ -75,7 +80,7 @@ def _goes_on(answers: Answers, shell: Any) -> bool:
     try:
         said = input(f"Go on with the other {rows_of(others)} for about ${answers.cost_left:.4f}? y, or n: ")
     except KeyboardInterrupt:
-        return False
+        raise RowsInterrupted(answers) from None
     return said.strip().lower() in ("y", "yes")
 
 
