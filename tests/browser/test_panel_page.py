@@ -131,6 +131,29 @@ def test_escape_stops_the_run_and_gives_back_what_waits(panel: Panel, api: Messa
     panel.composer.fill("")
 
 
+def test_what_waits_after_a_stop_says_when_it_is_sent_and_is_sent_by_its_button(panel: Panel, api: MessagesApi) -> None:
+    api.add(Reply(Text("A long one. ", Gate())), "On wheels.", "On foot.")
+    panel.write("tell me another one")
+    expect(panel.answers.last).to_contain_text("A long one.")
+    panel.write("about wheels", "Alt+Enter")
+    panel.write("about feet", "Alt+Enter")
+    expect(panel.queue).to_have_count(2)
+    send = panel.root.get_by_role("button", name="Send now")
+    expect(send).to_have_count(0)
+    panel.press("Stop")
+    expect(panel.root.locator(".ia-when")).to_have_text("Will be sent after the answer to your next prompt.")
+    panel.keep("queue-idle")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '300px' }")
+    panel.keep("queue-idle-narrow")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '' }")
+    send.click()
+    expect(panel.answers.last).to_contain_text("On foot.")
+    expect(panel.queue).to_have_count(0)
+    expect(send).to_have_count(0)
+    expect(panel.composer).to_be_focused()
+    assert [request.texts[-1] for request in api.requests[-2:]] == ["about wheels", "about feet"]
+
+
 def test_another_model_answers_from_then_on(panel: Panel, api: MessagesApi) -> None:
     api.add("I am the large one.")
     panel.root.get_by_label("Model").select_option(label="Scripted large")

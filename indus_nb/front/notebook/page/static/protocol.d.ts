@@ -76,6 +76,11 @@ export interface Unqueue extends PageMessage {
   text: string;
 }
 
+/** Send the queued messages, in their order. Does nothing while a run goes on, which delivers them by itself. */
+export interface SendQueued extends PageMessage {
+  kind: "send_queued";
+}
+
 /** Take back what the agent's last call changed in variables, files and cells. */
 export interface Undo extends PageMessage {
   kind: "undo";
@@ -746,6 +751,7 @@ export type FromPage =
   | AttachImage
   | Prompt
   | Unqueue
+  | SendQueued
   | Undo
   | Export
   | ShowTree
