@@ -154,6 +154,40 @@ def test_what_waits_after_a_stop_says_when_it_is_sent_and_is_sent_by_its_button(
     assert [request.texts[-1] for request in api.requests[-2:]] == ["about wheels", "about feet"]
 
 
+def test_enter_on_the_beginning_of_a_command_sends_it_and_tab_completes_it(panel: Panel) -> None:
+    keyboard = panel.page.keyboard
+    shown = panel.root.locator(".ia-area table")
+    before = shown.count()
+    panel.composer.click()
+    keyboard.type("/sta")
+    keyboard.press("Tab")
+    expect(panel.composer).to_have_value("/stats ")
+    panel.composer.fill("")
+    keyboard.type("/")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("/new ")  # which nothing that was typed has chosen
+    panel.composer.fill("")
+    keyboard.type("/na")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("/name ")
+    keyboard.type("x")
+    expect(panel.composer).to_have_value("/name x")
+    panel.composer.fill("")
+    expect(shown).to_have_count(before)
+    keyboard.type("/sta")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("")
+    expect(shown).to_have_count(before + 1)
+    expect(shown.last).to_contain_text("conversation")
+    keyboard.type("look at @rid")
+    expect(panel.root.locator(".ia-choice")).to_have_count(1)
+    said = panel.said.count()
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("look at @rides.csv")
+    expect(panel.said).to_have_count(said)
+    panel.composer.fill("")
+
+
 def test_another_model_answers_from_then_on(panel: Panel, api: MessagesApi) -> None:
     api.add("I am the large one.")
     panel.root.get_by_label("Model").select_option(label="Scripted large")

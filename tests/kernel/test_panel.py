@@ -596,8 +596,11 @@ def test_commands_are_completed_and_carried_out(kernel: Kernel, wire: Wire, api:
     page.tell("complete", text="/gr")
     page.wait_for(lambda: page.state.get("completions"))
     (item,) = page.state["completions"]["items"]
-    assert item == {"text": "/greet ", "label": "/greet", "detail": "Say hello"}
-    assert {"name": "greet", "description": "Say hello", "source": "prompt"} in page.state["commands"]
+    assert item == {"text": "/greet ", "label": "/greet", "detail": "Say hello", "whole": False}
+    assert {"name": "greet", "description": "Say hello", "source": "prompt", "whole": False} in page.state["commands"]
+    page.tell("complete", text="/new")
+    page.wait_for(lambda: page.state["completions"]["text"] == "/new")
+    assert page.state["completions"]["items"][0]["whole"] is True
     api.add("Hello, Ada.")
     page.prompt("/greet Ada")
     page.wait_until_idle("Hello, Ada.")

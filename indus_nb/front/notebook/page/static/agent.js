@@ -362,7 +362,12 @@ function completeCommand(before, commands) {
   const begun = before.slice(1).toLowerCase();
   return commands
     .filter(({ name }) => name.toLowerCase().startsWith(begun))
-    .map(({ name, description = "" }) => ({ text: `/${name} `, label: `/${name}`, detail: description }));
+    .map(({ name, description = "", whole = false }) => ({
+      text: `/${name} `,
+      label: `/${name}`,
+      detail: description,
+      whole,
+    }));
 }
 
 function approvalWords(mode) {
@@ -1871,6 +1876,11 @@ class Completions {
     return this.items[this.chosen]?.text.trim() === this.field.value.trim();
   }
 
+  get isWhole() {
+    const isChosen = this.asked !== "/" || this.chosen > 0;
+    return isChosen && this.field.value === this.asked && Boolean(this.items[this.chosen]?.whole);
+  }
+
   offer(items) {
     if (!this.field.matches(":focus") || this.field.value.slice(0, this.field.selectionStart) !== this.asked) return;
     if (items.length === 0 && this.items.length > 0) return; // commands that only the page knows of
@@ -2180,7 +2190,7 @@ class Composer {
       busy: joinsRun(this.store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
-      complete: completions.isComplete,
+      complete: completions.isComplete || completions.isWhole,
     });
     if (!action) return;
     event.preventDefault();
@@ -2209,6 +2219,7 @@ class Composer {
         this.recall(1);
         break;
       default:
+        if (completions.isWhole) completions.accept(completions.chosen);
         this.submit(action);
     }
   }

@@ -542,6 +542,8 @@ export interface Command {
   description: string;
   /** ``panel``, ``extension``, ``prompt`` or ``skill``. */
   source: string;
+  /** Whether it can be sent as it is. Of commands of extensions that is not known, and they count as if not. */
+  whole: boolean;
 }
 
 /** The answer to `Complete`. */
@@ -556,6 +558,8 @@ export interface Completion {
   text: string;
   label: string;
   detail: string;
+  /** Whether it makes a whole prompt, which Enter sends at once. */
+  whole?: boolean;
 }
 
 /** The queued messages, next one first; long ones are shortened. */

@@ -257,7 +257,7 @@ export class Composer {
       busy: joinsRun(this.store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
-      complete: completions.isComplete,
+      complete: completions.isComplete || completions.isWhole,
     });
     if (!action) return;
     event.preventDefault();
@@ -287,6 +287,7 @@ export class Composer {
         this.recall(1);
         break;
       default:
+        if (completions.isWhole) completions.accept(completions.chosen);
         this.submit(action);
     }
   }
