@@ -131,6 +131,63 @@ def test_escape_stops_the_run_and_gives_back_what_waits(panel: Panel, api: Messa
     panel.composer.fill("")
 
 
+def test_what_waits_after_a_stop_says_when_it_is_sent_and_is_sent_by_its_button(panel: Panel, api: MessagesApi) -> None:
+    api.add(Reply(Text("A long one. ", Gate())), "On wheels.", "On foot.")
+    panel.write("tell me another one")
+    expect(panel.answers.last).to_contain_text("A long one.")
+    panel.write("about wheels", "Alt+Enter")
+    panel.write("about feet", "Alt+Enter")
+    expect(panel.queue).to_have_count(2)
+    send = panel.root.get_by_role("button", name="Send now")
+    expect(send).to_have_count(0)
+    panel.press("Stop")
+    expect(panel.root.locator(".ia-when")).to_have_text("Will be sent after the answer to your next prompt.")
+    panel.keep("queue-idle")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '300px' }")
+    panel.keep("queue-idle-narrow")
+    panel.root.evaluate("node => { node.closest('.ia-root').style.width = '' }")
+    send.click()
+    expect(panel.answers.last).to_contain_text("On foot.")
+    expect(panel.queue).to_have_count(0)
+    expect(send).to_have_count(0)
+    expect(panel.composer).to_be_focused()
+    assert [request.texts[-1] for request in api.requests[-2:]] == ["about wheels", "about feet"]
+
+
+def test_enter_on_the_beginning_of_a_command_sends_it_and_tab_completes_it(panel: Panel) -> None:
+    keyboard = panel.page.keyboard
+    shown = panel.root.locator(".ia-area table")
+    before = shown.count()
+    panel.composer.click()
+    keyboard.type("/sta")
+    keyboard.press("Tab")
+    expect(panel.composer).to_have_value("/stats ")
+    panel.composer.fill("")
+    keyboard.type("/")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("/new ")  # which nothing that was typed has chosen
+    panel.composer.fill("")
+    keyboard.type("/na")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("/name ")
+    keyboard.type("x")
+    expect(panel.composer).to_have_value("/name x")
+    panel.composer.fill("")
+    expect(shown).to_have_count(before)
+    keyboard.type("/sta")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("")
+    expect(shown).to_have_count(before + 1)
+    expect(shown.last).to_contain_text("conversation")
+    keyboard.type("look at @rid")
+    expect(panel.root.locator(".ia-choice")).to_have_count(1)
+    said = panel.said.count()
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value("look at @rides.csv")
+    expect(panel.said).to_have_count(said)
+    panel.composer.fill("")
+
+
 def test_another_model_answers_from_then_on(panel: Panel, api: MessagesApi) -> None:
     api.add("I am the large one.")
     panel.root.get_by_label("Model").select_option(label="Scripted large")

@@ -187,6 +187,28 @@ def test_stop_ends_the_run_and_leaves_what_waits(page: Page, api: MessagesApi) -
     assert said(api)[-1] == "later"
 
 
+def test_two_panels_that_send_what_waits_at_once_send_it_once(
+    kernel: Kernel, wire: Wire, page: Page, api: MessagesApi
+) -> None:
+    other = show(kernel, wire)
+    api.add(Reply(Text("Working", Gate(), " for ever")), "First.", "Second.")
+    page.prompt("begin")
+    page.wait_for(lambda: "Working" in page.text)
+    page.prompt("one", "followUp")
+    page.prompt("two", "followUp")
+    page.wait_for(lambda: page.state["queue"]["followUp"] == ["one", "two"])
+    page.tell("stop")
+    for each in (page, other):
+        each.wait_until_idle("stopped")
+    for each in (page, other, page):
+        each.tell("send_queued")
+    for each in (page, other):
+        each.wait_until_idle("Second.")
+        assert each.state["queue"]["followUp"] == []
+        assert not each.toasts
+    assert [request.texts[-1] for request in api.requests] == ["begin", "one", "two"]
+
+
 def test_stop_is_heard_however_much_was_asked_for_before(kernel: Kernel, page: Page, api: MessagesApi) -> None:
     gate = Gate()
     api.add(Reply(Text("Working", gate, " for ever")))
@@ -574,8 +596,11 @@ def test_commands_are_completed_and_carried_out(kernel: Kernel, wire: Wire, api:
     page.tell("complete", text="/gr")
     page.wait_for(lambda: page.state.get("completions"))
     (item,) = page.state["completions"]["items"]
-    assert item == {"text": "/greet ", "label": "/greet", "detail": "Say hello"}
-    assert {"name": "greet", "description": "Say hello", "source": "prompt"} in page.state["commands"]
+    assert item == {"text": "/greet ", "label": "/greet", "detail": "Say hello", "whole": False}
+    assert {"name": "greet", "description": "Say hello", "source": "prompt", "whole": False} in page.state["commands"]
+    page.tell("complete", text="/new")
+    page.wait_for(lambda: page.state["completions"]["text"] == "/new")
+    assert page.state["completions"]["items"][0]["whole"] is True
     api.add("Hello, Ada.")
     page.prompt("/greet Ada")
     page.wait_until_idle("Hello, Ada.")

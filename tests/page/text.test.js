@@ -72,8 +72,10 @@ test("a completion replaces everything that was asked for if it begins like it, 
 });
 
 test("a command's name is completed whatever its case, and its arguments are not", () => {
-  const commands = [{ name: "Compact", description: "Summarise" }, { name: "model" }];
-  assert.deepEqual(completeCommand("/c", commands), [{ text: "/Compact ", label: "/Compact", detail: "Summarise" }]);
+  const commands = [{ name: "Compact", description: "Summarise", whole: true }, { name: "model" }];
+  assert.deepEqual(completeCommand("/c", commands), [
+    { text: "/Compact ", label: "/Compact", detail: "Summarise", whole: true },
+  ]);
   assert.deepEqual(
     completeCommand("/", commands)?.map(({ label }) => label),
     ["/Compact", "/model"],

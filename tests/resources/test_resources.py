@@ -301,6 +301,16 @@ def test_templates_are_the_markdown_right_in_their_folders(disk: Disk) -> None:
     assert "Rename one of them" in problems(found)
 
 
+@pytest.mark.parametrize(
+    ("body", "needs"),
+    [("Look around, for 5 $.", False), ("Look at $1", True), ("Do $@", True), ("${@:2}", True), ("In ${1:-en}", False)],
+)
+def test_a_template_needs_arguments_for_placeholders_without_a_default(disk: Disk, body: str, needs: bool) -> None:
+    write(disk.project / "prompts" / "one.md", body)
+    (template,) = disk.load().templates
+    assert template.needs_arguments is needs
+
+
 def test_a_rule_at_the_top_of_a_template_is_no_frontmatter(disk: Disk) -> None:
     write(disk.project / "prompts" / "rule.md", "-----\nbody: [\n---\n")
     write(disk.project / "prompts" / "open.md", "---\nnever: closed\n")

@@ -387,6 +387,70 @@ async def test_an_abort_keeps_the_queues_for_the_next_run(open_: Open, messages_
     assert texts(session.messages)[2:] == ["go on", "queued steer", "fresh", "queued follow", "more"]
 
 
+async def stopped_with_queue(open_: Open, messages_api: MessagesApi) -> AgentSession:
+    """A session whose run was aborted while three messages waited."""
+    gate = Gate()
+    messages_api.add(Reply(Text("one", gate)))
+    session = open_()
+    prompting = asyncio.create_task(session.prompt("a"))
+    await asyncio.to_thread(gate.reached.wait, 240)
+    await session.follow_up("first after it")
+    await session.follow_up("second after it")
+    await session.steer("at once")
+    await session.abort()
+    await prompting
+    return session
+
+
+async def test_what_an_abort_left_in_the_queues_is_sent_in_its_order_and_once_however_often_that_is_asked_for(
+    open_: Open, messages_api: MessagesApi
+):
+    session = await stopped_with_queue(open_, messages_api)
+    messages_api.add(Reply("now"), Reply("then"), Reply("last"))
+    waiting: list[int] = []
+    session.subscribe(
+        lambda event: (
+            waiting.append(len(event.steering) + len(event.follow_up)) if event.type == "queue_update" else None
+        )
+    )
+    accepted: list[str] = []
+    await asyncio.gather(*(session.send_queued(accepted.append) for _ in range(3)))
+    await session.wait_until_idle()
+    assert texts(session.messages)[2:] == [
+        "at once", "now", "first after it", "then", "second after it", "last",
+    ]  # fmt: skip
+    assert accepted == ["started"]
+    assert waiting == [2, 1, 0]
+    await session.send_queued(accepted.append)
+    assert accepted == ["started"], "nothing waits any more"
+
+
+async def test_what_waits_stays_where_it_is_when_no_run_can_begin_with_it(
+    open_: Open, messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch
+):
+    session = await stopped_with_queue(open_, messages_api)
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(CredentialsError):
+        await session.send_queued()
+    assert session.steering.texts == ["at once"]
+    assert session.follow_up_queue.texts == ["first after it", "second after it"]
+    assert len(messages_api.requests) == 1
+
+
+async def test_sending_what_waits_leaves_a_run_that_goes_on_to_deliver_it(open_: Open, messages_api: MessagesApi):
+    gate = Gate()
+    messages_api.add(Reply(Text("one", gate)), Reply("two"))
+    session = open_()
+    prompting = asyncio.create_task(session.prompt("a"))
+    await asyncio.to_thread(gate.reached.wait, 240)
+    await session.follow_up("b")
+    await session.send_queued()
+    assert session.follow_up_queue.texts == ["b"]
+    gate.open()
+    await prompting
+    assert texts(session.messages) == ["a", "one", "b", "two"]
+
+
 async def test_neighbouring_reads_run_side_by_side_and_effects_alone_and_in_order(
     open_: Open, messages_api: MessagesApi
 ):

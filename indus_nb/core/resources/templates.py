@@ -33,6 +33,11 @@ class PromptTemplate:
     scope: Scope
     body: str
 
+    @property
+    def needs_arguments(self) -> bool:
+        """Return whether something is missing in the prompt where nothing stands behind the name."""
+        return any(found["default"] is None for found in re.finditer(_PLACEHOLDER, self.body))
+
 
 def find_templates(search: Search, sources: Iterable[Source]) -> list[PromptTemplate]:
     """Find the prompt templates in some places.

@@ -111,6 +111,25 @@ class Prompting:
                 '"steer" (after the tool call at hand) or "followUp" (when it has finished).'
             )
 
+    async def send_queued(self, on_accepted: Callable[[Disposition], None]) -> None:
+        """Begin a run with the first queued message; see ``AgentSession.send_queued``.
+
+        Args:
+            on_accepted: called with its disposition when nothing can reject it any more; not where nothing is begun.
+
+        Raises:
+            SessionBusyError: An abort came before it had begun.
+            CredentialsError: There is no model, or no key for it.
+        """
+        turns = self._turns
+        ticket = turns.ticket
+        async with turns.admission():
+            await turns.wait_for_turn(ticket)
+            if not turns.idle or not self._queues.pending_count:
+                return
+            running = self._runs.begin(None, lambda: on_accepted("started"))
+        await turns.outcome(running)
+
     async def send(
         self, message: CustomMessage, deliver_as: Literal["steer", "followUp", "nextTurn"], *, trigger_turn: bool
     ) -> None:

@@ -57,6 +57,13 @@ class Queues:
         await self.publish()
         return message
 
+    def take_first(self) -> UserMessage | CustomMessage:
+        """Remove and return the message that is next, steering ones first; the caller publishes that.
+
+        One must wait.
+        """
+        return (self.steering.waiting or self.follow_up.waiting).pop(0)
+
     async def clear(self) -> tuple[list[str], list[str]]:
         """Empty the queues of the run; returns the texts of both, steering first."""
         texts = self.steering.texts, self.follow_up.texts

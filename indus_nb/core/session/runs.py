@@ -78,7 +78,7 @@ class Runs:
 
     def begin(
         self,
-        message: UserMessage | CustomMessage,
+        message: UserMessage | CustomMessage | None,
         accept: Callable[[], None] = lambda: None,
         answer: FinalAnswer | None = None,
         limits: RunLimits | None = None,
@@ -86,6 +86,8 @@ class Runs:
         """Begin to answer a message; the session must be idle.
 
         Args:
+            message: what is answered; ``None`` for the first of the queues, which leaves them when nothing can reject
+                it any more. One must wait there.
             accept: called when nothing can reject it any more, before the first event.
             limits: where the run ends, in the place of the settings.
 
@@ -102,7 +104,10 @@ class Runs:
             raise
         accept()
         self._state.run = run
-        return self._turns.begin(Activity.RUNNING, self._drive(run, message, () if answer is None else answer.told()))
+        queued = message is None
+        prompt = self._queues.take_first() if message is None else message
+        work = self._drive(run, prompt, () if answer is None else answer.told(), queued=queued)
+        return self._turns.begin(Activity.RUNNING, work)
 
     def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
         from indus_nb.core.limits.paying import check_price
@@ -152,15 +157,21 @@ class Runs:
         if self._state.run is not None:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
-    async def _drive(self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage]) -> None:
+    async def _drive(
+        self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage], *, queued: bool
+    ) -> None:
         from indus_nb.core.limits.budget import spending_from
 
         timed = nullcontext() if self._limits is None else self._limits.timed()
         with spending_from(self._state.payer.budget.for_code()), timed:
-            await self._driven(run, prompt, asked)
+            await self._driven(run, prompt, asked, queued=queued)
 
-    async def _driven(self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage]) -> None:
+    async def _driven(
+        self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage], *, queued: bool
+    ) -> None:
         try:
+            if queued:
+                await self._queues.publish()
             self._shell.add_held_back()
             await self._recovery.begin(run)
             attached = (prompt.attachments if isinstance(prompt, UserMessage) else None) or ()

@@ -309,6 +309,21 @@ class AgentSession(SessionParts):
         """
         await self.queues.add("followUp", await self._input.queueable(user_message(text, images, attachments)))
 
+    async def send_queued(self, on_accepted: Callable[[Disposition], None] = lambda _: None) -> None:
+        """Begin a run with the first queued message, and wait until the session is idle.
+
+        Steering messages come first. The others are delivered in that run. Does nothing where none waits, nor while a
+        run goes on, which delivers them by itself.
+
+        Args:
+            on_accepted: called with the disposition when nothing can reject it any more, before its first event.
+
+        Raises:
+            SessionBusyError: An abort came before this had begun.
+            CredentialsError: There is no model, or no key for it. All of them wait as before then.
+        """
+        await self._prompting.send_queued(on_accepted)
+
     async def clear_queue(self) -> tuple[list[str], list[str]]:
         """Empty the queues; returns the texts of both, steering first."""
         return await self.queues.clear()

@@ -14,7 +14,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.magic import Command
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
-from indus_nb.front.notebook.panel.surroundings import Filled
+from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
 from indus_nb.kernel.document import NotebookTools
@@ -55,10 +55,13 @@ class PanelKernel:
         self._taking_back = taking_back
 
     @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the kernel's commands, which a panel has besides its own, with their descriptions."""
-        described = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS)}
-        return {name: f"{each.usage}: {each.help}".lstrip(": ") for name, each in described.items()}
+    def commands(self) -> Mapping[str, PanelCommand]:
+        """Return the kernel's commands by name, which a panel has besides its own."""
+        declared = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS)}
+        return {
+            name: PanelCommand(f"{each.usage}: {each.help}".lstrip(": "), whole=each.argument("") is not None)
+            for name, each in declared.items()
+        }
 
     def variables(self) -> Mapping[str, str]:
         """Return the names of the user's variables, each with the name of its class."""

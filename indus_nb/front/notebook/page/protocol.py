@@ -167,6 +167,12 @@ class Unqueue(PageMessage):
     """As the page shows it."""
 
 
+class SendQueued(PageMessage):
+    """Send the queued messages, in their order. Does nothing while a run goes on, which delivers them by itself."""
+
+    kind: Literal["send_queued"]
+
+
 class Undo(PageMessage):
     """Take back what the agent's last call changed in variables, files and cells."""
 
@@ -233,6 +239,7 @@ PanelRequest: TypeAlias = (
     CellRequest
     | Prompt
     | Unqueue
+    | SendQueued
     | Undo
     | Export
     | ShowTree
@@ -247,7 +254,7 @@ PanelRequest: TypeAlias = (
 FromCellPage: TypeAlias = Ready | Resync | Moved | Reply | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
 _OfPanels: TypeAlias = (
-    AttachImage | Prompt | Unqueue | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
+    AttachImage | Prompt | Unqueue | SendQueued | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
 )
 FromPage: TypeAlias = FromCellPage | _OfPanels | GiveKey
 """What a page may send; a panel's page also verbs."""

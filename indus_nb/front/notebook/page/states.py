@@ -98,6 +98,8 @@ class Command(TypedDict):
     description: str
     source: str
     """``panel``, ``extension``, ``prompt`` or ``skill``."""
+    whole: bool
+    """Whether it can be sent as it is. Of commands of extensions that is not known, and they count as if not."""
 
 
 class Queued(TypedDict):
@@ -151,6 +153,8 @@ class Completion(TypedDict):
     text: str
     label: str
     detail: str
+    whole: NotRequired[bool]
+    """Whether it makes a whole prompt, which Enter sends at once."""
 
 
 class Completions(TypedDict):

@@ -16,20 +16,20 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.page import states
 from indus_nb.front.notebook.panel import session_state
-from indus_nb.front.notebook.panel.surroundings import Filled, Surroundings
+from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand, Surroundings
 from indus_nb.safety.key_places import holds_keys
 from indus_nb.tools.files.walk import walk
 
-COMMANDS: Mapping[str, str] = {
-    "new": "Begin a new session",
-    "sessions": "Go on with another session",
-    "tree": "Go back to an earlier point, or fork there",
-    "model": "NAME: talk to another model",
-    "thinking": "LEVEL: how much the model thinks",
-    "name": "TEXT: name the session",
-    "compact": "Summarise the older part; a text says what matters",
-    "export": "Download the session as a web page",
-    "help": "What can be written here",
+COMMANDS: Mapping[str, PanelCommand] = {
+    "new": PanelCommand("Begin a new session"),
+    "sessions": PanelCommand("Go on with another session"),
+    "tree": PanelCommand("Go back to an earlier point, or fork there"),
+    "model": PanelCommand("NAME: talk to another model", whole=False),
+    "thinking": PanelCommand("LEVEL: how much the model thinks", whole=False),
+    "name": PanelCommand("TEXT: name the session", whole=False),
+    "compact": PanelCommand("Summarise the older part; a text says what matters"),
+    "export": PanelCommand("Download the session as a web page"),
+    "help": PanelCommand("What can be written here"),
 }
 """The panel's own commands. Pages carry out ``sessions``, ``tree`` and ``export`` by themselves."""
 HELP = """\
@@ -54,7 +54,7 @@ _MAX_WALKED = 5_000
 _WALK_SECONDS = 0.5
 
 
-def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> tuple[str, str] | None:
+def command_of(text: str, session: AgentSession, offered: Mapping[str, PanelCommand]) -> tuple[str, str] | None:
     """Split a prompt into a panel command and its argument.
 
     Returns:
@@ -75,8 +75,8 @@ def command_of(text: str, session: AgentSession, offered: Mapping[str, str]) -> 
     return written["name"], written["argument"] or ""
 
 
-def offered_commands(surroundings: Surroundings | None) -> dict[str, str]:
-    """Return the panel's commands by name, with descriptions."""
+def offered_commands(surroundings: Surroundings | None) -> dict[str, PanelCommand]:
+    """Return the panel's commands by name."""
     return {**COMMANDS, **(surroundings.commands if surroundings is not None else {})}
 
 
@@ -86,8 +86,8 @@ def commands(session: AgentSession, surroundings: Surroundings | None) -> list[s
     names = {each["name"] for each in own}
     return [
         *(
-            states.Command(name=name, description=description, source="panel")
-            for name, description in offered_commands(surroundings).items()
+            states.Command(name=name, description=each.description, source="panel", whole=each.whole)
+            for name, each in offered_commands(surroundings).items()
             if name not in names
         ),
         *own,
@@ -132,7 +132,12 @@ async def completions(text: str, session: AgentSession, surroundings: Surroundin
     """
     if text.startswith("/") and " " not in text:
         return [
-            {"text": f"/{each['name']} ", "label": f"/{each['name']}", "detail": each["description"]}
+            {
+                "text": f"/{each['name']} ",
+                "label": f"/{each['name']}",
+                "detail": each["description"],
+                "whole": each["whole"],
+            }
             for each in commands(session, surroundings)
             if f"/{each['name']}".lower().startswith(text.lower())
         ]

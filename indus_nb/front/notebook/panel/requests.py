@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -149,6 +150,9 @@ class PanelRequests:
         if isinstance(request, protocol.Prompt):
             await self._prompt(session, request)  # what its run asks may be answered wherever that is shown
             return
+        if isinstance(request, protocol.SendQueued):
+            await session.send_queued(partial(self._accept, session))
+            return
         with asked_in(self._show):
             await self._do(session, request)
 
@@ -176,10 +180,7 @@ class PanelRequests:
             nonlocal accepted
             accepted = True
             self.preparing -= 1
-            self._widget.set(warning=None)
-            self._show_problems(session)  # the answer to a question may have brought new ones
-            if disposition == "started" and (before := actions.unanswered(session)):
-                self._transcript.add_notice(before)
+            self._accept(session, disposition)
 
         # A user who sends to a session that another view has just started does not mean to interrupt it.
         joins = "steer" if request.how == "steer" else "followUp"
@@ -206,6 +207,12 @@ class PanelRequests:
             if not accepted:
                 self.preparing -= 1
                 self._put_back([_message(request)])
+
+    def _accept(self, session: AgentSession, disposition: Disposition) -> None:
+        self._widget.set(warning=None)
+        self._show_problems(session)  # the answer to a question may have brought new ones
+        if disposition == "started" and (before := actions.unanswered(session)):
+            self._transcript.add_notice(before)
 
     async def _command(self, session: AgentSession, name: str, argument: str) -> None:
         """Run a slash command; some of them are handled by pages."""

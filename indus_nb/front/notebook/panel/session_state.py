@@ -65,8 +65,14 @@ def newest(newest_first: Iterable[Message]) -> list[Message]:
 
 def commands(session: AgentSession) -> list[states.Command]:
     """List the session's slash commands."""
+    needy = {each.name for each in session.equipment.resources.templates if each.needs_arguments}
     return [
-        {"name": each["name"], "description": each.get("description") or "", "source": each["source"]}
+        {
+            "name": each["name"],
+            "description": each.get("description") or "",
+            "source": each["source"],
+            "whole": each["source"] == "skill" or (each["source"] == "prompt" and each["name"] not in needy),
+        }
         for each in session.list_commands()
     ]
 

@@ -24,12 +24,24 @@ class Filled:
     beside: Sequence[Attachment] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PanelCommand:
+    """A slash command of a panel.
+
+    Attributes:
+        whole: Whether it can be sent with nothing behind it.
+    """
+
+    description: str
+    whole: bool = True
+
+
 class Surroundings(Protocol):
     """A kernel, its variables and its notebook. All methods are called on the agent's thread."""
 
     @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the kernel's commands, which a panel has besides its own, with their descriptions."""
+    def commands(self) -> Mapping[str, PanelCommand]:
+        """Return the kernel's commands by name, which a panel has besides its own."""
         ...
 
     def variables(self) -> Mapping[str, str]:

@@ -362,7 +362,12 @@ function completeCommand(before, commands) {
   const begun = before.slice(1).toLowerCase();
   return commands
     .filter(({ name }) => name.toLowerCase().startsWith(begun))
-    .map(({ name, description = "" }) => ({ text: `/${name} `, label: `/${name}`, detail: description }));
+    .map(({ name, description = "", whole = false }) => ({
+      text: `/${name} `,
+      label: `/${name}`,
+      detail: description,
+      whole,
+    }));
 }
 
 function approvalWords(mode) {
@@ -1871,6 +1876,11 @@ class Completions {
     return this.items[this.chosen]?.text.trim() === this.field.value.trim();
   }
 
+  get isWhole() {
+    const isChosen = this.asked !== "/" || this.chosen > 0;
+    return isChosen && this.field.value === this.asked && Boolean(this.items[this.chosen]?.whole);
+  }
+
   offer(items) {
     if (!this.field.matches(":focus") || this.field.value.slice(0, this.field.selectionStart) !== this.asked) return;
     if (items.length === 0 && this.items.length > 0) return; // commands that only the page knows of
@@ -1922,6 +1932,67 @@ class Completions {
   }
 }
 
+// src/queue.js
+function joinsRun({ busy, code_only: isCode }) {
+  return Boolean(busy) && !isCode;
+}
+
+function whenSent(steering, followUp) {
+  if (followUp === 0) return "Will be sent with your next prompt.";
+  if (steering === 0) return "Will be sent after the answer to your next prompt.";
+  return "Will be sent with your next prompt and after its answer.";
+}
+
+class Queue {
+  constructor(store) {
+    this.store = store;
+    this.node = h("div", { class: "ia-queue", hidden: true });
+  }
+
+  show() {
+    const { steering = [], followUp = [] } = this.store.state.queue ?? {};
+    const rows = [
+      ...steering.map((text, index) => this.row("steering", "next", text, index)),
+      ...followUp.map((text, index) => this.row("followUp", "afterwards", text, index)),
+    ];
+    const hadFocus = this.node.contains(focusedElement());
+    this.node.hidden = rows.length === 0;
+    const clear = this.button(rows.length > 1 ? "Clear all" : "Clear", "ia-clear", "clear_queue");
+    if (joinsRun(this.store.state) || this.store.ended) this.node.replaceChildren(...rows, clear);
+    else this.node.replaceChildren(this.unsent(whenSent(steering.length, followUp.length), clear), ...rows);
+    if (hadFocus) focusQuietly(this.node.closest(".ia-root")?.querySelector(".ia-text"));
+  }
+
+  unsent(when, clear) {
+    const send = this.button("Send now", "ia-send-now", "send_queued");
+    return h("div", { class: "ia-unsent" }, h("span", { class: "ia-when", text: when }), send, clear);
+  }
+
+  button(text, name, kind) {
+    return h("button", { class: `ia-quiet ${name}`, type: "button", text, onclick: () => this.store.send({ kind }) });
+  }
+
+  row(queue, label, text, index) {
+    const edit = h("button", {
+      class: "ia-quiet",
+      type: "button",
+      text: "Edit",
+      "aria-label": `Take back and edit: ${shortLabel(text)}`,
+      onclick: () => {
+        this.store.draft.expectsTakenBack = true;
+        this.store.send({ kind: "unqueue", queue, index, text });
+      },
+    });
+    return h(
+      "div",
+      { class: "ia-queued" },
+      h("span", { class: "ia-tag", text: label }),
+      h("span", { class: "ia-line", title: text, text: oneLine(text) }),
+      edit,
+    );
+  }
+}
+
 // src/composer.js
 const MAX_HEIGHT_PX = 200;
 const ALONE_MS = 250;
@@ -1949,7 +2020,7 @@ class Composer {
       class: "ia-primary",
       type: "button",
       "data-k": "send",
-      onclick: () => this.submit(this.joins ? "steer" : "send"),
+      onclick: () => this.submit(joinsRun(this.store.state) ? "steer" : "send"),
     });
     this.node = h(
       "div",
@@ -1970,11 +2041,6 @@ class Composer {
       ),
     );
     this.attachments.acceptDrops(this.node);
-  }
-
-  get joins() {
-    const { busy, code_only: isCode } = this.store.state;
-    return Boolean(busy) && !isCode;
   }
 
   makeField(listId) {
@@ -2017,7 +2083,7 @@ class Composer {
 
   showButtons(busy, stopping) {
     const { isEmpty } = this.store.draft;
-    const { joins } = this;
+    const joins = joinsRun(this.store.state);
     const label = joins ? "Steer" : "Send";
     if (this.send.textContent !== label) this.send.textContent = label;
     this.send.title = joins ? "Enter: say it as soon as possible" : "Enter";
@@ -2121,10 +2187,10 @@ class Composer {
     const { completions, field, store } = this;
     const action = composerAction(event, {
       open: completions.isOpen,
-      busy: this.joins,
+      busy: joinsRun(this.store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
-      complete: completions.isComplete,
+      complete: completions.isComplete || completions.isWhole,
     });
     if (!action) return;
     event.preventDefault();
@@ -2153,6 +2219,7 @@ class Composer {
         this.recall(1);
         break;
       default:
+        if (completions.isWhole) completions.accept(completions.chosen);
         this.submit(action);
     }
   }
@@ -2627,52 +2694,6 @@ class Overlay {
   }
 }
 
-// src/queue.js
-class Queue {
-  constructor(store) {
-    this.store = store;
-    this.node = h("div", { class: "ia-queue", hidden: true });
-  }
-
-  show() {
-    const { steering = [], followUp = [] } = this.store.state.queue ?? {};
-    const rows = [
-      ...steering.map((text, index) => this.row("steering", "next", text, index)),
-      ...followUp.map((text, index) => this.row("followUp", "afterwards", text, index)),
-    ];
-    const hadFocus = this.node.contains(focusedElement());
-    this.node.hidden = rows.length === 0;
-    this.node.replaceChildren(...rows);
-    if (rows.length > 0) this.node.append(this.clearButton(rows.length > 1 ? "Clear all" : "Clear"));
-    if (hadFocus) focusQuietly(this.node.closest(".ia-root")?.querySelector(".ia-text"));
-  }
-
-  clearButton(text) {
-    const onclick = () => this.store.send({ kind: "clear_queue" });
-    return h("button", { class: "ia-quiet ia-clear", type: "button", text, onclick });
-  }
-
-  row(queue, label, text, index) {
-    const edit = h("button", {
-      class: "ia-quiet",
-      type: "button",
-      text: "Edit",
-      "aria-label": `Take back and edit: ${shortLabel(text)}`,
-      onclick: () => {
-        this.store.draft.expectsTakenBack = true;
-        this.store.send({ kind: "unqueue", queue, index, text });
-      },
-    });
-    return h(
-      "div",
-      { class: "ia-queued" },
-      h("span", { class: "ia-tag", text: label }),
-      h("span", { class: "ia-line", title: text, text: oneLine(text) }),
-      edit,
-    );
-  }
-}
-
 // src/panel_view.js
 class PanelView extends View {
   constructor(store) {
@@ -2721,7 +2742,7 @@ class PanelView extends View {
       this.header.show();
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
-    if (changes.has("queue")) this.queue.show();
+    if (changes.has("queue", "busy", "code_only")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();

@@ -76,6 +76,11 @@ export interface Unqueue extends PageMessage {
   text: string;
 }
 
+/** Send the queued messages, in their order. Does nothing while a run goes on, which delivers them by itself. */
+export interface SendQueued extends PageMessage {
+  kind: "send_queued";
+}
+
 /** Take back what the agent's last call changed in variables, files and cells. */
 export interface Undo extends PageMessage {
   kind: "undo";
@@ -537,6 +542,8 @@ export interface Command {
   description: string;
   /** ``panel``, ``extension``, ``prompt`` or ``skill``. */
   source: string;
+  /** Whether it can be sent as it is. Of commands of extensions that is not known, and they count as if not. */
+  whole: boolean;
 }
 
 /** The answer to `Complete`. */
@@ -551,6 +558,8 @@ export interface Completion {
   text: string;
   label: string;
   detail: string;
+  /** Whether it makes a whole prompt, which Enter sends at once. */
+  whole?: boolean;
 }
 
 /** The queued messages, next one first; long ones are shortened. */
@@ -746,6 +755,7 @@ export type FromPage =
   | AttachImage
   | Prompt
   | Unqueue
+  | SendQueued
   | Undo
   | Export
   | ShowTree

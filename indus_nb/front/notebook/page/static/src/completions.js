@@ -39,6 +39,12 @@ export class Completions {
     return this.items[this.chosen]?.text.trim() === this.field.value.trim();
   }
 
+  /** Whether the chosen one makes a whole prompt of the field; the first of all commands was chosen by nothing yet. */
+  get isWhole() {
+    const isChosen = this.asked !== "/" || this.chosen > 0;
+    return isChosen && this.field.value === this.asked && Boolean(this.items[this.chosen]?.whole);
+  }
+
   /**
    * Show these, if they are still wanted.
    *

@@ -11,6 +11,7 @@ import { Completions } from "./completions.js";
 import { h, setText, uniqueId } from "./dom.js";
 import { focusedElement, focusQuietly } from "./focus.js";
 import { composerAction } from "./keys.js";
+import { joinsRun } from "./queue.js";
 import { stopButton } from "./status.js";
 import { completeCommand, isCompletable } from "./text.js";
 
@@ -51,7 +52,7 @@ export class Composer {
       class: "ia-primary",
       type: "button",
       "data-k": "send",
-      onclick: () => this.submit(this.joins ? "steer" : "send"),
+      onclick: () => this.submit(joinsRun(this.store.state) ? "steer" : "send"),
     });
     this.node = h(
       "div",
@@ -72,12 +73,6 @@ export class Composer {
       ),
     );
     this.attachments.acceptDrops(this.node);
-  }
-
-  /** Whether a message joins a run that goes on. */
-  get joins() {
-    const { busy, code_only: isCode } = this.store.state;
-    return Boolean(busy) && !isCode;
   }
 
   /** @param {string} listId the id of the completions */
@@ -125,7 +120,7 @@ export class Composer {
    */
   showButtons(busy, stopping) {
     const { isEmpty } = this.store.draft;
-    const { joins } = this;
+    const joins = joinsRun(this.store.state);
     const label = joins ? "Steer" : "Send";
     if (this.send.textContent !== label) this.send.textContent = label;
     this.send.title = joins ? "Enter: say it as soon as possible" : "Enter";
@@ -259,10 +254,10 @@ export class Composer {
     const { completions, field, store } = this;
     const action = composerAction(event, {
       open: completions.isOpen,
-      busy: this.joins,
+      busy: joinsRun(this.store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
-      complete: completions.isComplete,
+      complete: completions.isComplete || completions.isWhole,
     });
     if (!action) return;
     event.preventDefault();
@@ -292,6 +287,7 @@ export class Composer {
         this.recall(1);
         break;
       default:
+        if (completions.isWhole) completions.accept(completions.chosen);
         this.submit(action);
     }
   }

@@ -114,7 +114,8 @@ function submits(key, method) {
  * @param {boolean} composer.busy whether a run goes on
  * @param {boolean} composer.recalling whether an earlier text was recalled
  * @param {boolean} composer.empty whether the field holds nothing
- * @param {boolean} composer.complete whether the field already holds the chosen completion
+ * @param {boolean} composer.complete whether the field already holds the chosen completion, or that makes a whole
+ *   prompt of it
  * @returns {ComposerAction | null}
  */
 export function composerAction(key, { open, busy, recalling, empty, complete }) {

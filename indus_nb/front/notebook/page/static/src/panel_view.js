@@ -73,7 +73,7 @@ export class PanelView extends View {
       this.header.show();
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
-    if (changes.has("queue")) this.queue.show();
+    if (changes.has("queue", "busy", "code_only")) this.queue.show();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();

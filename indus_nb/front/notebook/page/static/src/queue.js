@@ -1,5 +1,6 @@
 /**
- * The user's messages that wait to be delivered: those for the next moment, and those for the end of the run.
+ * The user's messages that wait to be delivered: those for the next moment, and those for the end of the run. Where no
+ * run goes on, a line says when they are sent, and a button sends them now.
  *
  * Contract: a message is taken back by its place and its text, so the kernel can refuse when another one is there by now.
  */
@@ -8,7 +9,29 @@ import { h } from "./dom.js";
 import { focusedElement, focusQuietly } from "./focus.js";
 import { oneLine, shortLabel } from "./text.js";
 
+/** @import { PanelState } from "../protocol.d.ts" */
 /** @import { Store } from "./store.js" */
+
+/**
+ * Whether a message joins a run that goes on.
+ *
+ * @param {Partial<PanelState>} state
+ */
+export function joinsRun({ busy, code_only: isCode }) {
+  return Boolean(busy) && !isCode;
+}
+
+/**
+ * Say when messages are sent that wait while no run goes on.
+ *
+ * @param {number} steering how many wait for the next moment
+ * @param {number} followUp how many wait for the end of the run
+ */
+export function whenSent(steering, followUp) {
+  if (followUp === 0) return "Will be sent with your next prompt.";
+  if (steering === 0) return "Will be sent after the answer to your next prompt.";
+  return "Will be sent with your next prompt and after its answer.";
+}
 
 export class Queue {
   /** @param {Store} store */
@@ -25,15 +48,30 @@ export class Queue {
     ];
     const hadFocus = this.node.contains(focusedElement());
     this.node.hidden = rows.length === 0;
-    this.node.replaceChildren(...rows);
-    if (rows.length > 0) this.node.append(this.clearButton(rows.length > 1 ? "Clear all" : "Clear"));
+    const clear = this.button(rows.length > 1 ? "Clear all" : "Clear", "ia-clear", "clear_queue");
+    if (joinsRun(this.store.state) || this.store.ended) this.node.replaceChildren(...rows, clear);
+    else this.node.replaceChildren(this.unsent(whenSent(steering.length, followUp.length), clear), ...rows);
     if (hadFocus) focusQuietly(this.node.closest(".ia-root")?.querySelector(".ia-text"));
   }
 
-  /** @param {string} text */
-  clearButton(text) {
-    const onclick = () => this.store.send({ kind: "clear_queue" });
-    return h("button", { class: "ia-quiet ia-clear", type: "button", text, onclick });
+  /**
+   * The line above messages that no run will take by itself.
+   *
+   * @param {string} when they are sent
+   * @param {HTMLElement} clear the button that removes them
+   */
+  unsent(when, clear) {
+    const send = this.button("Send now", "ia-send-now", "send_queued");
+    return h("div", { class: "ia-unsent" }, h("span", { class: "ia-when", text: when }), send, clear);
+  }
+
+  /**
+   * @param {string} text
+   * @param {string} name of a class
+   * @param {"clear_queue" | "send_queued"} kind
+   */
+  button(text, name, kind) {
+    return h("button", { class: `ia-quiet ${name}`, type: "button", text, onclick: () => this.store.send({ kind }) });
   }
 
   /**

@@ -141,15 +141,20 @@ export function completed(before, completion) {
  * Return the completions of a command's name; `null` where no command is written.
  *
  * @param {string} before
- * @param {{ name: string, description?: string }[]} commands
- * @returns {{ text: string, label: string, detail: string }[] | null}
+ * @param {{ name: string, description?: string, whole?: boolean }[]} commands
+ * @returns {{ text: string, label: string, detail: string, whole: boolean }[] | null}
  */
 export function completeCommand(before, commands) {
   if (!/^\/\S*$/.test(before)) return null;
   const begun = before.slice(1).toLowerCase();
   return commands
     .filter(({ name }) => name.toLowerCase().startsWith(begun))
-    .map(({ name, description = "" }) => ({ text: `/${name} `, label: `/${name}`, detail: description }));
+    .map(({ name, description = "", whole = false }) => ({
+      text: `/${name} `,
+      label: `/${name}`,
+      detail: description,
+      whole,
+    }));
 }
 
 /**
