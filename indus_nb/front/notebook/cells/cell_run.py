@@ -134,7 +134,7 @@ class CellRun:
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
-        self._transcript.aside = self.beside
+        self._transcript.asides += [self.beside] if self.beside else []
         spent = session.stats().cost
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
@@ -208,12 +208,12 @@ class CellRun:
         await sent(text, images, attachments=along, on_accepted=accepted, limits=self._limits)
 
     def note_replaced(self, warning: str) -> None:
-        """Note in the closing line that this answer replaces the cell's previous one.
+        """Note beside the closing line that this answer replaces the cell's previous one.
 
         Args:
             warning: Effects of the previous answer that remain; empty without any.
         """
-        self._transcript.remark = "replaces the answer before, which %agent tree has"
+        self._transcript.asides.append("replaces the answer before, which %agent tree has")
         if warning:
             self._transcript.add_notice(f"⚠ {warning}")
 

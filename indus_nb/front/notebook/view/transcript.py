@@ -114,9 +114,8 @@ class Transcript:
         began: When the run began, by that clock.
         usage: Tokens and cost of the run.
         waiting_since: Time, by the clock, since which the model is waited for.
-        remark: Addition to the closing line; empty for none.
-        aside: A remark that is other each time; empty for none.
-        beside: What the page says beside the closing line, and no file: what the run took, and ``aside``.
+        asides: Additions to the closing line that are others each time.
+        beside: What the page says beside the closing line, and no file: what the run took, and ``asides``.
         outputs: Outputs of calls for the user, where they can be shown.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
@@ -149,7 +148,8 @@ class Transcript:
         self.asked: bool = False
         self.waiting_since: float | None = None if whole else self.began
         self.note: str | None = None
-        self.remark = self.aside = self.beside = ""
+        self.asides: list[str] = []
+        self.beside = ""
         self._renderer = renderer
         self._tools = tools
         self.outputs: OutputBoard | None = None
@@ -305,10 +305,10 @@ class Transcript:
             self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
         self._tell_changes()
         took = blocks.measures(self.usage, self.clock() - self.began)
-        ends = (self.conversation, unseen, ending, self.remark)
-        unsaved = blocks.usage(self.model, took, *ends, self.aside)
+        ends = (self.conversation, unseen, ending)
+        unsaved = blocks.usage(self.model, took, *ends, *self.asides)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
-        self.beside: str = " · ".join(filter(None, (took, self.aside)))
+        self.beside: str = " · ".join(filter(None, (took, *self.asides)))
 
     def _tell_changes(self) -> None:
         """Say what changed where no card in sight says it: a panel has no rows, so there each card is."""
