@@ -12,7 +12,9 @@ from indus_nb.base.wire import JsonObject
 _MAX_LINE_CHARACTERS = 400
 _CELL = re.compile(r"a cell|cell \[\d+\]|the \d+(?:st|nd|rd|th) cell")  # as `kernel.cell_names` has them
 _PART = re.compile(rf"(?P<name>(?:{_CELL.pattern})(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
-_FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>.*)")
+_FROM_TO = re.compile(
+    r"(?P<was>[^(]*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>[^(]*)(?: \(.*)?"
+)
 
 
 class ChangesOfRun:
@@ -59,6 +61,11 @@ def joined(lines: Sequence[str]) -> str:
 
     >>> joined(["x 1 → 2, fresh new, a.py edited", "x 2 → 5, fresh 1 → 2 items, old new", "old deleted, y deleted"])
     'x 1 → 5, fresh new, a.py edited, y deleted'
+
+    What differs besides is said by the cards of the calls.
+
+    >>> joined(["sales 9 → 5 rows (a: str → float64)", "sales 5 → 4 rows (b added)"])
+    'sales 9 → 4 rows'
 
     Cells are named by their places, which are those of the moment: their changes are not merged.
 
