@@ -8,9 +8,10 @@ from typing import cast
 
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
+from indus_nb.kernel.cell_names import CELL_NAME
 
 _MAX_LINE_CHARACTERS = 400
-_CELL = re.compile(r"a cell|cell \[\d+\]|the \d+(?:st|nd|rd|th) cell")  # as `kernel.cell_names` has them
+_CELL = re.compile(CELL_NAME)
 _PART = re.compile(rf"(?P<name>(?:{_CELL.pattern})(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
 _FROM_TO = re.compile(
     r"(?P<was>[^(]*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>[^(]*)(?: \(.*)?"
@@ -69,8 +70,8 @@ def joined(lines: Sequence[str]) -> str:
 
     Cells are named by their places, which are those of the moment: their changes are not merged.
 
-    >>> joined(["cell [3] new", "cell [3] new, x 1 → 2"])
-    'cell [3] new, cell [3] new, x 1 → 2'
+    >>> joined(["the cell below [3] new", "the 2nd cell below [3] new, x 1 → 2"])
+    'the cell below [3] new, the 2nd cell below [3] new, x 1 → 2'
     """
     known: dict[str, tuple[str, str]] = {}
     for number, part in enumerate(part for line in lines for part in line.split(", ")):
