@@ -107,7 +107,7 @@ class NotebookPage(Page):
         match message["what"]:
             case "cells":
                 listed = [
-                    {"id": name, "type": "code", "source": text, "execution_count": self.in_brackets.get(name)}
+                    {"id": name, "type": "code", "source": text, "executionCount": self.in_brackets.get(name)}
                     for name, text in self.cells.items()
                 ]
                 return {"cells": listed} if not self.silent else None

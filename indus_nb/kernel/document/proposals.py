@@ -336,11 +336,13 @@ class CellProposals:
 
     async def _name_of_new(self, own_id: str, number: int) -> str:
         """Return what a cell is called that the page has inserted; empty where its place alone is known."""
+        if number < 1:
+            return ""
         try:
             cells = (await self._reader.look()).cells
         except ToolError:
             return ""
-        return _name(cells, number) if 0 < number <= len(cells) and cells[number - 1].id == own_id else ""
+        return _name(cells, number) if number <= len(cells) and cells[number - 1].id == own_id else ""
 
     async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
         place, cell = plan.place, plan.cell
