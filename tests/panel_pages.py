@@ -90,6 +90,8 @@ class NotebookPage(Page):
         self.refuses: str | None = None
         self.silent = False
         self.inserts_code = True
+        self.in_brackets: dict[str, int] = {}
+        """The numbers in brackets that stand at cells."""
         super().__init__(wire, comm_id)
 
     def take(self, message: Any) -> None:
@@ -104,7 +106,10 @@ class NotebookPage(Page):
     def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:  # noqa: PLR0911 - one for each message
         match message["what"]:
             case "cells":
-                listed = [{"id": name, "type": "code", "source": text} for name, text in self.cells.items()]
+                listed = [
+                    {"id": name, "type": "code", "source": text, "executionCount": self.in_brackets.get(name)}
+                    for name, text in self.cells.items()
+                ]
                 return {"cells": listed} if not self.silent else None
             case "insert_cell" if message["type"] == "code" and not self.inserts_code:
                 return {"error": "The notebook was closed."}

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import Literal, NamedTuple, cast
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import ToolCall
+from indus_nb.base.messages import ImageContent, TextContent, ToolCall
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.questions import Question
 from indus_nb.render import markup
@@ -245,6 +245,12 @@ def is_remark(text: str) -> bool:
 def arguments_of(call: ToolCall) -> JsonObject:
     """Return the arguments of a call, or what came in their place."""
     return call.arguments if call.malformed is None else {"arguments (not JSON)": call.malformed}
+
+
+def for_user(content: Sequence[TextContent | ImageContent], details: object) -> list[TextContent | ImageContent]:
+    """Return the blocks of a result without the notes that its details name as being for the model alone."""
+    notes = _texts(told_by(details), "forModel")
+    return [block for block in content if not (isinstance(block, TextContent) and block.text in notes)]
 
 
 def told_by(details: object) -> JsonObject:

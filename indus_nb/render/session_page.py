@@ -331,7 +331,7 @@ def _call(call: ToolCall, result: ToolResultMessage | None) -> Call:
         return shown
     shown.state = cards.state_of(result.details, is_error=result.is_error)
     job = shown.report(result.details)
-    shown.output = text_of(result.content) if job is None else job
+    shown.output = text_of(cards.for_user(result.content, result.details)) if job is None else job
     details = cards.told_by(result.details)
     code, seconds = details.get("code"), details.get("executionSeconds")
     if isinstance(code, str):  # what ran in a kernel, which the tool knows and its arguments do not say

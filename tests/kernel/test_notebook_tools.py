@@ -323,7 +323,7 @@ def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_th
     )
     (question,) = book.seen("questions")
     assert "1 of 3 · change of cell [14]\n" in question
-    assert "2 of 3 · change of the 2nd cell\n" in question
+    assert "2 of 3 · change of the cell below [14]\n" in question
     assert "3 of 3 · new code cell below cell [14] (load-cell)\n" in question
     assert "cell 1 has the new source now" in text_of(result)
 

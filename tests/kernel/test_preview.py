@@ -103,6 +103,14 @@ def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, 
     assert found == "[1, 2, 3] False 0.13436424411240122\n"
 
 
+def test_what_would_change_inside_of_a_frame_is_said(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import pandas as pd; sales = pd.DataFrame({'price': ['1', '2'], 'note': [None, 'x'], 'old': [1, 2]})")
+    code = "sales['price'] = sales['price'].astype(float)\nsales['note'] = sales['note'].fillna('')\ndel sales['old']"
+    question = asked(kernel, api, code)
+    assert "changes sales 3 → 2 columns (old removed; price: str → float64; note: 1 → 0 missing)" in question
+    assert kernel.run("print(list(sales), sales['price'].dtype)").streams == "['price', 'note', 'old'] str\n"
+
+
 def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
     question = asked(kernel, api, "for n in range(30):\n    print('line', n)")
     assert question.index("for n in range(30):") < question.index("Preview — not run yet: new variable `n`; prints:")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import MessagesApi, Reply
+from messages_api import MessagesApi, Reply, ToolUse
 
 from indus_nb.kernel.document.verifying import difference
 
@@ -71,6 +72,35 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     api.add(Reply("I see."))
     assert kernel.run("%agent verify --fix", 90).status == "ok"
     assert "Cell 5 fails: NameError" in str(api.requests[-1].body["messages"][-1])
+
+
+def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_the_code_into_cells(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        (f"{ASK}sum up", ""),
+        ("print(by_region)", "3\n"),
+        ("print(elsewhere)", "3\n"),
+    )
+    asking = json.loads((kernel.folder / "book.ipynb").read_text())["cells"][1]["id"]
+    api.add(Reply(ToolUse("python", {"code": "by_region = 3"})), Reply("Done."))
+    assert kernel.run(f"{ASK}--approve never sum up", cell_id=asking).status == "ok"
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
+    assert (
+        "by_region was made by the agent in the 2nd cell, which was left out: `%agent cell all` writes its code into "
+        "cells."
+    ) in shown
+    api.add(Reply("Hello."))
+    kernel.run("%agent hello")
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "left out: run that one again, and `%agent cell all` right after it writes its code into cells." in shown
+    kernel.run("%agent undo")  # then it is not known to be the agent's
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "by_region was made by" not in shown
+    assert "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all`" in shown
 
 
 def test_that_the_file_is_not_known_is_said_in_a_sentence(kernel: Kernel) -> None:

@@ -84,6 +84,17 @@ def test_what_changes_something_becomes_a_cell_and_a_look_stays_in_its_card(
     assert "the 4th cell new" in page.text
 
 
+def test_cells_without_a_number_are_named_by_the_one_above_and_notes_for_the_model_are_not_shown(
+    page: NotebookPage, api: MessagesApi
+) -> None:
+    page.in_brackets["load"] = 18
+    ask(page, api, Reply(python("rows.append(2)")), Reply(python("rows.append(1 / 0)")))
+    assert "the 2nd cell below [18] new, the 3rd cell below [18] new" in page.text
+    assert "It is cell 4 of the notebook now" in results(api)
+    assert "need not be proposed" not in page.text
+    assert "no cell was written" not in page.text
+
+
 def test_one_undo_takes_back_cells_and_what_their_code_changed(
     kernel: Kernel, page: NotebookPage, api: MessagesApi
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from indus_nb.base.textcut import counted
+
 
 def cost_in_words(
     dollars: float, unconfirmed: float = 0.0, *, unpriced: bool = False, before: float | None = None
@@ -9,7 +11,7 @@ def cost_in_words(
     """Return a cost as it is shown.
 
     >>> cost_in_words(0.25), cost_in_words(0.25, 0.061), cost_in_words(0, unpriced=True)
-    ('$0.2500', '$0.2500, perhaps up to $0.0610 more', 'cost unknown')
+    ('$0.2500', 'at least $0.2500, limits count up to $0.0610 more', 'cost unknown')
     >>> cost_in_words(0.25, unpriced=True)
     '$0.2500 and an unknown cost'
     >>> cost_in_words(0.25, before=0.25)
@@ -17,7 +19,7 @@ def cost_in_words(
 
     Args:
         dollars: What is known of it, in US dollars.
-        unconfirmed: What may come on top.
+        unconfirmed: What limits count besides, for answers that were broken off: nobody knows what these cost.
         unpriced: Whether a price is unknown, so that some of it is not in ``dollars``.
         before: The part of ``dollars`` that earlier calls have paid; ``None`` if there were none.
     """
@@ -26,4 +28,20 @@ def cost_in_words(
     if unpriced:
         # Of requests of other models, or what servers have reported themselves.
         return f"${dollars:.4f} and an unknown cost" if dollars else "cost unknown"
-    return f"${dollars:.4f}" + (f", perhaps up to ${unconfirmed:.4f} more" if unconfirmed else "")
+    if unconfirmed:
+        return f"at least ${dollars:.4f}, limits count up to ${unconfirmed:.4f} more"
+    return f"${dollars:.4f}"
+
+
+def broken_off_in_words(count: int, unconfirmed: float) -> str:
+    """Return what is known of the cost of answers that were broken off, beyond what has arrived of them.
+
+    >>> broken_off_in_words(2, 5.1158)
+    '2 answers; what they cost beyond that is not known (limits count up to $5.12 for them)'
+    >>> broken_off_in_words(1, 0.004)
+    '1 answer; what it cost beyond that is not known (limits count up to $0.0040 for it)'
+    """
+    they, them = ("it", "it") if count == 1 else ("they", "them")
+    amount = f"${unconfirmed:.2f}" if unconfirmed >= 1 else f"${unconfirmed:.4f}"
+    answers = counted(count, "answer")
+    return f"{answers}; what {they} cost beyond that is not known (limits count up to {amount} for {them})"

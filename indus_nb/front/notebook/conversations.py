@@ -131,7 +131,9 @@ class Conversations:
         self._ended = EndedRuns()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
-        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, self.kernel.steps.note_cell)
+        steps = self.kernel.steps
+        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker)
+        self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)

@@ -13,6 +13,7 @@ from indus_nb.kernel.document.reading import AskPage, NotebookReader
 
 if TYPE_CHECKING:
     from indus_nb.kernel.document.verifying import Verified
+    from indus_nb.kernel.undo import Maker
 
 
 class NotebookTools:
@@ -27,14 +28,17 @@ class NotebookTools:
         insert_below: Callable[[str], bool],
         cells: CellIds,
         note_cell: NoteCell = lambda _call, _session, _cell: None,
+        maker: Callable[[str], Maker | None] = lambda _name: None,
     ) -> None:
         """Make the tools of a shell.
 
         Args:
             ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
             note_cell: Takes note of cells that calls have changed.
+            maker: Finds the agent's call that made a variable.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
+        self._maker = maker
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
@@ -59,7 +63,7 @@ class NotebookTools:
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress, name=seen.name)
+        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

@@ -37,6 +37,7 @@ CellName = Annotated[int | str, WithJsonSchema({"type": "string"})]
 """A cell's number or id; models are told of one type, and some give numbers all the same."""
 
 _MAX_PROPOSAL_CHARACTERS = 20_000
+_MAX_SUMMARY_CHARACTERS = 60
 _MAX_PROPOSED_CELLS = 30
 _ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
 _RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
@@ -323,7 +324,8 @@ class CellProposals:
             new = await self._apply("insert_cell", {"after": behind, "type": plan.type, "source": plan.source})
             if new is not None:
                 below.last_id = below.last_id if plan.named else new.id
-                done = CellStep(new.id, plan.type, None, plan.source, behind, new.number)
+                named = await self._name_of_new(new.id, new.number)
+                done = CellStep(new.id, plan.type, None, plan.source, behind, new.number, named)
                 return done, f": the cell is in the notebook now, {plan.place}, with id {new.id}."
         outcome = self._put_below(plan.source, plan.type)
         if not plan.named:
@@ -331,6 +333,16 @@ class CellProposals:
         meant, place = (words.partition(" (")[0] for words in (plan.where, plan.place))
         ctx.ui.notify(f"The new cell comes below the running one; it was meant for the place {meant}.")
         return None, f". {outcome} The user was told that it belongs {place}."
+
+    async def _name_of_new(self, own_id: str, number: int) -> str:
+        """Return what a cell is called that the page has inserted; empty where its place alone is known."""
+        if number < 1:
+            return ""
+        try:
+            cells = (await self._reader.look()).cells
+        except ToolError:
+            return ""
+        return _name(cells, number) if number <= len(cells) and cells[number - 1].id == own_id else ""
 
     async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
         place, cell = plan.place, plan.cell
@@ -527,16 +539,10 @@ def described(default: CallDescription, arguments: Any) -> CallDescription:
         summary = textcut.counted(len(cells), "cell")
         text = "\n\n".join(_bordered(cell.cell_type, cell.source) for cell in cells)
     else:
-        summary = f"below {_named(arguments.after)}" if arguments.after is not None else ""
-        summary = _named(arguments.replace) if arguments.replace is not None else summary
-        text = arguments.source
+        # Not by the number that the model gives: it counts cells, the user sees what stands in brackets at them.
+        text = str(arguments.source)
+        summary = textcut.one_line(text.strip().partition("\n")[0], _MAX_SUMMARY_CHARACTERS)
     return replace_fields(default, summary=summary, text=text, details={}, announces_start=True)
-
-
-def _named(given: int | str) -> str:
-    """Name the cell that a model names, before it is known which one that is."""
-    number = str(given).strip("[] ")
-    return cell_name(int(number)) if number.isascii() and number.isdecimal() else f"cell {given}"
 
 
 def _asks_us(source: str) -> bool:

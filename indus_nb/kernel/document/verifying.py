@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
@@ -29,6 +29,9 @@ from indus_nb.tools.commands.shell import printed_text
 from indus_nb.tools.processes import sweep
 from indus_nb.tools.tool import ToolError
 
+if TYPE_CHECKING:
+    from indus_nb.kernel.undo import Maker
+
 _READY_SECONDS = 60
 _CELL_SECONDS = 1800
 _ALIVE_EVERY = 0.5
@@ -37,6 +40,7 @@ _MAX_TEXT_CHARACTERS = 20_000
 _MAX_DIFFERENCE_LINES = 12
 _MAX_LISTED = 5
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
+_NOT_DEFINED = re.compile(r"NameError: name '(\w{1,200})' is not defined")
 _SKIPPED = frozenset({"skip-execution", "nbval-skip"})
 _MAY_FAIL = frozenset({"raises-exception", "nbval-raises-exception"})
 _NOT_COMPARED = frozenset({"nbval-ignore-output"})
@@ -53,6 +57,19 @@ _VARYING = (
 _FRACTION = re.compile(r"(?<![\w.])-?\d+\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
 
 
+class Lacking(NamedTuple):
+    """A variable that a cell did not find.
+
+    Attributes:
+        maker: The agent's call that made it in the user's kernel, if one is known.
+        cell: The cell in which that was asked for; ``None`` where it was in none of the notebook.
+    """
+
+    name: str
+    maker: Maker | None
+    cell: int | None
+
+
 @dataclass(slots=True)
 class Verified:
     """Result of running a notebook afresh; cells are counted from 1.
@@ -63,6 +80,7 @@ class Verified:
         different: Cells that gave something else, and the difference.
         names: What cells are called for the user.
         running: The cell that runs, and its first line.
+        lacks: The variable that the failed cell did not find.
     """
 
     name: str = ""
@@ -75,6 +93,7 @@ class Verified:
     running: tuple[int, str] | None = None
     is_over: bool = False
     names: Mapping[int, str] = field(default_factory=dict[int, str])
+    lacks: Lacking | None = None
 
     @property
     def is_good(self) -> bool:
@@ -101,6 +120,27 @@ class Verified:
         others = len(numbers) - len(named)
         return ", ".join([*named, *([f"and {counted(others, 'other')}"] if others else [])])
 
+    def _cure(self, failed: int) -> list[str]:
+        """Name the cell that was left out and made what the failed one lacks, and what brings its code into cells."""
+        before = [number for number in self.skipped if number < failed]
+        if self.lacks is None:
+            return []
+        name, maker, cell = self.lacks
+        if maker is None:
+            if not before:
+                return []
+            made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent"
+            return [f"{made}: `%agent cell all`, right after such a cell has run, writes the agent's code into cells."]
+        if cell is None:
+            made = f"{name} was made by the agent, whose code stands in no cell"
+            again = "ask for it again"
+        else:
+            made = f"{name} was made by the agent in {self._name(cell)}, which was left out"
+            again = "run that one again"
+        if maker.is_of_last_prompt:
+            return [f"{made}: `%agent cell all` writes its code into cells."]
+        return [f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."]
+
     def text(self) -> str:
         """Describe the result, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
@@ -115,6 +155,7 @@ class Verified:
         if self.failed is not None:
             number, error = self.failed
             rows.append(f"✗ {self._begin(number)} fails: {error}")
+            rows += self._cure(number)
         if self.left:
             rows.append(f"Not run, for they come after it: {self._listed(self.left)}.")
         for number, difference in self.different.items():
@@ -144,6 +185,7 @@ async def verify(
     directory: Path,
     on_progress: Callable[[Verified], None] = lambda _: None,
     name: str = "",
+    maker: Callable[[str], Maker | None] = lambda _name: None,
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -152,6 +194,7 @@ async def verify(
         directory: Where the kernel works.
         on_progress: Called with the results until then: before each cell, and at the end.
         name: Of the notebook; empty if it is not known.
+        maker: Finds the agent's call that made a variable of the user's kernel.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -177,6 +220,11 @@ async def verify(
             outcome.running = None
             if error is not None and (not _MAY_FAIL & cell.tags or error == _DIED):
                 outcome.failed = number, error
+                if (missing := _NOT_DEFINED.match(error)) is not None:
+                    made = maker(missing[1])
+                    places = {cells[each - 1].id: each for each in outcome.skipped}
+                    asked_in = None if made is None else made.cell
+                    outcome.lacks = Lacking(missing[1], made, None if asked_in is None else places.get(asked_in))
                 break
             outcome.ran.append(number)
             if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):

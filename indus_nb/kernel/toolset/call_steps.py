@@ -6,7 +6,7 @@ The tool ``python`` takes its checkpoint itself, right before its code runs; oth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -40,11 +40,13 @@ class CallSteps:
 
     Attributes:
         open_notebooks: Knows the notebooks that pages show.
+        asked_in: Returns the id of the cell in which a prompt stands; called in the prompt's task.
     """
 
     def __init__(self, steps: Steps) -> None:
         """Record the calls among the steps of a kernel."""
         self.open_notebooks: OpenNotebooks | None = None
+        self.asked_in: Callable[[], str | None] = lambda: None
         self._steps = steps
 
     def follow(self, api: ExtensionApi) -> None:
@@ -60,7 +62,7 @@ class CallSteps:
             shown = await self.open_notebooks.paths()
             hold = partial(self._steps.hold_notebooks, event.tool_call_id, ctx.session.session_id, shown)
             await in_thread(lambda _: hold())
-        self._steps.announce(event.tool_call_id, ctx.session.session_id)
+        self._steps.announce(event.tool_call_id, ctx.session.session_id, self.asked_in())
         if event.tool_name == "python":
             return  # may wait for a cell first
         target = event.target or (await asyncio.to_thread(described.approval)).target

@@ -24,6 +24,7 @@ from indus_nb.kernel.undo import (
     Contents,
     Files,
     History,
+    Maker,
     Moved,
     RefusedError,
     Step,
@@ -78,6 +79,7 @@ class _Open:
     files: FilesCheckpoint | None = None
     cells: list[CellStep] = field(default_factory=list[CellStep])
     problem: str = ""
+    asked_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +137,22 @@ class Steps:
         if book is not None and self.settings.undo:
             asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
 
-    def announce(self, call: str, session: str) -> None:
-        """Register a call that is about to run."""
-        self._open[call] = _Open(self._books.get(session), f"{session} {self._runs.get(session, 0)}")
+    def announce(self, call: str, session: str, asked_in: str | None = None) -> None:
+        """Register a call that is about to run.
+
+        Args:
+            asked_in: The id of the cell in which its prompt stood, if there is one.
+        """
+        run = f"{session} {self._runs.get(session, 0)}"
+        self._open[call] = _Open(self._books.get(session), run, asked_in=asked_in)
+
+    def maker(self, name: str) -> Maker | None:
+        """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells."""
+        step = self._history.last_that_bound(name)
+        if step is None or step.cells is not None:
+            return None
+        session, _, run = step.run.rpartition(" ")
+        return Maker(step.asked_in, is_of_last_prompt=run == str(self._runs.get(session, 0)))
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
         """Take a snapshot of the files, right before a call may change them; on a thread that may block."""
@@ -228,7 +243,8 @@ class Steps:
         if running is None:
             return "", "", frozenset()
         problems = [running.problem] if running.problem else []
-        step = Step(call, running.run, book=running.book, cells=CellsChange(running.cells) if running.cells else None)
+        cells = CellsChange(running.cells) if running.cells else None
+        step = Step(call, running.run, book=running.book, cells=cells, asked_in=running.asked_in)
         if running.variables is not None:
             try:
                 step.variables = running.variables.close()

@@ -46,6 +46,7 @@ _COMPUTE_SECONDS = 10.0
 _WORDS = 624
 """Number of words in the state of a Mersenne twister."""
 _MAX_LINES = 12
+_MAX_OUTCOME_CHARACTERS = 600
 _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
 _BEGINNING = "Preview \N{EM DASH} not run yet: "
@@ -406,7 +407,7 @@ def lines(trial: Trial) -> str:
     report = trial.report or Report()
     if report.how == "none":
         return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
-    parts = [textcut.one_line(report.outcome, 2 * _MAX_LINE_CHARACTERS)] if report.outcome else []
+    parts = [textcut.one_line(report.outcome, _MAX_OUTCOME_CHARACTERS)] if report.outcome else []
     parts += [
         textcut.one_line(effect.words, _MAX_LINE_CHARACTERS)
         for effect in report.effects

@@ -22,7 +22,7 @@ from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
-from indus_nb.kernel.undo.history import Book, History, Moved, Step, Touched
+from indus_nb.kernel.undo.history import Book, History, Maker, Moved, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "Files",
     "FilesChange",
     "History",
+    "Maker",
     "Moved",
     "RefusedError",
     "RemovedCell",

@@ -58,7 +58,7 @@ class CellStep:
         now: The source that it should have at present; ``None`` if it should not be there.
         above: The id of the cell above it, empty at the top; where it goes if it is not there.
         number: Its place when it was changed, counted from 1; 0 if that is not known.
-        name: What it was called for the user then; empty for a new one, which its place names.
+        name: What it was called for the user then; empty where its place alone names it.
     """
 
     id: str

@@ -114,6 +114,11 @@ class Change:
         return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
 
     @property
+    def bound(self) -> frozenset[str]:
+        """Return the variables that the code bound and did not delete."""
+        return self.found.created | self.found.rebound
+
+    @property
     def weight(self) -> int:
         """Return roughly how many bytes it keeps from being freed."""
         held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))

@@ -31,6 +31,7 @@ from typing import Any, cast
 from indus_nb.kernel.undo import words
 from indus_nb.kernel.undo.budget import CheckpointBudget, TooMuchError
 from indus_nb.kernel.undo.change import Change, Differences, Held, new_change
+from indus_nb.kernel.undo.differences import Clock, differences
 from indus_nb.kernel.undo.found_once import is_found_once
 from indus_nb.kernel.undo.keeper import ABSENT, Keeper, class_of
 from indus_nb.kernel.undo.objects import outside
@@ -50,6 +51,8 @@ _MOST_NEW = 10_000
 """Most parts of an object that is searched for new ones."""
 _SHELLS = frozenset({"In", "Out", "exit", "quit", "open", "get_ipython"})
 _OUTPUTS = ("Out", "_oh")
+_COMPARING_SECONDS = 0.2
+"""Time for finding out how values differ that are said to have changed."""
 _BESIDE = CheckpointBudget(0.5, 64 << 20)
 """Budget for remembering the variables of modules."""
 _UNDERSCORED = re.compile(r"__\w+__|_+|_i+|_i?\d+|_[dio]h|_exit_code")
@@ -362,6 +365,16 @@ class Checkpoint:
         direct = self._direct
         return {key: min(direct.get(key, ("",))) for key, _ in self._walk.nodes}
 
+    def _former(self, name: str) -> Any:
+        """Return a variable's value as it was, as far as it is remembered."""
+        value = self._before.get(name, self._beside.get(name, ABSENT))
+        node = self._walk.nodes.get((id(value), 0))
+        try:
+            found = ABSENT if node is None else node.keeper.former(node.obj, node.kept)
+        except Exception:  # noqa: BLE001 - of a library in a version that keeps it in another way
+            return value
+        return value if found is ABSENT else found
+
     def close(self) -> Change:
         """Find the changes since; the checkpoint is of no use afterwards."""
         walk, before, after = self._walk, self._before, self._namespace
@@ -402,12 +415,17 @@ class Checkpoint:
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
         now = {**self._beside, **after}
-        described = {
-            name: words.changed(name, self._extents.get(name, ()), words.measured(name, now[name]), lost.get(name, ""))
+        clock = Clock(_COMPARING_SECONDS)
+        sizes = {
+            name: (self._extents.get(name, ()), words.measured(name, now[name]), lost.get(name, ""))
             for name in (*rebound, *sorted(in_place | lost.keys() - bound.keys()))
             if name in now and (is_users(name) or _is_output(name))
         }
-        changes = [*described.values()]
+        changes = [
+            words.changed(name, *each, differences(self._former(name), now[name], clock))
+            for name, each in sizes.items()
+        ]
+        described = {name: words.changed(name, *each) for name, each in sizes.items()}
         settings = sorted({*(getattr(node.obj, "name", "random numbers") for node in around)})
         known = {id(node.obj) for node in walk.nodes.values()}
         watched = [

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import RLock
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from indus_nb.base.files import make_private_directory, read_file, write_atomically
 from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, cells_from_json
@@ -41,6 +41,7 @@ class Step:
     Attributes:
         book: File in which it is recorded.
         cells: Changes of cells of a notebook.
+        asked_in: The id of the cell in which the call's prompt stood, if there is one and it is known.
     """
 
     call: str
@@ -49,6 +50,7 @@ class Step:
     files: FilesChange | None = None
     book: Book | None = None
     cells: CellsChange | None = None
+    asked_in: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -115,6 +117,18 @@ class Step:
             raise TouchedError(undecided)
         carry_out(writes)
         return names, beside
+
+
+class Maker(NamedTuple):
+    """The agent's call that bound a variable last.
+
+    Attributes:
+        cell: The id of the cell in which its prompt stood; ``None`` where that was elsewhere, or is not known.
+        is_of_last_prompt: Whether its conversation has had no other prompt since.
+    """
+
+    cell: str | None
+    is_of_last_prompt: bool
 
 
 @dataclass(slots=True)
@@ -302,6 +316,12 @@ class History:
             if book is not None:
                 with suppress(OSError):  # it can be taken back as long as this process lives
                     book.write(self.done, self.undone)
+
+    def last_that_bound(self, name: str) -> Step | None:
+        """Return the newest step, of those that are not undone, whose code bound a variable."""
+        with self._lock:
+            made = (step for step in reversed(self.done) if step.variables is not None and name in step.variables.bound)
+            return next(made, None)
 
     def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Undo the last steps, all of them or none.

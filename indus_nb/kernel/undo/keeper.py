@@ -50,6 +50,10 @@ class Keeper:
         """Return the snapshot of ``remember`` without copies of bytes: enough for ``parts``."""
         return self.remember(obj)
 
+    def former(self, obj: Any, state: Any) -> Any:  # noqa: ARG002
+        """Return another object like this one was, to be compared with it; ``ABSENT`` where that is not made."""
+        return ABSENT
+
     def put(self, obj: Any, state: Any) -> None:
         """Restore ``state`` in the object, which was remembered of it."""
 

@@ -1,6 +1,7 @@
-"""Summary of changes in one line: ``sales 1200 → 1148 rows, x deleted``.
+"""Summary of changes in one line: ``sales 1200 → 1148 rows (region removed), x deleted``.
 
-Only objects whose size is known without running code of theirs are described by it, and of values only numbers.
+Only objects whose size is known without running code of theirs are described by it, and of values only numbers. What
+else differs (`differences`) stands behind it in parentheses, without a comma and a blank: these separate changes.
 """
 
 from __future__ import annotations
@@ -43,21 +44,23 @@ def _number(value: Any) -> Extent:
     return (("", text),) if 0 < len(text) <= _MAX_NUMBER_CHARACTERS else ()
 
 
-def changed(name: str, before: Extent, after: Extent, lost: str = "") -> str:
+def changed(name: str, before: Extent, after: Extent, lost: str = "", detail: str = "") -> str:
     """Describe how a variable differs.
 
     Args:
         after: The present size.
         lost: Why it cannot be taken back; empty if it can.
+        detail: What else differs, of `differences`.
 
     >>> changed("sales", (("rows", 1200), ("columns", 3)), (("rows", 1148), ("columns", 3)))
     'sales 1200 → 1148 rows'
     """
-    shown, lost = _shown(name), f" (cannot be undone: {lost})" if lost else ""
+    shown, behind = _shown(name), f" ({detail})" if detail else ""
+    behind += f" (cannot be undone: {lost})" if lost else ""
     for (unit, was), (now_unit, now) in zip(before, after, strict=False):
         if unit == now_unit and was != now:
-            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{lost}"
-    return f"{shown} changed{lost}"
+            return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{behind}"
+    return f"{shown} changed{behind}"
 
 
 def behind_verb(said: str) -> str:
@@ -66,10 +69,11 @@ def behind_verb(said: str) -> str:
     Returns:
         The same, without a verb of their own.
 
-    >>> behind_verb("sales changed"), behind_verb("x 1 → 2")
-    ('sales', 'x 1 → 2')
+    >>> behind_verb("sales changed (a: 2 values changed)"), behind_verb("x 1 → 2")
+    ('sales (a: 2 values changed)', 'x 1 → 2')
     """
-    return said.replace(" changed", "", 1)
+    first, parenthesis, behind = said.partition(" (")
+    return f"{first.replace(' changed', '', 1)}{parenthesis}{behind}"
 
 
 def line(

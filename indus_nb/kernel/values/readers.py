@@ -119,7 +119,7 @@ def of_pandas(frame: Any, most: int, step: int, *, whole: bool) -> Iterator[Part
     held = object.__getattribute__(frame, "_mgr")
     for number in range(most):
         name, array = names[number], held.blocks[held.blknos[number]].values
-        if _is_known_array(array):
+        if is_known_array(array):
             array = held.iget_values(number)
         typed = _typed_of_pandas(array, rows, whole=whole)
         yield Part(_label(name), *typed, notes=notes.get(name, {}) if type(name) is str else {})
@@ -155,7 +155,7 @@ def _array_of(index: Any) -> Any:
     return object.__getattribute__(index, "_data")
 
 
-def _is_known_array(array: Any) -> bool:
+def is_known_array(array: Any) -> bool:
     """Return whether no code but that of pandas and numpy answers what an array is asked."""
     kind = _class(array)
     if class_name(kind) == "Categorical" and _is_of(kind, "pandas"):
@@ -167,7 +167,7 @@ def _is_known_index(index: Any) -> bool:
     kind = _class(index)
     if class_name(kind) == "MultiIndex" and _is_of(kind, "pandas"):
         return all(map(_is_known_index, index.levels))
-    return _is_of(kind, "pandas") and (class_name(kind) == "RangeIndex" or _is_known_array(_array_of(index)))
+    return _is_of(kind, "pandas") and (class_name(kind) == "RangeIndex" or is_known_array(_array_of(index)))
 
 
 def _typed_of_pandas(held: Any, rows: Any, *, whole: bool) -> tuple[str, Cells]:
@@ -176,10 +176,10 @@ def _typed_of_pandas(held: Any, rows: Any, *, whole: bool) -> tuple[str, Cells]:
     Args:
         rows: A slice, or the numbers of rows as an array.
     """
-    if not _is_known_array(held):
+    if not is_known_array(held):
         return _name(held), Cells()
     dtype = held.dtype
-    kind, text = class_name(_class(dtype)), _text_of_type(dtype)
+    kind, text = class_name(_class(dtype)), text_of_type(dtype)
     if not text:
         return _name(dtype), Cells()
     if kind == "CategoricalDtype":
@@ -193,7 +193,7 @@ def _typed_of_pandas(held: Any, rows: Any, *, whole: bool) -> tuple[str, Cells]:
     return text, read(held, rows, whole=whole)
 
 
-def _text_of_type(dtype: Any) -> str:
+def text_of_type(dtype: Any) -> str:
     """Write a type; empty where it holds an object that may be the user's, which would have to write itself."""
     kind = class_name(_class(dtype))
     zone = getattr(getattr(dtype, "subtype", dtype), "tz", None)

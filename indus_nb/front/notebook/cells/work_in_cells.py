@@ -94,8 +94,10 @@ class WorkInCells:
         try:
             output = await work
         except ToolError as failure:
-            if "changed" in told_by(failure.output.details):
+            details = told_by(failure.output.details)
+            if "changed" in details:
                 failure.output.content.append(TextContent(text=_FAILED))
+                details["forModel"] = [_FAILED]
             raise
         shown = self._board.of(call.call_id)
         if shown is None or had_no_effect(output.details) or not _is_shown_as_it_is(code, call):
@@ -120,17 +122,17 @@ class WorkInCells:
         cells = await self._cells()
         if cells is None:
             return None
-        above = _above(group, cells)
+        above, numbers = _above(group, cells), [cell.shown_as for cell in cells]
         mark: JsonObject = {"agent": {"run": group.run, "call": call.call_id}}
         if group.heading:
             # Hidden now, and as a whole: the run may have found a secret that the prompt holds.
             text = f"**Agent:** {literal(one_line(call.hide(group.heading), _MAX_HEADING_CHARACTERS))}"
-            above = await self._insert(group, {"after": above, "type": "markdown", "source": text, **mark})
+            above = await self._insert(group, {"after": above, "type": "markdown", "source": text, **mark}, numbers)
             if above is None:
                 return None
             group.heading = ""
         wanted: JsonObject = {"after": above, "type": "code", "source": source, "outputs": notebook_outputs(shown)}
-        return group.steps[-1] if await self._insert(group, {**wanted, **mark}) is not None else None
+        return group.steps[-1] if await self._insert(group, {**wanted, **mark}, numbers) is not None else None
 
     async def _cells(self) -> Sequence[Cell] | None:
         answer = await self._ask_page("cells", {})
@@ -139,14 +141,23 @@ class WorkInCells:
             return None
         return [cell for each in cast("list[object]", listed) if (cell := parse_cell(each)) is not None]
 
-    async def _insert(self, group: _Group, wanted: JsonObject) -> str | None:
-        """Insert a cell, and return its id; ``None`` if the page did not."""
+    async def _insert(self, group: _Group, wanted: JsonObject, numbers: list[int | None]) -> str | None:
+        """Insert a cell, and return its id; ``None`` if the page did not.
+
+        Args:
+            numbers: Those that stand at the cells, among which the new one takes its place.
+        """
         answer = await self._ask_page("insert_cell", wanted)
         own_id, number = (None, None) if answer is None else (answer.get("id"), answer.get("number"))
         if not isinstance(own_id, str):
             return None
         place = number if isinstance(number, int) else 0
-        group.steps.append(CellStep(own_id, wanted["type"], None, wanted["source"], wanted["after"] or "", place))
+        if place:
+            numbers.insert(place - 1, None)
+        named = cell_name(place, numbers)
+        group.steps.append(
+            CellStep(own_id, wanted["type"], None, wanted["source"], wanted["after"] or "", place, named)
+        )
         group.places.append(own_id)
         return own_id
 
@@ -154,10 +165,9 @@ class WorkInCells:
 def _noted(output: ToolOutput, shown: CallOutputs, written: CellStep, changed: str) -> ToolOutput:
     """Say in the result of a call where its cell is."""
     where = f"cell {written.number}" if written.number else "a cell"
-    named = cell_name(written.number)
-    shown.show(joined(shown.text, f"It is {named} of the notebook."), ())  # which has what it showed
-    details = {**told_by(output.details), "cell": written.id}
+    shown.show(joined(shown.text, f"It is {written.name} of the notebook."), ())  # which has what it showed
     told = TextContent(text=f"[It is {where} of the notebook now, with its outputs; it need not be proposed.]")
+    details = {**told_by(output.details), "cell": written.id, "forModel": [told.text]}
     return output.replace(
         content=[*output.content, told], details={**details, "changed": changed} if changed else details
     )

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Literal, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import ModelNotFoundError, SessionBusyError, UsageError
 from indus_nb.base.messages import ThinkingLevel, text_of
-from indus_nb.core.limits.words import cost_in_words
+from indus_nb.core.limits.words import broken_off_in_words, cost_in_words
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession
+from indus_nb.core.session.stats import usage_of
 from indus_nb.core.storage import SessionInfo, SessionStore, user_text
 from indus_nb.core.storage.entries import as_text
 from indus_nb.core.storage.text import subagent_of
@@ -314,14 +315,18 @@ def _unique_length(found: Sequence[SessionInfo]) -> int:
 async def _stats(session: AgentSession, _: str) -> CommandOutput:
     store = session.store
     stats = session.stats()
-    tokens = stats.tokens
+    tokens, unpriced = stats.tokens, bool(stats.cost_unknown)
+    at_least = "at least " if stats.cost_unconfirmed and not unpriced else ""
     rows = [
         ("messages", f"{stats.user_messages:,} of yours, {stats.assistant_messages:,} answers"),
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", cost_in_words(stats.cost, stats.cost_unconfirmed or 0, unpriced=bool(stats.cost_unknown))),
+        ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}"),
     ]
+    if stats.cost_unconfirmed:
+        broken = sum(bool(usage.cost.unconfirmed) for usage in map(usage_of, store.entries) if usage is not None)
+        rows.append(("broken off", broken_off_in_words(broken, stats.cost_unconfirmed)))
     if (usage := session.context_usage()) is not None:
         filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"
         share = "" if usage.percent is None else f" ({usage.percent:.0f} %)"

@@ -8,11 +8,14 @@ from typing import cast
 
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
+from indus_nb.kernel.cell_names import CELL_NAME
 
 _MAX_LINE_CHARACTERS = 400
-_CELL = re.compile(r"a cell|cell \[\d+\]|the \d+(?:st|nd|rd|th) cell")  # as `kernel.cell_names` has them
+_CELL = re.compile(CELL_NAME)
 _PART = re.compile(rf"(?P<name>(?:{_CELL.pattern})(?= new| edited)|\S+) (?P<what>.*)", re.DOTALL)
-_FROM_TO = re.compile(r"(?P<was>.*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>.*)")
+_FROM_TO = re.compile(
+    r"(?P<was>[^(]*) \N{RIGHTWARDS ARROW} (?P<now>[^ ]+(?: \N{MULTIPLICATION SIGN} [^ ]+)*)(?P<unit>[^(]*)(?: \(.*)?"
+)
 
 
 class ChangesOfRun:
@@ -60,10 +63,15 @@ def joined(lines: Sequence[str]) -> str:
     >>> joined(["x 1 → 2, fresh new, a.py edited", "x 2 → 5, fresh 1 → 2 items, old new", "old deleted, y deleted"])
     'x 1 → 5, fresh new, a.py edited, y deleted'
 
+    What differs besides is said by the cards of the calls.
+
+    >>> joined(["sales 9 → 5 rows (a: str → float64)", "sales 5 → 4 rows (b added)"])
+    'sales 9 → 4 rows'
+
     Cells are named by their places, which are those of the moment: their changes are not merged.
 
-    >>> joined(["cell [3] new", "cell [3] new, x 1 → 2"])
-    'cell [3] new, cell [3] new, x 1 → 2'
+    >>> joined(["the cell below [3] new", "the 2nd cell below [3] new, x 1 → 2"])
+    'the cell below [3] new, the 2nd cell below [3] new, x 1 → 2'
     """
     known: dict[str, tuple[str, str]] = {}
     for number, part in enumerate(part for line in lines for part in line.split(", ")):

@@ -92,7 +92,7 @@ class Card(Block):
             return f"It goes on as {handle}.{stops}"
 
         job = self.call.report(details, remedy=f" ({undo(in_panel=self.in_panel)})", went_on=went_on)
-        self.output = content if job is None else [TextContent(text=job)]
+        self.output = cards.for_user(content, details) if job is None else [TextContent(text=job)]
 
     @property
     def outputs(self) -> Sequence[Output]:

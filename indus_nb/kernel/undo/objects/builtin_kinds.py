@@ -80,6 +80,9 @@ class DictKind(State):
     def remember(self, obj: Any) -> dict[Any, Any]:
         return dict[Any, Any](self.kind.items(obj))
 
+    def former(self, obj: Any, state: dict[Any, Any]) -> dict[Any, Any]:  # noqa: ARG002
+        return state
+
     def put(self, obj: Any, state: dict[Any, Any]) -> None:
         dict[Any, Any].clear(obj)
         dict[Any, Any].update(obj, state)

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard, cast
 
-from indus_nb.kernel.undo.keeper import Keeper, State, attributes, identical, put_attributes, same_items
+from indus_nb.kernel.undo.keeper import Keeper, State, attributes, class_of, identical, put_attributes, same_items
 from indus_nb.kernel.undo.objects.builtin_kinds import Through
 from indus_nb.kernel.undo.objects.pages import Pages, Unwritten
 
@@ -308,10 +308,15 @@ class PandasKind(State):
         others = attributes(obj, _OWN_OF_FRAMES)
         return _Frame(obj._mgr.copy(deep=False), [*obj._mgr.axes], others)  # noqa: SLF001
 
+    def former(self, obj: Any, state: _Frame) -> Any:
+        found = object.__new__(class_of(obj))
+        self.put(found, state)
+        return found
+
     def put(self, obj: Any, state: _Frame) -> None:
         manager = state.manager.copy(deep=False)
         manager.axes = [*state.axes]
-        cache: dict[str, Any] = {"_item_cache": {}} if hasattr(obj, "_clear_item_cache") else {}
+        cache: dict[str, Any] = {"_item_cache": {}} if hasattr(class_of(obj), "_clear_item_cache") else {}
         put_attributes(obj, {**state.others, **cache, "_mgr": manager})
 
     def same(self, obj: Any, state: _Frame) -> bool:
