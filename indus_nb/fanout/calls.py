@@ -18,7 +18,7 @@ from indus_nb.fanout.question import (
 )
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.rows import Table, table_of
-from indus_nb.fanout.running import RowsInterrupted
+from indus_nb.fanout.running import latest_interrupted
 from indus_nb.fanout.template import Template
 from indus_nb.start import SessionOptions
 
@@ -77,7 +77,7 @@ class Calls(Definitions):
     @property
     def interrupted(self) -> Any:
         """Return what the last call would have returned that was interrupted, with the answers so far, or ``None``."""
-        return RowsInterrupted.latest
+        return latest_interrupted()
 
     def _question(self, template: str, data: object, options: MapOptions) -> tuple[object, RowQuestion]:
         data, table = bring(data, Template(template)) if is_partitioned(data) else (data, table_of(data))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
@@ -37,37 +38,64 @@ class Result(Protocol):
         ...
 
 
-class RowsInterrupted(Interrupted):
-    """Interrupt of work on rows by the user; a ``KeyboardInterrupt``, which IPython shows as one line.
-
-    Args:
-        result: What the call would have returned, with the answers so far.
-        name: What the user's code calls it.
-
-    Attributes:
-        result: The same.
-    """
+class _Stopped(BaseException):
+    """The user has stopped work on rows; ``result`` is what the call would have returned, with the answers so far."""
 
     latest: Any = None
     """The result of the last one in this process."""
 
     def __init__(self, result: Result, name: str = "agent.interrupted") -> None:
         self.result: Any = result
-        RowsInterrupted.latest = result
+        _Stopped.latest = result
         told = f"Interrupted: {result.summary}. {name} has the answers so far, {name}.retry() asks for the others."
         super().__init__("\n".join((told, *result.problems)))
+
+
+class RowsInterrupted(_Stopped, Interrupted):
+    """Interrupt of work on rows by the user; a ``KeyboardInterrupt``, which IPython shows as one line.
+
+    Args:
+        result: What the call would have returned, with the answers so far.
+        name: What the user's code calls it.
+    """
+
+
+class RowsCancelled(_Stopped, asyncio.CancelledError):
+    """The same in a task that code in a kernel has made: with ``KeyboardInterrupt`` the kernel's loop would end."""
+
+
+def latest_interrupted() -> Any:
+    """Return the result of the call that was interrupted last in this process; ``None`` if none was."""
+    return _Stopped.latest
+
+
+def _survives_interrupts() -> bool:
+    """Return whether a ``KeyboardInterrupt`` from here ends no kernel: IPython catches it in the code of a cell."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    shell = sys.modules.get("IPython.core.interactiveshell")
+    if shell is None or not shell.InteractiveShell.initialized():
+        return True  # a program, whose loop hands it on
+    frame = sys._getframe()  # noqa: SLF001 - as inspect does it, without reading sources
+    while frame is not None:
+        if frame.f_code is shell.InteractiveShell.run_code.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def completed(make: Callable[[ResultT], MadeT], ask: Callable[[], ResultT]) -> MadeT:
     """Return what ``make`` makes of the result of ``ask``; an interruption has it, too.
 
     Raises:
-        RowsInterrupted: The user has interrupted it.
+        RowsInterrupted: The user has interrupted it; `RowsCancelled` in a task of a kernel.
     """
     try:
         result = ask()
-    except RowsInterrupted as stopped:
-        raise RowsInterrupted(make(stopped.result)) from None
+    except _Stopped as stopped:
+        raise type(stopped)(make(stopped.result)) from None
     return make(result)
 
 
@@ -157,7 +185,7 @@ class Caller(Generic[ResultT]):
             if errors:
                 raise errors[0]
         if self._interrupted:
-            raise RowsInterrupted(results[0])
+            raise (RowsInterrupted if _survives_interrupts() else RowsCancelled)(results[0])
         return results[0]
 
     def interrupt(self) -> None:

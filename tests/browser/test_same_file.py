@@ -24,7 +24,7 @@ def run_all(notebook: Notebook, api: MessagesApi, chunk: int) -> None:
     api.add(*answers(chunk, held))
     page = notebook.page
     page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    page.wait_for_function(KERNEL_IS_READY)
+    page.wait_for_function(KERNEL_IS_READY, timeout=240_000)
     page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
     expect(notebook.cell(3).get_by_role("button", name="Stop")).to_be_visible(timeout=240_000)
     held.open()

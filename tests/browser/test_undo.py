@@ -159,7 +159,9 @@ def test_a_cell_that_the_user_has_edited_since_is_asked_about(lab: Lab, page: Pa
     if panel.get_by_role("button", name="Menu").is_visible():
         panel.get_by_role("button", name="Menu").click()
     panel.get_by_role("button", name="Undo", exact=True).click()
-    expect(panel).to_contain_text(re.compile(r"(the 3rd cell|(the (2nd )?cell below|cell) \[\d+\]) was changed since\."))
+    expect(panel).to_contain_text(
+        re.compile(r"(the 3rd cell|(the (2nd )?cell below|cell) \[\d+\]) was changed since\.")
+    )
     notebook.screenshot("undo-cells-asks")
     panel.get_by_text("Leave it, and put the earlier one beside it").click()
     expect(panel).to_contain_text(re.compile(r"new beside it: the (4th cell|.*cell below \[\d+\])"))

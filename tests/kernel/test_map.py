@@ -163,3 +163,22 @@ def test_an_interrupt_at_the_question_after_a_sample_fails_the_cell_and_keeps_th
         assert cell.finish().status == "error"
         assert "kinds has the answers so far, kinds.retry() asks for the others" in cell.error["evalue"]
         assert kernel.run("print(len(kinds) - len(kinds.failed))").streams == "3\n"
+
+
+def test_a_map_that_is_stopped_in_a_task_of_the_users_fails_its_cell_and_not_the_kernel(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    api.default = Reply("seven")
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run(
+            "import asyncio\nfrom indus_nb import agent\nfrom indus_nb.fanout.reporting import Reporter\n"
+            "class Stopping(Reporter):\n    def begin(self, stop): self.stop = stop\n"
+            "    def show(self, progress):\n        if progress.done: self.stop()\n"
+            "agent.front_end = Stopping\n"
+            "async def asked(): return agent.map('{item}', range(9), parallel=1, rpm=30, model='claude-haiku-4-5')\n"
+        )
+        cell = kernel.run("await asyncio.gather(asked(), asked())")
+        assert cell.status == "error"
+        assert "agent.interrupted has the answers so far" in cell.error["evalue"]
+        assert kernel.run("print(len(agent.interrupted) - len(agent.interrupted.failed))").streams == "1\n"

@@ -14,6 +14,7 @@ sales = pd.DataFrame({
     "price": ["1", "2", "3", "4"], "region": ["N", "S", "N", "S"], "note": ["x", None, None, "y"], "qty": [1, 2, 3, 4],
 })
 series, by_name = pd.Series([1.0, 2.0, None]), {"a": 1, "b": [1]}
+at = pd.Series(pd.to_datetime(["2026-01-01"], utc=True).as_unit("us"))
 """
 
 
@@ -46,6 +47,27 @@ def said(code: str, setup: str = SALES) -> str:
         ("sales = sales.iloc[::-1]", "sales changed (rows in another order)"),
         ("sales = sales[['qty', 'note', 'region', 'price']]", "sales changed (columns in another order)"),
         ("sales.index = [5, 6, 7, 8]", "sales changed (index changed)"),
+        (
+            "series.index = [2, 0, 1]",
+            "series changed (3 values changed; rows in another order)",
+        ),
+        (
+            "sales = sales.sort_values('qty', ascending=False); sales['qty'] = 0",
+            "sales changed (qty: 4 values changed; rows in another order)",
+        ),
+        (
+            "sales = sales[sales['qty'] > 1]; sales['region'] = sales['region'].str.lower()",
+            "sales 4 → 3 rows (region: 3 values changed)",
+        ),
+        ("sales = sales[sales['qty'] > 1].reset_index(drop=True)", "sales 4 → 3 rows"),
+        (
+            "sales = sales.rename(columns={name: name.upper() for name in sales})",
+            "sales changed (price renamed to PRICE; region renamed to REGION; 2 others renamed)",
+        ),
+        (
+            "at = at.dt.tz_convert('Europe/Berlin'); x = 2",
+            "at changed (datetime64[us,UTC] → datetime64[us,Europe/Berlin]), x new",
+        ),
         ("sales = sales * 1", "sales changed"),
         ("series[2] = 3.0", "series changed (1 → 0 missing)"),
         ("series = series.fillna(0).astype(int)", "series changed (float64 → int64; 1 → 0 missing)"),
@@ -87,3 +109,37 @@ sales["held"] = [Asked() for _ in range(4)]; by_name = {{"a": Asked()}}; labelle
     exec(code, names)
     before.close()
     assert names["asked"] == []
+
+
+def test_a_name_that_is_a_secret_is_not_shown_in_part_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hunter2Pa55-and-some-more-of-it-that-is-long")
+    code = "import os; by_name[os.environ['MY_TOKEN']] = 1; by_name['sk-ant-api03-A1b2C3d4A1b2C3d4A1b2'] = 2"
+    assert said(code) == "by_name 2 → 4 keys (“…” added; “…” added)"
+
+
+def test_code_of_the_users_classes_does_not_run_while_values_are_compared() -> None:
+    setup = f"""{SALES}
+ran = []
+class Held(float):
+    def __ne__(self, other): ran.append("ne"); return True
+class Frame(pd.DataFrame):
+    def __del__(self): ran.append("del")
+sales["held"] = pd.Series([Held(1.0)] * 4, dtype=object)
+own = Frame({{"a": [1, 2]}})
+"""
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(setup, names)
+    code = "sales['held'] = pd.Series([Held(2.0)] * 4, dtype=object); own.iloc[0, 0] = 9"
+    before = take(names, code, CheckpointBudget(30))
+    exec(code, names)
+    names["ran"] = []
+    before.close()
+    assert names["ran"] == []
+
+
+def test_what_is_too_long_to_be_compared_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "_MOST_CELLS", 3)
+    assert said("sales.index = sales.index[::-1].copy()") == "sales changed"
+    monkeypatch.setattr(differences, "_MOST_CELLS", 3_000_000)
+    monkeypatch.setattr(differences, "_MOST_BYTES", 3)
+    assert said("sales['region'] = ['W', 'S', 'N', 'S']") == "sales changed"

@@ -33,15 +33,17 @@ def cost_in_words(
     return f"${dollars:.4f}"
 
 
-def broken_off_in_words(count: int, unconfirmed: float) -> str:
+def broken_off_in_words(count: int | None, unconfirmed: float) -> str:
     """Return what is known of the cost of answers that were broken off, beyond what has arrived of them.
 
     >>> broken_off_in_words(2, 5.1158)
     '2 answers; what they cost beyond that is not known (limits count up to $5.12 for them)'
     >>> broken_off_in_words(1, 0.004)
     '1 answer; what it cost beyond that is not known (limits count up to $0.0040 for it)'
+    >>> broken_off_in_words(None, 0.004)
+    'some answers; what they cost beyond that is not known (limits count up to $0.0040 for them)'
     """
     they, them = ("it", "it") if count == 1 else ("they", "them")
     amount = f"${unconfirmed:.2f}" if unconfirmed >= 1 else f"${unconfirmed:.4f}"
-    answers = counted(count, "answer")
+    answers = "some answers" if count is None else counted(count, "answer")
     return f"{answers}; what {they} cost beyond that is not known (limits count up to {amount} for {them})"

@@ -25,6 +25,7 @@ from types import CodeType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from indus_nb.base.errors import Interrupted
 from indus_nb.kernel.run.main_thread import Job, JobState, running, work_here
 from indus_nb.kernel.run.output_widgets import OutputWidget, entered, output_class
 from indus_nb.kernel.run.tracebacks import traceback_of
@@ -289,6 +290,8 @@ class Execution(Shown):
         result.result = value = None  # whose end may change something, and belongs to the run
         if self.error is not None and self.how != "interrupted":
             self.write(traceback_of(self.error, shell))
+        elif isinstance(self.error, Interrupted):
+            self.write(f"{self.error}\n")
         self.after = self._names()
         self._on_end(self)
 

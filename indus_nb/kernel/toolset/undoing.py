@@ -106,6 +106,7 @@ class Steps:
         self._history = History(namespace)
         self._books: dict[str, Book] = {}
         self._runs: dict[str, int] = {}
+        self._last_run = ""
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
@@ -129,6 +130,7 @@ class Steps:
     async def begin_run(self, session: str) -> None:
         """Register another prompt, and read small files while its model thinks."""
         self._runs[session] = self._runs.get(session, 0) + 1
+        self._last_run = f"{session} {self._runs[session]}"
         self._large.clear()
         ended = f"{session} {self._runs[session] - 1}"
         for call in [call for call, held in list(self._held.items()) if held.run == ended]:
@@ -151,8 +153,7 @@ class Steps:
         step = self._history.last_that_bound(name)
         if step is None or step.cells is not None:
             return None
-        session, _, run = step.run.rpartition(" ")
-        return Maker(step.asked_in, is_of_last_prompt=run == str(self._runs.get(session, 0)))
+        return Maker(step.asked_in, is_of_last_prompt=step.run == self._last_run and step.asked_in is not None)
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
         """Take a snapshot of the files, right before a call may change them; on a thread that may block."""

@@ -118,6 +118,11 @@ class Change:
         """Return the variables that the code bound and did not delete."""
         return self.found.created | self.found.rebound
 
+    def binds(self, name: str) -> bool:
+        """Return whether the code bound a variable, and nothing has bound it since."""
+        now = self._side.bound.get(name, (ABSENT, ABSENT))[1]
+        return name in self.bound and self.namespace.get(name, ABSENT) is now is not ABSENT
+
     @property
     def weight(self) -> int:
         """Return roughly how many bytes it keeps from being freed."""

@@ -6,6 +6,7 @@ What this module promises:
   all are of Python's own plain classes.
 - **Bounded.** Values are compared up to some million cells, and until the time is over; what was not compared is not
   mentioned. The text has some parts, each of a name and a few words.
+- **No secrets.** A name that looks like one, or is a value of the environment that is one, is not shown in part either.
 - **Nothing is guessed.** A column is renamed where the same memory stands under another name.
 
 >>> differences({"a": 1, "b": 2}, {"a": 1, "c": 3}, Clock(1))
@@ -17,27 +18,32 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import not_
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from indus_nb.base import textcut
 from indus_nb.kernel.undo.objects.libraries import place_of
-from indus_nb.kernel.values.known_classes import families, has_odd_labels, is_of_a_library
-from indus_nb.kernel.values.readers import has_known_indexes, is_known_array, text_of_type
+from indus_nb.kernel.values.known_classes import class_name, families, has_odd_labels, is_of_a_library
+from indus_nb.kernel.values.readers import has_known_indexes, is_known_array, is_known_index, text_of_type
 from indus_nb.kernel.values.short import short
 from indus_nb.kernel.values.tables import has_secret_labels
+from indus_nb.safety.redaction import hide, labelled_secrets, looks_random
 
 _ARROW = "\N{RIGHTWARDS ARROW}"
 _MAX_NAME_CHARACTERS = 30
 _MAX_PARTS, _MAX_OF_A_KIND = 5, 3
 _MOST_COLUMNS, _MOST_KEYS = 500, 1_000
 _MOST_CELLS, _MOST_OBJECTS = 3_000_000, 300_000
-"""Most values of a frame, and most of one column that are objects, which are counted and compared."""
+"""Most values of a frame, and most of one column or index that are objects, which are counted and compared."""
+_MOST_BYTES = 32 << 20
+"""Largest column of texts of which objects are made to compare them."""
 _WORD = re.compile(r"[\w.-]+")
 _PLAIN = frozenset({str, bytes, bool, int, float, complex, type(None)})
+_RENAMED = _MAX_OF_A_KIND, "others renamed"
+T = TypeVar("T")
 
 
 class Clock:
@@ -69,11 +75,13 @@ def differences(before: Any, after: Any, clock: Clock) -> str:
             parts = [] if one is None or other is None else [*_of_tables(one, other, clock)]
     except Exception:  # noqa: BLE001 - an object that is broken, or that code changes at this moment
         return ""
-    return "; ".join(_few(parts, _MAX_PARTS, "more"))
+    return "; ".join(_few(parts, str, _MAX_PARTS, "more")).replace(", ", ",")
 
 
-def _few(parts: Sequence[str], most: int, more: str) -> list[str]:
-    return [*parts] if len(parts) <= most else [*parts[: most - 1], f"{len(parts) - most + 1} {more}"]
+def _few(parts: Sequence[T], said: Callable[[T], str], most: int, more: str) -> list[str]:
+    if len(parts) <= most:
+        return [*map(said, parts)]
+    return [*map(said, parts[: most - 1]), f"{len(parts) - most + 1} {more}"]
 
 
 def _of_dicts(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[str]:
@@ -82,7 +90,7 @@ def _of_dicts(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Iterator[s
         return
     yield from _came_and_went([key for key in one if key not in other], [key for key in other if key not in one])
     differing = [key for key, value in one.items() if key in other and not _are_same(value, other[key])]
-    yield from _few([f"{_name(key)} changed" for key in differing], _MAX_OF_A_KIND, "others changed")
+    yield from _few(differing, lambda key: f"{_name(key)} changed", _MAX_OF_A_KIND, "others changed")
 
 
 def _are_same(one: Any, other: Any) -> bool:
@@ -91,7 +99,7 @@ def _are_same(one: Any, other: Any) -> bool:
 
 def _came_and_went(removed: Sequence[Any], added: Sequence[Any]) -> Iterator[str]:
     for labels, verb in ((removed, "removed"), (added, "added")):
-        yield from _few([f"{_name(label)} {verb}" for label in labels], _MAX_OF_A_KIND, f"others {verb}")
+        yield from _few(labels, lambda label, verb=verb: f"{_name(label)} {verb}", _MAX_OF_A_KIND, f"others {verb}")
 
 
 class _Table(NamedTuple):
@@ -113,7 +121,7 @@ def _table(value: Any) -> _Table | None:
     held = object.__getattribute__(value, "_mgr")
     if ("pandas", "Series") in kinds:
         array = held.blocks[0].values
-        return _Table(value.index, {None: array}) if is_known_array(array) else None
+        return _Table(value.index, {None: array}) if is_known_array(array) and is_known_index(value.index) else None
     labels: list[Any] = value.columns.tolist()
     if len(labels) > _MOST_COLUMNS or len({*labels}) < len(labels):
         return None
@@ -130,7 +138,7 @@ def _of_tables(before: _Table, after: _Table, clock: Clock) -> Iterator[str]:
     one, other = before.arrays, after.arrays
     removed, added = [name for name in one if name not in other], [name for name in other if name not in one]
     renamed = _renamed({name: one[name] for name in removed}, {name: other[name] for name in added})
-    yield from [f"{_name(was)} renamed to {_name(now)}" for was, now in renamed.items()][:_MAX_OF_A_KIND]
+    yield from _few([*renamed], lambda was: f"{_name(was)} renamed to {_name(renamed[was])}", *_RENAMED)
     news = {*renamed.values()}
     yield from _came_and_went([name for name in removed if name not in renamed], [n for n in added if n not in news])
     pairs = {name: (one[name], other[name]) for name in one if name in other}
@@ -139,28 +147,29 @@ def _of_tables(before: _Table, after: _Table, clock: Clock) -> Iterator[str]:
     retyped = {name: [text_of_type(each.dtype) for each in pair] for name, pair in moved.items()}
     retyped = {name: types for name, types in retyped.items() if types[0] != types[1] and all(types)}
     yield from [f"{_of(name)}{types[0]} {_ARROW} {types[1]}" for name, types in retyped.items()]
-    yield from _of_values(before, after, {name: (pair, name in retyped) for name, pair in moved.items()}, clock)
+    # Where the labels are others, the same memory is no longer the same values of rows.
+    compared = moved if before.index is after.index else read
+    yield from _of_values(before, after, {name: (pair, name in retyped) for name, pair in compared.items()}, clock)
     if len(one) == len(other) and [*one] != [*other] and one.keys() == other.keys():
         yield "columns in another order"
 
 
 def _renamed(removed: Mapping[Any, Any], added: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return the new names of columns, by the old ones: the same memory, which no other column has."""
-    pairs = [
-        (was, now)
-        for was, one in removed.items()
-        for now, other in added.items()
-        if one is not None and other is not None and _is_same_memory(one, other)
-    ]
-    olds, news = (Counter(each[place] for each in pairs) for place in (0, 1))
-    return {was: now for was, now in pairs if olds[was] == news[now] == 1}
+    at: defaultdict[Any, tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
+    for side, columns in enumerate((removed, added)):
+        for name, array in columns.items():
+            if array is not None and (place := place_of(array)) is not None:
+                at[type(array), place][side].append(name)
+    return {olds[0]: news[0] for olds, news in at.values() if len(olds) == len(news) == 1}
 
 
 def _of_values(before: _Table, after: _Table, moved: Mapping[Any, Any], clock: Clock) -> Iterator[str]:
     """Yield how many values are missing, how many differ where the rows are the same, and how the rows do."""
-    if len(moved) * max(before.rows, after.rows) > _MOST_CELLS:
+    if max(1, len(moved)) * max(before.rows, after.rows) > _MOST_CELLS:
         return
-    is_same_index = before.index is after.index or bool(before.index.equals(after.index))
+    is_same_index = before.index is after.index or _has_equal_labels(before.index, after.index)
+    places = _places(before, after) if is_same_index is False else None
     for name, ((one, other), is_retyped) in moved.items():
         if clock.is_over():
             return
@@ -170,20 +179,61 @@ def _of_values(before: _Table, after: _Table, moved: Mapping[Any, Any], clock: C
         was, now = (int(each.sum()) for each in without)
         if was != now:
             yield f"{_of(name)}{was} {_ARROW} {now} missing"
-        differing = _differing(one, other, without) if is_same_index and not is_retyped else None
+        if is_retyped or not (is_same_index or places):
+            continue
+        differing = _differing(one, other, without) if is_same_index else _differing_at(one, other, places)
         if differing and differing != abs(was - now):
             yield f"{_of(name)}{differing} value{'' if differing == 1 else 's'} changed"
-    if not is_same_index and before.rows == after.rows and not clock.is_over():
-        try:
-            is_order = bool(before.index.sort_values().equals(after.index.sort_values()))
-        except TypeError:
-            is_order = False
+    if is_same_index is False and before.rows == after.rows and not clock.is_over():
+        is_order = places is not None and len(places[0]) == before.rows
         yield "rows in another order" if is_order else "index changed"
 
 
-def _missing(array: Any) -> Any:
-    if getattr(array.dtype, "hasobject", False) and len(array) > _MOST_OBJECTS:
+def _places(before: _Table, after: _Table) -> tuple[Any, Any] | None:
+    """Return where rows with the same label stand before and after; ``None`` where labels name no rows.
+
+    Those that only count the rows name others once some have gone.
+    """
+    one, other = before.index, after.index
+    count = len(before.arrays) * max(before.rows, after.rows)
+    if count > _MOST_CELLS or max(len(one), len(other)) > _MOST_OBJECTS or not (one.is_unique and other.is_unique):
         return None
+    if all(
+        class_name(cast("type[object]", type(index))) == "RangeIndex" and (index.start, index.step) == (0, 1)
+        for index in (one, other)
+    ):
+        return None
+    try:
+        places = one.get_indexer(other)
+    except TypeError:
+        return None
+    found = places >= 0
+    return places[found], found.nonzero()[0]
+
+
+def _differing_at(one: Any, other: Any, places: Any) -> int | None:
+    """Count the values that differ in the rows at some places before and after."""
+    pair = [array.take(at) for array, at in zip((one, other), places, strict=True)]
+    without = [_missing(each) for each in pair]
+    return None if any(each is None for each in without) else _differing(pair[0], pair[1], without)
+
+
+def _has_equal_labels(one: Any, other: Any) -> bool | None:
+    """Return whether two indexes are equal; ``None`` where they are too long to be compared."""
+    is_numbers = all(index.dtype.kind in "mMbiuf" for index in (one, other))
+    if len(one) != len(other):
+        return False
+    return bool(one.equals(other)) if is_numbers or len(one) <= _MOST_OBJECTS else None
+
+
+def _missing(array: Any) -> Any:
+    """Return which values are missing; ``None`` where that is not known without code of the user's, or too long."""
+    if getattr(array.dtype, "hasobject", False):
+        if len(array) > _MOST_OBJECTS:
+            return None
+        kinds: set[type[object]] = {*map(type, array.tolist())}
+        if not all(kind in _PLAIN or is_of_a_library(kind) for kind in kinds):
+            return None
     return cast("Any", sys.modules["pandas"]).isna(array)
 
 
@@ -193,7 +243,7 @@ def _differing(one: Any, other: Any, without: Sequence[Any]) -> int | None:
     if all(each is not None for each in numbers):
         both_missing = without[0] & without[1]
         return int(((numbers[0] != numbers[1]) & ~both_missing).sum())
-    if len(one) > _MOST_OBJECTS:
+    if len(one) > _MOST_OBJECTS or any(each.nbytes > _MOST_BYTES for each in (one, other)):
         return None
     values: list[list[Any]] = [each.tolist() for each in (one, other)]
     gone: list[list[bool]] = [each.tolist() for each in without]
@@ -226,5 +276,7 @@ def _of(name: Any) -> str:
 def _name(label: Any) -> str:
     """Return a label on one line, in quotation marks unless it is a word, without what separates parts."""
     text = label if type(label) is str else short(label, text=_MAX_NAME_CHARACTERS)
+    if looks_random(text) or hide(text, labelled_secrets()) != text:
+        text = "\N{HORIZONTAL ELLIPSIS}"
     line = textcut.one_line(text, _MAX_NAME_CHARACTERS).replace(", ", ",").replace("; ", ";")
     return line if _WORD.fullmatch(line) else f"\N{LEFT DOUBLE QUOTATION MARK}{line}\N{RIGHT DOUBLE QUOTATION MARK}"

@@ -318,9 +318,9 @@ class History:
                     book.write(self.done, self.undone)
 
     def last_that_bound(self, name: str) -> Step | None:
-        """Return the newest step, of those that are not undone, whose code bound a variable."""
+        """Return the newest step, of those that are not undone, whose code bound a variable as it is still bound."""
         with self._lock:
-            made = (step for step in reversed(self.done) if step.variables is not None and name in step.variables.bound)
+            made = (step for step in self.done if step.variables is not None and step.variables.binds(name))
             return next(made, None)
 
     def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:

@@ -142,7 +142,7 @@ def _levels_of_pandas(index: Any, rows: slice, *, whole: bool) -> Iterator[tuple
 
 def has_known_indexes(frame: Any) -> bool:
     """Return whether the labels of a frame of pandas are in arrays that are not of the user's classes."""
-    return _is_known_index(frame.index) and _is_known_index(frame.columns)
+    return is_known_index(frame.index) and is_known_index(frame.columns)
 
 
 def _is_of(kind: type, *libraries: str) -> bool:
@@ -159,14 +159,15 @@ def is_known_array(array: Any) -> bool:
     """Return whether no code but that of pandas and numpy answers what an array is asked."""
     kind = _class(array)
     if class_name(kind) == "Categorical" and _is_of(kind, "pandas"):
-        return _is_known_index(array.dtype.categories)
+        return is_known_index(array.dtype.categories)
     return _is_of(kind, "numpy", "pandas")
 
 
-def _is_known_index(index: Any) -> bool:
+def is_known_index(index: Any) -> bool:
+    """Return whether the labels of an index are in arrays that are not of the user's classes."""
     kind = _class(index)
     if class_name(kind) == "MultiIndex" and _is_of(kind, "pandas"):
-        return all(map(_is_known_index, index.levels))
+        return all(map(is_known_index, index.levels))
     return _is_of(kind, "pandas") and (class_name(kind) == "RangeIndex" or is_known_array(_array_of(index)))
 
 

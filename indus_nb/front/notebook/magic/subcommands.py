@@ -20,7 +20,7 @@ from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.session.stats import usage_of
 from indus_nb.core.storage import SessionInfo, SessionStore, user_text
-from indus_nb.core.storage.entries import as_text
+from indus_nb.core.storage.entries import Entry, as_text
 from indus_nb.core.storage.text import subagent_of
 from indus_nb.extend.approval.rules import RULES_FILE, KeptRules
 from indus_nb.front.notebook import actions
@@ -312,6 +312,12 @@ def _unique_length(found: Sequence[SessionInfo]) -> int:
     return length
 
 
+def _broken_off(entries: Sequence[Entry]) -> int | None:
+    """Count the answers that were broken off; ``None`` where entries have sums of them."""
+    unsure = [entry for entry in entries if (usage := usage_of(entry)) is not None and usage.cost.unconfirmed]
+    return len(unsure) if all(entry.type == "message" for entry in unsure) else None
+
+
 async def _stats(session: AgentSession, _: str) -> CommandOutput:
     store = session.store
     stats = session.stats()
@@ -325,7 +331,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
         ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}"),
     ]
     if stats.cost_unconfirmed:
-        broken = sum(bool(usage.cost.unconfirmed) for usage in map(usage_of, store.entries) if usage is not None)
+        broken = _broken_off(store.entries)
         rows.append(("broken off", broken_off_in_words(broken, stats.cost_unconfirmed)))
     if (usage := session.context_usage()) is not None:
         filled = "unknown" if usage.tokens is None else f"{usage.tokens:,}"

@@ -151,6 +151,8 @@ class PanelRequests:
             await self._prompt(session, request)  # what its run asks may be answered wherever that is shown
             return
         if isinstance(request, protocol.SendQueued):
+            if self.plans:
+                raise UsageError("Plan is on: the next prompt is planned first. Switch it off, or send a new prompt.")
             await session.send_queued(partial(self._accept, session))
             return
         with asked_in(self._show):

@@ -15,9 +15,19 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeGuard, cast
 
-from indus_nb.kernel.undo.keeper import Keeper, State, attributes, class_of, identical, put_attributes, same_items
+from indus_nb.kernel.undo.keeper import (
+    ABSENT,
+    Keeper,
+    State,
+    attributes,
+    class_of,
+    identical,
+    put_attributes,
+    same_items,
+)
 from indus_nb.kernel.undo.objects.builtin_kinds import Through
 from indus_nb.kernel.undo.objects.pages import Pages, Unwritten
+from indus_nb.kernel.values.known_classes import is_of_a_library
 
 _CHUNK_BYTES = 1 << 18
 _FEW_LABELS = 10_000
@@ -309,6 +319,8 @@ class PandasKind(State):
         return _Frame(obj._mgr.copy(deep=False), [*obj._mgr.axes], others)  # noqa: SLF001
 
     def former(self, obj: Any, state: _Frame) -> Any:
+        if not is_of_a_library(class_of(obj)):
+            return ABSENT  # the end of a second object would be that of what the first one holds
         found = object.__new__(class_of(obj))
         self.put(found, state)
         return found

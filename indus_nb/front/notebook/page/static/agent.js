@@ -1864,6 +1864,7 @@ class Completions {
     this.onAccept = onAccept;
     this.node = h("ul", { class: "ia-choices", id, role: "listbox", "aria-label": "Completions", hidden: true });
     this.asked = null;
+    this.offered = null;
     this.items = [];
     this.chosen = 0;
   }
@@ -1884,10 +1885,13 @@ class Completions {
   offer(items) {
     if (!this.field.matches(":focus") || this.field.value.slice(0, this.field.selectionStart) !== this.asked) return;
     if (items.length === 0 && this.items.length > 0) return; // commands that only the page knows of
+    const chosen = this.items[this.chosen]?.text;
     this.items = items.slice(0, MAX_SHOWN);
     this.node.hidden = this.items.length === 0;
     this.node.replaceChildren(...this.items.map((item, index) => this.row(item, index)));
-    this.choose(0);
+    const again = this.asked === this.offered ? this.items.findIndex(({ text }) => text === chosen) : 0;
+    this.offered = this.asked;
+    this.choose(Math.max(0, again));
   }
 
   row(item, index) {
@@ -1924,7 +1928,7 @@ class Completions {
   }
 
   close() {
-    this.asked = null;
+    this.asked = this.offered = null;
     this.items = [];
     this.node.hidden = true;
     this.node.replaceChildren();

@@ -25,6 +25,9 @@ export class Completions {
     /** The text before the caret that they were asked for.
      * @type {string | null} */
     this.asked = null;
+    /** The text that those were offered for which are shown.
+     * @type {string | null} */
+    this.offered = null;
     /** @type {Completion[]} */
     this.items = [];
     this.chosen = 0;
@@ -53,10 +56,14 @@ export class Completions {
   offer(items) {
     if (!this.field.matches(":focus") || this.field.value.slice(0, this.field.selectionStart) !== this.asked) return;
     if (items.length === 0 && this.items.length > 0) return; // commands that only the page knows of
+    const chosen = this.items[this.chosen]?.text;
     this.items = items.slice(0, MAX_SHOWN);
     this.node.hidden = this.items.length === 0;
     this.node.replaceChildren(...this.items.map((item, index) => this.row(item, index)));
-    this.choose(0);
+    // The kernel's list follows the page's own: what was chosen in that stays chosen.
+    const again = this.asked === this.offered ? this.items.findIndex(({ text }) => text === chosen) : 0;
+    this.offered = this.asked;
+    this.choose(Math.max(0, again));
   }
 
   /**
@@ -103,7 +110,7 @@ export class Completions {
   }
 
   close() {
-    this.asked = null;
+    this.asked = this.offered = null;
     this.items = [];
     this.node.hidden = true;
     this.node.replaceChildren();
