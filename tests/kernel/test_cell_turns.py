@@ -168,6 +168,21 @@ def test_after_a_restart_the_cell_of_the_last_turn_replaces_it_still(tmp_path: P
     assert "notebook_cell" not in tree
 
 
+def test_what_was_told_with_a_replaced_turn_is_gone_with_it_after_a_restart(tmp_path: Path, api: MessagesApi) -> None:
+    api.add("Zero.", "One.", "Two.", "Three.")
+    with started(tmp_path, api) as kernel:
+        kernel.run("pears = 4")
+        kernel.run(BEGIN, cell_id="cell-a")
+        kernel.run("apples = 3")
+        kernel.run("%agent count", cell_id="cell-b")
+    for _ in range(2):
+        with started(tmp_path, api) as kernel:
+            kernel.run("apples = 3")
+            assert closing(kernel, CONTINUE + "count", "cell-b").endswith(REPLACES)
+            told = json.dumps(api.requests[-1].body["messages"])
+            assert told.count("apples = 3\\n") == told.count("The kernel is a new one") == 1
+
+
 def test_a_turn_that_a_crash_cut_off_is_replaced_when_its_cell_is_run_again(tmp_path: Path, api: MessagesApi) -> None:
     api.add("Zero.", Reply("I look.", ToolUse("bash", {"command": "touch looked; sleep 60"})), "Two.")
     with started(tmp_path, api) as kernel:

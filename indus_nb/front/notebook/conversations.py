@@ -437,7 +437,7 @@ class Conversations:
             try:
                 branches = self.kernel.settings.rerun == "branch"
                 async with self._turns.turn(session, execution, replaces=branches) as turn:
-                    run.on_prompted = turn.note_prompt
+                    run.on_told, run.on_prompted = turn.note_told, turn.note_prompt
                     if turn.replaces:
                         self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))

@@ -1,8 +1,9 @@
 """The cells that asked for the last turns of each session, so that running one again replaces them.
 
-Replaced turns stay in the tree: the conversation continues from before them. That is done only if the same cell is run
-again, and no message was added to that session since. The session itself records the cell, in entries that no model
-reads: so the next kernel knows it, also when this one ends in the middle of a turn.
+Replaced turns stay in the tree: the conversation continues from before them, and from before what was told with their
+prompts, so that it is told anew. That is done only if the same cell is run again, and no message was added to that
+session since. The session itself records the cell, in entries that no model reads: so the next kernel knows it, also
+when this one ends in the middle of a turn.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.messages import UserMessage
+from indus_nb.base.messages import CustomMessage, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry, as_text
@@ -34,7 +35,7 @@ class CellExecution:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Turns of one execution of a cell, from its first prompt on, and whether they are over."""
+    """Turns of one execution of a cell, from what was told with its first prompt on, and whether they are over."""
 
     execution: CellExecution
     first: str
@@ -70,9 +71,13 @@ class CellTurn:
         self._execution = execution
         self._first = goes_on.first if goes_on is not None else None
 
+    def note_told(self) -> None:
+        """Record that a message which goes before the prompt is in the conversation now: it goes with the turn."""
+        self._first = self._first or self._store.leaf_id
+
     def note_prompt(self) -> None:
         """Record that the prompt is in the conversation now."""
-        self._first = self._first or self._store.leaf_id
+        self.note_told()
         self._note(over=False)
 
     def note_end(self) -> None:
@@ -114,7 +119,7 @@ class CellTurns:
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
 
         Yields:
-            The turn, whose ``note_prompt`` is to be called.
+            The turn, whose ``note_told`` and ``note_prompt`` are to be called.
 
         Raises:
             SessionBusyError: A run is in progress.
@@ -151,7 +156,7 @@ def _last_turns(session: AgentSession) -> _Turns | None:
 
 
 def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
-    """Parse the turns that an entry records; its origin is unknown, so it must name an existing prompt."""
+    """Parse the turns that an entry records; its origin is unknown, so it must name an existing message."""
     data = entry.data if entry.type == "custom" else {}
     held: object = data.get("data") if data.get("customType") == _TYPE else None
     if not isinstance(held, dict):
@@ -159,7 +164,7 @@ def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
     noted = cast("JsonObject", held)
     cell, request, first = (as_text(noted.get(key)) for key in ("cell", "request", "first"))
     with suppress(UsageError, ValueError):
-        if cell and isinstance(session.store.entry(first).message, UserMessage):
+        if cell and isinstance(session.store.entry(first).message, UserMessage | CustomMessage):
             return _Turns(CellExecution(cell, request), first, noted.get("over") is True)
     return None
 
