@@ -695,12 +695,12 @@ class Conversations:
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
-        if not made:
+        if not made.cells:
             raise UsageError(
                 "Since your last prompt the agent has run no code in your kernel that ended well and is not in cells."
             )
         if not command.argument:
-            self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
+            self._shell.set_next_input("\n\n".join(cell.source for cell in made.cells), replace=False)
             return
         self._with_page(partial(insert_in, self._notebook, made))
 
