@@ -72,6 +72,31 @@ def test_a_look_or_another_model_in_between_is_nothing_said(kernel: Kernel, api:
     assert len(api.requests[-1].body["messages"]) == 1
 
 
+PAGE = """
+conversations = __import__("indus_nb").front.notebook.conversations_of(get_ipython())
+class Page:
+    comm_id, client = "page", get_ipython().get_parent()["header"]["session"]
+    def refresh(self): pass
+    async def request(self, what, **fields):
+        return {"empty": EMPTY} if what == "ran_empty" else {"error": "unavailable"}
+conversations._doors["page"] = Page()
+"""
+
+
+@pytest.mark.parametrize(("empty", "left"), [(True, ["count", "One.", "go on"]), (False, ["go on"]), (None, ["go on"])])
+def test_another_prompt_replaces_no_answer_that_its_cell_does_not_show(
+    kernel: Kernel, api: MessagesApi, *, empty: bool | None, left: list[str]
+) -> None:
+    api.add("One.", "Two.", "Three.")
+    kernel.run(PAGE.replace("EMPTY", repr(empty)))
+    kernel.run("%agent count", cell_id="cell-b")
+    closing(kernel, "%agent go on", "cell-b")
+    assert asked(api) == left
+    assert closing(kernel, "%agent go on", "cell-b").endswith(REPLACES)
+    assert asked(api) == left
+    kernel.run("del conversations._doors['page']")
+
+
 def test_another_cell_replaces_nothing(kernel: Kernel, api: MessagesApi) -> None:
     api.add("One.", "Two.", "Three.")
     kernel.run("%agent count", cell_id="cell-b")

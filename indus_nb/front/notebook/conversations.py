@@ -436,7 +436,8 @@ class Conversations:
             await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
-                async with self._turns.turn(session, execution, replaces=branches) as turn:
+                asks = self._ran_empty
+                async with self._turns.turn(session, execution, replaces=branches, ran_empty=asks) as turn:
                     run.on_told, run.on_prompted = turn.note_told, turn.note_prompt
                     if turn.replaces:
                         self.kernel.variables.disown()
@@ -461,6 +462,16 @@ class Conversations:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
         return outcome(session, answer) if run.asked else None
+
+    async def _ran_empty(self) -> bool:
+        """Return whether the page that ran the cell says that it showed no output; where nothing is known, no."""
+        origin = self._cells.origin
+        for door in tuple(self._doors.values()):
+            if door.client is not None and door.client == origin.client:
+                answer = await door.request("ran_empty", cell=origin.cell)
+                if answer is not None and answer.get("empty") is True:
+                    return True
+        return False
 
     @property
     def _can_ask(self) -> bool:

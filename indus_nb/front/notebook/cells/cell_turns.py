@@ -8,7 +8,8 @@ when this one ends in the middle of a turn.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
@@ -27,10 +28,11 @@ _MAX_ID_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class CellExecution:
-    """One execution of a cell: the cell's id, and that of the request."""
+    """One execution of a cell: the cell's id, that of the request, and a digest of the code, empty if unknown."""
 
     cell: str
     request: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,15 @@ class _Turns:
         """Return whether another execution is of the same cell."""
         return execution is not None and execution.cell == self.execution.cell
 
+    def is_of_code(self, execution: CellExecution | None) -> bool:
+        """Return whether another execution is of the same code, as far as that is known."""
+        return execution is None or "" in (execution.code, self.execution.code) or execution.code == self.execution.code
+
     def data(self) -> JsonObject:
         """Return the turn as the data of its session entry."""
         execution = self.execution
-        return {"cell": execution.cell, "request": execution.request, "first": self.first, "over": self.over}
+        noted: JsonObject = {"cell": execution.cell, "request": execution.request, "code": execution.code}
+        return {**noted, "first": self.first, "over": self.over}
 
 
 class CellTurn:
@@ -105,11 +112,19 @@ class CellTurns:
         request: object = header.get("msg_id") if isinstance(header, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if cell is None or not isinstance(request, str) or max(len(cell), len(request)) > _MAX_ID_CHARACTERS:
             return None
-        return CellExecution(cell, request)
+        content = self._cells.request.get("content")
+        code: object = content.get("code") if isinstance(content, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        digest = hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16] if isinstance(code, str) else ""
+        return CellExecution(cell, request, digest)
 
     @asynccontextmanager
     async def turn(
-        self, session: AgentSession, execution: CellExecution | None, *, replaces: bool
+        self,
+        session: AgentSession,
+        execution: CellExecution | None,
+        *,
+        replaces: bool,
+        ran_empty: Callable[[], Awaitable[bool]],
     ) -> AsyncGenerator[CellTurn]:
         """Record the turn that is asked for within this context.
 
@@ -117,6 +132,8 @@ class CellTurns:
 
         Args:
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
+            ran_empty: Asks whether the cell is known to have shown no output when it was run: with other code than
+                before it is a new prompt then, whose user saw no answer that it could replace.
 
         Yields:
             The turn, whose ``note_told`` and ``note_prompt`` are to be called.
@@ -130,7 +147,8 @@ class CellTurns:
         goes_on = last if last is not None and last.execution == execution else None
         turn = CellTurn(session, execution, goes_on)
         if replaces and last is not None and goes_on is None and last.is_of_cell(execution):
-            turn.replaces = not (await session.navigate(last.first)).cancelled
+            is_new = not last.is_of_code(execution) and await ran_empty()
+            turn.replaces = not is_new and not (await session.navigate(last.first)).cancelled
         before = store.leaf_id
         try:
             yield turn
@@ -162,10 +180,10 @@ def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
     if not isinstance(held, dict):
         return None
     noted = cast("JsonObject", held)
-    cell, request, first = (as_text(noted.get(key)) for key in ("cell", "request", "first"))
+    cell, request, code, first = (as_text(noted.get(key)) for key in ("cell", "request", "code", "first"))
     with suppress(UsageError, ValueError):
         if cell and isinstance(session.store.entry(first).message, UserMessage | CustomMessage):
-            return _Turns(CellExecution(cell, request), first, noted.get("over") is True)
+            return _Turns(CellExecution(cell, request, code), first, noted.get("over") is True)
     return None
 
 
