@@ -60,6 +60,33 @@ def said(api: MessagesApi) -> str:
     return "\n".join(api.requests[-1].texts)
 
 
+def test_another_prompt_in_a_cell_that_shows_no_answer_replaces_nothing(lab: Lab, page: Page, api: MessagesApi) -> None:
+    ask = "%agent --model anthropic/claude-sonnet-4-5 --thinking off "
+    lab.write("empty.ipynb", "%load_ext indus_nb", "")
+    notebook = lab.open(page, "empty.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+
+    def asked(prompt: str, *, clears: bool) -> list[str]:
+        api.add("Well.")
+        notebook.cell(1).locator(".cm-content").click()
+        if clears:
+            page.evaluate("window.jupyterapp.commands.execute('notebook:clear-cell-output')")
+            expect(notebook.cell(1).locator(".jp-OutputArea-output")).to_have_count(0)
+        page.keyboard.press("Control+a")
+        page.keyboard.type(f"{ask}{prompt}")
+        notebook.run(1)
+        notebook.wait_until_run(1)
+        expect(notebook.cell(1)).to_contain_text("Well.")
+        sent = [message["content"][-1]["text"] for message in api.requests[-1].body["messages"]]
+        return [text for text in sent if text != "Well."]
+
+    assert asked("one", clears=False) == ["one"]
+    assert asked("two", clears=True) == ["one", "two"]
+    assert asked("three", clears=False) == ["one", "three"]
+    assert asked("three", clears=True) == ["one", "three"]
+
+
 def test_an_error_is_asked_about_by_a_click_before_anything_was_loaded(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("error.ipynb", FAILS, "%agent --nonsense")
     notebook = lab.open(page, "error.ipynb")

@@ -72,6 +72,31 @@ def test_a_look_or_another_model_in_between_is_nothing_said(kernel: Kernel, api:
     assert len(api.requests[-1].body["messages"]) == 1
 
 
+PAGE = """
+conversations = __import__("indus_nb").front.notebook.conversations_of(get_ipython())
+class Page:
+    comm_id, client = "page", get_ipython().get_parent()["header"]["session"]
+    def refresh(self): pass
+    async def request(self, what, **fields):
+        return {"empty": EMPTY} if what == "ran_empty" else {"error": "unavailable"}
+conversations._doors["page"] = Page()
+"""
+
+
+@pytest.mark.parametrize(("empty", "left"), [(True, ["count", "One.", "go on"]), (False, ["go on"]), (None, ["go on"])])
+def test_another_prompt_replaces_no_answer_that_its_cell_does_not_show(
+    kernel: Kernel, api: MessagesApi, *, empty: bool | None, left: list[str]
+) -> None:
+    api.add("One.", "Two.", "Three.")
+    kernel.run(PAGE.replace("EMPTY", repr(empty)))
+    kernel.run("%agent count", cell_id="cell-b")
+    closing(kernel, "%agent go on", "cell-b")
+    assert asked(api) == left
+    assert closing(kernel, "%agent go on", "cell-b").endswith(REPLACES)
+    assert asked(api) == left
+    kernel.run("del conversations._doors['page']")
+
+
 def test_another_cell_replaces_nothing(kernel: Kernel, api: MessagesApi) -> None:
     api.add("One.", "Two.", "Three.")
     kernel.run("%agent count", cell_id="cell-b")
@@ -166,6 +191,21 @@ def test_after_a_restart_the_cell_of_the_last_turn_replaces_it_still(tmp_path: P
         tree = kernel.run("%agent tree").shown[0]
     assert "One." in tree
     assert "notebook_cell" not in tree
+
+
+def test_what_was_told_with_a_replaced_turn_is_gone_with_it_after_a_restart(tmp_path: Path, api: MessagesApi) -> None:
+    api.add("Zero.", "One.", "Two.", "Three.")
+    with started(tmp_path, api) as kernel:
+        kernel.run("pears = 4")
+        kernel.run(BEGIN, cell_id="cell-a")
+        kernel.run("apples = 3")
+        kernel.run("%agent count", cell_id="cell-b")
+    for _ in range(2):
+        with started(tmp_path, api) as kernel:
+            kernel.run("apples = 3")
+            assert closing(kernel, CONTINUE + "count", "cell-b").endswith(REPLACES)
+            told = json.dumps(api.requests[-1].body["messages"])
+            assert told.count("apples = 3\\n") == told.count("The kernel is a new one") == 1
 
 
 def test_a_turn_that_a_crash_cut_off_is_replaced_when_its_cell_is_run_again(tmp_path: Path, api: MessagesApi) -> None:

@@ -64,6 +64,7 @@ RESULTS = [
     protocol.CellsChanged,
     protocol.CellsRun,
     protocol.RunShown,
+    protocol.CellRan,
     protocol.CannotDo,
 ]
 MODULES = (protocol, states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,18 @@ from indus_nb.base.events import (
     TurnEnd,
     TurnStart,
 )
-from indus_nb.base.messages import Cost, CustomMessage, ImageContent, TextContent, ToolResultMessage, Usage, UserMessage
+from indus_nb.base.messages import (
+    AssistantMessage,
+    Cost,
+    CustomMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
 from indus_nb.base.streaming import GrowingMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.front.notebook.page.widget import AgentWidget
@@ -32,6 +44,7 @@ from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.growing import LiveDrawing
 from indus_nb.front.notebook.view.output import NOTHING, NotebookScreen, TerminalScreen
+from indus_nb.front.notebook.view.parts import Line
 from indus_nb.front.notebook.view.transcript import Renderer, Transcript
 from indus_nb.kernel.run.outputs import Output, OutputBoard
 from indus_nb.tools import CallDescription, FunctionTool, Tool
@@ -291,6 +304,31 @@ def test_tokens_cost_and_time_of_the_run_are_said_beside_the_closing_line_and_no
     run.close()
     assert run.sheet.texts()[-1] == "m-1"
     assert run.transcript.beside == "2,000 tokens in (500 from cache), 25 out · $0.0223 · 1 min 15 s"
+
+
+def test_each_stored_prompt_has_its_own_cost_also_where_a_call_ended_its_turn() -> None:
+    def answered(prompt: str, tokens: int, *, by_call: bool) -> list[Message]:
+        usage = Usage(input=tokens, cost=Cost(total=tokens / 100))
+        said = ToolCall(id=prompt, name="propose_cell", arguments={}) if by_call else TextContent(text="Done.")
+        told: dict[str, Any] = {"api": "a", "provider": "p", "model": "m-1", "usage": usage}
+        answer = AssistantMessage(content=[said], stop_reason="toolUse" if by_call else "stop", **told)
+        refused = [TextContent(text="The user said no.")]
+        result = ToolResultMessage(tool_call_id=prompt, tool_name="propose_cell", content=refused)
+        return [UserMessage(content=prompt), answer, *([result] if by_call else [])]
+
+    panel = Transcript("M", whole=True)
+    panel.add_history(
+        [
+            *answered("at a cell", 10, by_call=True),
+            *answered("and again", 20, by_call=True),
+            *answered("why?", 30, by_call=False),
+            *answered("once more", 40, by_call=True),
+        ]
+    )
+    shown = [block.shown["text/plain"] for block in panel.blocks if isinstance(block, Line)]
+    costs = [f"m-1 · {tokens} tokens in, 0 out · ${tokens / 100:.4f}" for tokens in (10, 20, 30, 40)]
+    prompts = ["> at a cell", "> and again", "> why?", "> once more"]
+    assert shown == [line for pair in zip(prompts, costs, strict=True) for line in pair]
 
 
 def test_an_error_is_shown_in_a_box_below_what_was_said() -> None:

@@ -436,8 +436,9 @@ class Conversations:
             await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
-                async with self._turns.turn(session, execution, replaces=branches) as turn:
-                    run.on_prompted = turn.note_prompt
+                asks = self._ran_empty
+                async with self._turns.turn(session, execution, replaces=branches, ran_empty=asks) as turn:
+                    run.on_told, run.on_prompted = turn.note_told, turn.note_prompt
                     if turn.replaces:
                         self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))
@@ -461,6 +462,16 @@ class Conversations:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
         return outcome(session, answer) if run.asked else None
+
+    async def _ran_empty(self) -> bool:
+        """Return whether the page that ran the cell says that it showed no output; where nothing is known, no."""
+        origin = self._cells.origin
+        for door in tuple(self._doors.values()):
+            if door.client is not None and door.client == origin.client:
+                answer = await door.request("ran_empty", cell=origin.cell)
+                if answer is not None and answer.get("empty") is True:
+                    return True
+        return False
 
     @property
     def _can_ask(self) -> bool:
@@ -695,12 +706,12 @@ class Conversations:
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
-        if not made:
+        if not made.cells:
             raise UsageError(
                 "Since your last prompt the agent has run no code in your kernel that ended well and is not in cells."
             )
         if not command.argument:
-            self._shell.set_next_input("\n\n".join(cell.source for cell in made), replace=False)
+            self._shell.set_next_input("\n\n".join(cell.source for cell in made.cells), replace=False)
             return
         self._with_page(partial(insert_in, self._notebook, made))
 

@@ -53,6 +53,8 @@ _TITLES = (
     ("audio/", "audio"),
     ("video/", "video"),
 )
+_CHART = "interactive chart"
+_FIGURES = ("figure", _CHART)
 _SEEN_ONLY = ("figure", "audio", "video", "widget")
 """Titles of what has a text that only names it."""
 
@@ -71,6 +73,11 @@ class Output:
     title: str
     size: int
     display_id: str | None = None
+
+    @property
+    def is_figure(self) -> bool:
+        """Return whether it is a picture, or a chart that a library draws in the page."""
+        return self.title in _FIGURES
 
 
 @dataclass
@@ -400,7 +407,7 @@ def _words_of(widget: Any) -> str:
 
 def _title(data: Mapping[str, Any], *, is_chart: bool) -> str:
     if is_chart:
-        return "interactive chart"
+        return _CHART
     if _WIDGET in data:
         return "widget"
     return next((title for start, title in _TITLES if any(kind.startswith(start) for kind in data)), "output")

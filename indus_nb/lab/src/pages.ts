@@ -4,6 +4,7 @@ import type { NotebookPanel } from "@jupyterlab/notebook";
 import { answerRequest } from "../../front/notebook/page/static/src/notebook.js";
 import { noteWidget, shownWidgets, shows } from "../../front/notebook/page/static/src/saved_widgets.js";
 import type { Link } from "./link.ts";
+import { ranEmpty } from "./ran_empty.ts";
 
 /** How many widgets the kernel is asked about. */
 const MAX_WIDGETS = 1_000;
@@ -66,6 +67,7 @@ function answer({ notebook }: Link, request: Request): Record<string, unknown> {
   try {
     const held = model as unknown as Notebook;
     if (request.what === "show_run" && !holds(held, request)) return { gets: "displays" };
+    if (request.what === "ran_empty") return { empty: ranEmpty(cells.find(({ id }) => id === request.cell)) };
     const value = answerRequest(held, request, -1, kernel as unknown as Kernel);
     if (request.what === "show_run" && "gets" in value && value.gets === "writes")
       noteWidget(held, request.widget, null);

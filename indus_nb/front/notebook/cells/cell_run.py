@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
-from indus_nb.base.messages import Attachment, ImageContent, UserMessage
+from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.budget import Budget, spending, spending_from
 from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
@@ -107,6 +107,8 @@ class CellRun:
         )
         self.on_closed: Callable[[], None] = lambda: None
         """Called when the widget is closed."""
+        self.on_told: Callable[[], None] = lambda: None
+        """Called when a message that goes before the prompt is in the conversation."""
         self.on_prompted: Callable[[], None] = lambda: None
         """Called when the prompt is in the conversation."""
         self._prompted = False
@@ -351,6 +353,8 @@ class CellRun:
             case MessageEnd(message=UserMessage()) if not self._prompted:
                 self._prompted = True
                 self.on_prompted()
+            case MessageEnd(message=CustomMessage()) if self._transcript.asked and not self._prompted:
+                self.on_told()
             case EntryAdded(entry_type="custom") if usage := usage_of(self._session.store.entry(event.entry_id)):
                 self._transcript.usage += usage  # what sub-agents have used, or code that asked models
             case _:

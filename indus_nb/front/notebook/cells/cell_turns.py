@@ -1,19 +1,21 @@
 """The cells that asked for the last turns of each session, so that running one again replaces them.
 
-Replaced turns stay in the tree: the conversation continues from before them. That is done only if the same cell is run
-again, and no message was added to that session since. The session itself records the cell, in entries that no model
-reads: so the next kernel knows it, also when this one ends in the middle of a turn.
+Replaced turns stay in the tree: the conversation continues from before them, and from before what was told with their
+prompts, so that it is told anew. That is done only if the same cell is run again, and no message was added to that
+session since. The session itself records the cell, in entries that no model reads: so the next kernel knows it, also
+when this one ends in the middle of a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.messages import UserMessage
+from indus_nb.base.messages import CustomMessage, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry, as_text
@@ -26,15 +28,16 @@ _MAX_ID_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class CellExecution:
-    """One execution of a cell: the cell's id, and that of the request."""
+    """One execution of a cell: the cell's id, that of the request, and a digest of the code, empty if unknown."""
 
     cell: str
     request: str
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Turns of one execution of a cell, from its first prompt on, and whether they are over."""
+    """Turns of one execution of a cell, from what was told with its first prompt on, and whether they are over."""
 
     execution: CellExecution
     first: str
@@ -44,10 +47,15 @@ class _Turns:
         """Return whether another execution is of the same cell."""
         return execution is not None and execution.cell == self.execution.cell
 
+    def is_of_code(self, execution: CellExecution | None) -> bool:
+        """Return whether another execution is of the same code, as far as that is known."""
+        return execution is None or "" in (execution.code, self.execution.code) or execution.code == self.execution.code
+
     def data(self) -> JsonObject:
         """Return the turn as the data of its session entry."""
         execution = self.execution
-        return {"cell": execution.cell, "request": execution.request, "first": self.first, "over": self.over}
+        noted: JsonObject = {"cell": execution.cell, "request": execution.request, "code": execution.code}
+        return {**noted, "first": self.first, "over": self.over}
 
 
 class CellTurn:
@@ -70,9 +78,13 @@ class CellTurn:
         self._execution = execution
         self._first = goes_on.first if goes_on is not None else None
 
+    def note_told(self) -> None:
+        """Record that a message which goes before the prompt is in the conversation now: it goes with the turn."""
+        self._first = self._first or self._store.leaf_id
+
     def note_prompt(self) -> None:
         """Record that the prompt is in the conversation now."""
-        self._first = self._first or self._store.leaf_id
+        self.note_told()
         self._note(over=False)
 
     def note_end(self) -> None:
@@ -100,11 +112,19 @@ class CellTurns:
         request: object = header.get("msg_id") if isinstance(header, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if cell is None or not isinstance(request, str) or max(len(cell), len(request)) > _MAX_ID_CHARACTERS:
             return None
-        return CellExecution(cell, request)
+        content = self._cells.request.get("content")
+        code: object = content.get("code") if isinstance(content, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        digest = hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16] if isinstance(code, str) else ""
+        return CellExecution(cell, request, digest)
 
     @asynccontextmanager
     async def turn(
-        self, session: AgentSession, execution: CellExecution | None, *, replaces: bool
+        self,
+        session: AgentSession,
+        execution: CellExecution | None,
+        *,
+        replaces: bool,
+        ran_empty: Callable[[], Awaitable[bool]],
     ) -> AsyncGenerator[CellTurn]:
         """Record the turn that is asked for within this context.
 
@@ -112,9 +132,11 @@ class CellTurns:
 
         Args:
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
+            ran_empty: Asks whether the cell is known to have shown no output when it was run: with other code than
+                before it is a new prompt then, whose user saw no answer that it could replace.
 
         Yields:
-            The turn, whose ``note_prompt`` is to be called.
+            The turn, whose ``note_told`` and ``note_prompt`` are to be called.
 
         Raises:
             SessionBusyError: A run is in progress.
@@ -125,7 +147,8 @@ class CellTurns:
         goes_on = last if last is not None and last.execution == execution else None
         turn = CellTurn(session, execution, goes_on)
         if replaces and last is not None and goes_on is None and last.is_of_cell(execution):
-            turn.replaces = not (await session.navigate(last.first)).cancelled
+            is_new = not last.is_of_code(execution) and await ran_empty()
+            turn.replaces = not is_new and not (await session.navigate(last.first)).cancelled
         before = store.leaf_id
         try:
             yield turn
@@ -151,16 +174,16 @@ def _last_turns(session: AgentSession) -> _Turns | None:
 
 
 def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:
-    """Parse the turns that an entry records; its origin is unknown, so it must name an existing prompt."""
+    """Parse the turns that an entry records; its origin is unknown, so it must name an existing message."""
     data = entry.data if entry.type == "custom" else {}
     held: object = data.get("data") if data.get("customType") == _TYPE else None
     if not isinstance(held, dict):
         return None
     noted = cast("JsonObject", held)
-    cell, request, first = (as_text(noted.get(key)) for key in ("cell", "request", "first"))
+    cell, request, code, first = (as_text(noted.get(key)) for key in ("cell", "request", "code", "first"))
     with suppress(UsageError, ValueError):
-        if cell and isinstance(session.store.entry(first).message, UserMessage):
-            return _Turns(CellExecution(cell, request), first, noted.get("over") is True)
+        if cell and isinstance(session.store.entry(first).message, UserMessage | CustomMessage):
+            return _Turns(CellExecution(cell, request, code), first, noted.get("over") is True)
     return None
 
 

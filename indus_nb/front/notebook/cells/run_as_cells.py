@@ -6,7 +6,9 @@ import ast
 import itertools
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from indus_nb.base import textcut
 from indus_nb.base.messages import AssistantMessage, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
@@ -21,14 +23,18 @@ from indus_nb.tools import describe_call
 _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
-def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell]:
+class CellsOfRun(NamedTuple):
+    """The cells, in the order in which their code ran, and how many calls have none since they only looked."""
+
+    cells: Sequence[FinishedCell]
+    left_out: int
+
+
+def cells_of_run(session: AgentSession, board: OutputBoard) -> CellsOfRun:
     """Build cells from the successful calls that ran code since the user's last message, and have no cell yet.
 
     Calls without text of the model between them are one cell, as long as the outputs of each stay the same. Calls
-    that had no effect are left out if there are others.
-
-    Returns:
-        The cells, in the order in which they ran.
+    that had no effect are left out if there are others, but for those that showed a figure, which is a result.
     """
     messages = list(
         itertools.takewhile(lambda message: not isinstance(message, UserMessage), reversed(session.messages))
@@ -44,13 +50,19 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> list[FinishedCell
             continue
         if message.text.strip():
             groups.append([])
-        calls = (call for call in message.tool_calls if call.id in good)
-        groups[-1] += [
-            (cell, good[call.id]) for call in calls if (cell := _cell(session, call, board.of(call.id))) is not None
-        ]
+        for call in message.tool_calls:
+            shown = board.of(call.id)
+            if call.id in good and (cell := _cell(session, call, shown)) is not None:
+                groups[-1].append((cell, good[call.id] and not _has_figure(shown)))
     everything = [[cell for cell, _ in group] for group in groups]
     kept = [[cell for cell, looks in group if not looks] for group in groups]
-    return [cell for group in (kept if any(kept) else everything) for cell in _joined(group)]
+    kept = kept if any(kept) else everything
+    left_out = sum(map(len, everything)) - sum(map(len, kept))
+    return CellsOfRun([cell for group in kept for cell in _joined(group)], left_out)
+
+
+def _has_figure(shown: CallOutputs | None) -> bool:
+    return shown is not None and any(output.is_figure for output in shown.outputs)
 
 
 def _has_cell(result: ToolResultMessage) -> bool:
@@ -78,18 +90,21 @@ def _ends_in_value(source: str) -> bool:
     return not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print")
 
 
-async def insert_in(notebook: NotebookTools, cells: Sequence[FinishedCell], waiting: CellWork) -> None:
+async def insert_in(notebook: NotebookTools, made: CellsOfRun, waiting: CellWork) -> None:
     """Insert cells below the one that waits, and show the result in that one."""
-    finished = await notebook.insert_finished(cells)
-    waiting.left = blocks.notice(_inserted(finished, len(cells)))
+    finished = await notebook.insert_finished(made.cells)
+    waiting.left = blocks.notice(_inserted(finished, made))
 
 
-def _inserted(finished: int, count: int) -> str:
+def _inserted(finished: int, made: CellsOfRun) -> str:
+    count, left_out = len(made.cells), ""
+    if made.left_out:
+        are = "is" if made.left_out == 1 else "are"
+        left_out = f" {textcut.counted(made.left_out, 'call')} that only looked {are} left out."
     if finished < count:
-        return "This front end adds one cell: the code is in it, without outputs."
-    return (
-        f"{f'{count} cells below hold' if count > 1 else 'The cell below holds'} what the agent ran, with what it gave."
-    )
+        return f"This front end adds one cell: the code is in it, without outputs.{left_out}"
+    hold = f"{count} cells below hold" if count > 1 else "The cell below holds"
+    return f"{hold} what the agent ran, with what it gave.{left_out}"
 
 
 def _cell(session: AgentSession, call: ToolCall, shown: CallOutputs | None) -> FinishedCell | None:

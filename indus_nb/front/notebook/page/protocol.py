@@ -76,7 +76,7 @@ class Reply(PageMessage):
 
     kind: Literal["reply"]
     id: Name
-    value: Annotated[JsonObject, "CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo"]
+    value: Annotated[JsonObject, "CellList | CellChanged | CellsChanged | CellsRun | RunShown | CellRan | CannotDo"]
 
 
 class Stop(PageMessage):
@@ -554,7 +554,15 @@ class ShowRun(KernelRequest):
     """Whether no page was there when it ended."""
 
 
-PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell | ChangeCells | RunCells | ShowRun
+class RanEmpty(KernelRequest):
+    """Ask whether a cell showed no output when the page last ran it, which only the extension knows: a `CellRan`."""
+
+    what: Literal["ran_empty"]
+    cell: str
+    """The cell's id."""
+
+
+PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell | ChangeCells | RunCells | ShowRun | RanEmpty
 ToPage: TypeAlias = Patch | Full | PageRequest
 
 
@@ -616,6 +624,13 @@ class RunShown(TypedDict):
 
     gets: Literal["displays", "nothing", "writes"]
     """As displays, for it ran the cell; not by it, which shares the notebook or has the widget; or it wrote them."""
+
+
+class CellRan(TypedDict):
+    """What a cell showed when the page last ran it."""
+
+    empty: bool | None
+    """Whether that was no output; ``null`` where the page did not run it."""
 
 
 class CannotDo(TypedDict):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
@@ -103,6 +104,15 @@ def advice(failure: str) -> str:
 def _stored_end(answer: AssistantMessage) -> Iterable[str]:
     """Return how an answer ended, if not well."""
     return ["stopped"] if answer.stop_reason == "aborted" else [_CUT_OFF] if answer.stop_reason == "length" else []
+
+
+@dataclass
+class _StoredTurn:
+    """What stored messages have told so far of the answer to one of the user's: when it began is in ms since 1970."""
+
+    spent: Usage = field(default_factory=Usage)
+    begun: int | None = None
+    last: AssistantMessage | None = None
 
 
 class Transcript:
@@ -220,35 +230,16 @@ class Transcript:
         Args:
             goes_on: Whether the run of the last ones goes on, whose events are fed next.
         """
-        spent, begun, last = Usage(), None, None
+        turn = _StoredTurn()
         for message in messages:
-            if isinstance(message, UserMessage | AssistantMessage):
-                begun = begun or message.timestamp
-            match message:
-                case AssistantMessage():
-                    last = message
-                    spent += message.usage
-                    for block in message.content:
-                        self._add_stored(block)
-                    if message.stop_reason == "error":
-                        self.add_line(blocks.error(message.error_message or "The model gave no reason."))
-                    if message.stop_reason != "toolUse":
-                        self.add_line(blocks.usage(message.model, blocks.measures(spent, None), *_stored_end(message)))
-                        self._changes.take()
-                        spent, begun, last = Usage(), None, None
-                case ToolResultMessage():
-                    card = self._cards.get(message.tool_call_id)
-                    self._end_stored_call(message)
-                    self._changes.add(message.details)
-                    if card is not None and card.call.described is not None and card.call.described.is_answer:
-                        self.add_line(blocks.usage(self.model, blocks.measures(spent, None)))
-                        self._changes.take()
-                        spent, begun, last = Usage(), None, None
-                case _:
-                    self._show_message(message)
-        if goes_on and begun is not None:
-            self._go_on(spent, begun, last)
+            if isinstance(message, UserMessage) and turn.last is not None:
+                turn = self._end_stored_turn(turn)  # a call has ended it: no answer in words did
+            turn = self._add_stored_message(message, turn)
+        if goes_on and turn.begun is not None:
+            self._go_on(turn.spent, turn.begun, turn.last)
             return
+        if turn.last is not None:
+            self._end_stored_turn(turn)
         self._changes.take()
         self._finish_all()
         self._fold_newest()
@@ -565,6 +556,39 @@ class Transcript:
             card.version += 1
 
     # Stored messages
+
+    def _add_stored_message(self, message: Message, turn: _StoredTurn) -> _StoredTurn:
+        """Add a message to the turn before it; return the turn of the next one."""
+        if isinstance(message, UserMessage | AssistantMessage):
+            turn.begun = turn.begun or message.timestamp
+        match message:
+            case AssistantMessage():
+                turn.last = message
+                turn.spent += message.usage
+                for block in message.content:
+                    self._add_stored(block)
+                if message.stop_reason == "error":
+                    self.add_line(blocks.error(message.error_message or "The model gave no reason."))
+                if message.stop_reason != "toolUse":
+                    return self._end_stored_turn(turn)
+            case ToolResultMessage():
+                card = self._cards.get(message.tool_call_id)
+                self._end_stored_call(message)
+                self._changes.add(message.details)
+                if card is not None and card.call.described is not None and card.call.described.is_answer:
+                    return self._end_stored_turn(turn)
+            case _:
+                self._show_message(message)
+        return turn
+
+    def _end_stored_turn(self, turn: _StoredTurn) -> _StoredTurn:
+        """Add the closing line of what answered one message of the user's; return the next turn."""
+        last = turn.last
+        model = self.model if last is None else last.model or self.model
+        ends = () if last is None else _stored_end(last)
+        self.add_line(blocks.usage(model, blocks.measures(turn.spent, None), *ends))
+        self._changes.take()
+        return _StoredTurn()
 
     def _add_stored(self, block: TextContent | ThinkingContent | ToolCall) -> None:
         match block:

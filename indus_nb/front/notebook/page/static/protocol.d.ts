@@ -25,7 +25,7 @@ export interface Moved extends PageMessage {
 export interface Reply extends PageMessage {
   kind: "reply";
   id: string;
-  value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CannotDo;
+  value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CellRan | CannotDo;
 }
 
 /** End what goes on; what is queued stays queued. */
@@ -322,6 +322,19 @@ export interface ShowRun {
   missed: boolean;
 }
 
+/** Ask whether a cell showed no output when the page last ran it, which only the extension knows: a `CellRan`. */
+export interface RanEmpty {
+  kind: "request";
+  id: string;
+  /** The only page that shall reply. */
+  page: string | null;
+  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
+  origin?: RequestOrigin;
+  what: "ran_empty";
+  /** The cell's id. */
+  cell: string;
+}
+
 /** The cells of the notebook, from top to bottom. */
 export interface CellList {
   cells: NotebookCell[];
@@ -352,6 +365,12 @@ export interface CellsRun {
 export interface RunShown {
   /** As displays, for it ran the cell; not by it, which shares the notebook or has the widget; or it wrote them. */
   gets: "displays" | "nothing" | "writes";
+}
+
+/** What a cell showed when the page last ran it. */
+export interface CellRan {
+  /** Whether that was no output; ``null`` where the page did not run it. */
+  empty: boolean | null;
 }
 
 /** Why the page did not do it. */
@@ -786,7 +805,8 @@ export type ToPage =
   | ReplaceCell
   | ChangeCells
   | RunCells
-  | ShowRun;
+  | ShowRun
+  | RanEmpty;
 
 /** What a page is asked to do. */
 export type PageRequest =
@@ -795,7 +815,8 @@ export type PageRequest =
   | ReplaceCell
   | ChangeCells
   | RunCells
-  | ShowRun;
+  | ShowRun
+  | RanEmpty;
 
 /** What a page does with what it shows. */
 export type Operation =
