@@ -222,6 +222,37 @@ def test_the_question_is_gone_to_from_another_notebook(lab: Lab, page: Page, api
     expect(notebook.cell(0)).to_contain_text("Done.")
 
 
+def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and_its_panel(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("third.ipynb", "%load_ext indus_nb", "%agent --model sonnet-4-5 hello")
+    lab.write("second.ipynb", "1", "%agent --approve always set x to 99", "x")
+    third = lab.open(page, "third.ipynb")
+    third.run(0)
+    third.wait_until_run(0)
+    api.add("Hello.")
+    third.run(1)
+    third.wait_until_run(1)
+    second = lab.open_beside(page, "second.ipynb", on_own_kernel=True)
+    second.run(0)
+    second.wait_until_run(0)
+    page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
+    panel = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
+    expect(panel.locator("textarea.ia-text")).to_be_visible(timeout=60_000)
+    lab.switch_to_kernel_of(page, "third.ipynb")
+    api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
+    second.run(1)
+    dialog = second.cell(1).get_by_role("dialog")
+    expect(dialog).to_be_visible(timeout=30_000)
+    expect(panel.locator("textarea.ia-text")).to_be_visible()
+    second.screenshot("switched-kernel")
+    dialog.get_by_role("button", name="Yes", exact=True).click()
+    second.wait_until_run(1)
+    expect(second.cell(1)).to_contain_text("It is set.")
+    second.run(2)
+    expect(second.cell(2).locator(".jp-OutputArea-output")).to_have_text("99")
+
+
 def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_no_focus(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

@@ -10,8 +10,8 @@ import { Installer } from "./installer.ts";
 import type { Link, Phase } from "./link.ts";
 import type { Options } from "./options.ts";
 import { placeIn } from "./places.ts";
+import { WIDGET_VIEW as VIEW } from "./renderers.ts";
 
-const VIEW = "application/vnd.jupyter.widget-view+json";
 const COMPOSER = "textarea.ia-text";
 
 const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {

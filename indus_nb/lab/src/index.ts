@@ -16,6 +16,7 @@ import { markQuestions } from "./mark.ts";
 import { Options } from "./options.ts";
 import { tellPlaces } from "./places.ts";
 import presence from "./presence.css";
+import { shareRenderers } from "./renderers.ts";
 import { OPEN_PANEL, sidePanel } from "./side_panel.ts";
 import { showStatus } from "./status.ts";
 import css from "./style.css";
@@ -42,6 +43,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     document.head.append(style);
     const links = new Links(app, tracker);
     tellPlaces(tracker);
+    shareRenderers(tracker);
     const options = new Options();
     sidePanel(app, links, options, restorer);
     editing(app, links, tracker, palette);
