@@ -236,7 +236,7 @@ def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and
     second = lab.open_beside(page, "second.ipynb", on_own_kernel=True)
     second.run(0)
     second.wait_until_run(0)
-    page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
+    command(page, "open-panel")
     panel = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
     expect(panel.locator("textarea.ia-text")).to_be_visible(timeout=60_000)
     lab.switch_to_kernel_of(page, "third.ipynb")
@@ -251,6 +251,31 @@ def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and
     expect(second.cell(1)).to_contain_text("It is set.")
     second.run(2)
     expect(second.cell(2).locator(".jp-OutputArea-output")).to_have_text("99")
+
+
+def test_where_the_page_cannot_draw_the_view_a_question_is_asked_by_input(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("undrawn.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always set x", "x")
+    notebook = lab.open(page, "undrawn.ipynb")
+    expect(page.locator(".indus-status button")).to_have_text("Agent")
+    page.evaluate(
+        """() => {
+            const { rendermime } = window.jupyterapp.shell.currentWidget.content;
+            const factory = rendermime.getFactory('application/vnd.jupyter.widget-view+json');
+            factory.createRenderer = () => { throw Error('no view is drawn here'); };
+        }"""
+    )
+    api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
+    notebook.run(0)
+    typed = notebook.cell(0).locator(".jp-Stdin-input")
+    expect(typed).to_be_visible()
+    typed.fill("y")
+    typed.press("Enter")
+    notebook.wait_until_run(0)
+    expect(notebook.cell(0)).to_contain_text("It is set.")
+    notebook.run(1)
+    expect(notebook.cell(1).locator(".jp-OutputArea-output")).to_have_text("99")
 
 
 def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_no_focus(
