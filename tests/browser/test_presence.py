@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from jupyterlab_page import EXTENSION, Lab
+from jupyterlab_page import EXTENSION, KERNEL_IS_READY, Lab
 from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
@@ -251,6 +251,28 @@ def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and
     expect(second.cell(1)).to_contain_text("It is set.")
     second.run(2)
     expect(second.cell(2).locator(".jp-OutputArea-output")).to_have_text("99")
+
+
+def test_a_page_that_knows_no_widget_of_a_new_kernel_asks_by_input_and_its_panel_says_what_helps(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("first.ipynb", "1")
+    lab.write("alone.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always set x")
+    lab.open(page, "first.ipynb")
+    alone = lab.open_beside(page, "alone.ipynb")
+    page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.changeKernel({name: 'python3'})")
+    page.wait_for_function(KERNEL_IS_READY)
+    command(page, "open-panel")
+    panel = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
+    expect(panel).to_contain_text("Reload the page.")
+    expect(panel).not_to_contain_text("Error")
+    api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
+    alone.run(0)
+    typed = alone.cell(0).locator(".jp-Stdin-input")
+    expect(typed).to_be_visible()
+    typed.fill("y")
+    typed.press("Enter")
+    expect(alone.cell(0)).to_contain_text("It is set.")
 
 
 def test_where_the_page_cannot_draw_the_view_a_question_is_asked_by_input(
