@@ -11,8 +11,10 @@ import sys
 import time
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.error import HTTPError
 
 import nbformat
 from playwright.sync_api import Browser, Error, Page, Playwright, expect, sync_playwright
@@ -161,22 +163,36 @@ class Lab:
                     raise
         return Notebook(page)
 
-    def open_beside(self, page: Page, name: str) -> Notebook:
-        """Open another notebook on the kernel of the one in front, as *Change Kernel* does."""
+    def open_beside(self, page: Page, name: str, *, on_own_kernel: bool = False) -> Notebook:
+        """Open another notebook on the kernel of the one in front, as *Change Kernel* does, or on a new one."""
         page.evaluate(
-            """async name => {
+            """async ([name, isOnOwn]) => {
                 const {id} = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+                const kernel = isOnOwn ? undefined : {id};
                 const panel = await window.jupyterapp.commands.execute(
-                    'docmanager:open', {path: name, factory: 'Notebook', kernel: {id}});
+                    'docmanager:open', {path: name, factory: 'Notebook', kernel});
                 await panel.sessionContext.ready;
             }""",
-            name,
+            [name, on_own_kernel],
         )
         page.wait_for_function(
             "name => window.jupyterapp.shell.currentWidget?.context?.path.endsWith(name)", arg=name, timeout=60_000
         )
         page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
         return Notebook(page, ".jp-NotebookPanel:not(.lm-mod-hidden) ")
+
+    def switch_to_kernel_of(self, page: Page, name: str) -> None:
+        """Switch the notebook in front to the kernel of another open one, as *Change Kernel* does."""
+        page.evaluate(
+            """async name => {
+                const {shell} = window.jupyterapp;
+                const other = [...shell.widgets('main')].find(({context}) => context?.path.endsWith(name));
+                const {id} = other.sessionContext.session.kernel;
+                await shell.currentWidget.sessionContext.changeKernel({id});
+            }""",
+            name,
+        )
+        page.wait_for_function(KERNEL_IS_READY, timeout=60_000)
 
     def open_without_kernel(self, page: Page, name: str) -> Notebook:
         """Open a notebook without starting a kernel for it."""
@@ -197,7 +213,8 @@ class Lab:
     def shut_down_kernels(self) -> None:
         """Shut down every kernel."""
         for session in self._request("GET", "api/sessions"):
-            self._request("DELETE", f"api/sessions/{session['id']}")
+            with suppress(HTTPError):  # another session had the same kernel
+                self._request("DELETE", f"api/sessions/{session['id']}")
 
     def _request(self, method: str, path: str) -> Any:
         request = urllib.request.Request(

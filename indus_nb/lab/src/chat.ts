@@ -10,8 +10,8 @@ import { Installer } from "./installer.ts";
 import type { Link, Phase } from "./link.ts";
 import type { Options } from "./options.ts";
 import { placeIn } from "./places.ts";
+import { WIDGET_VIEW as VIEW } from "./renderers.ts";
 
-const VIEW = "application/vnd.jupyter.widget-view+json";
 const COMPOSER = "textarea.ia-text";
 
 const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {
@@ -23,12 +23,16 @@ const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {
   ready: "The agent is on its way.",
   failed: "The agent could not be opened.",
 };
+/** What a renderer of widgets is marked with that cannot draw one. */
+const NOT_DRAWN = "jupyter-widgets";
 const NO_WIDGETS = "This page cannot show widgets: install the package jupyterlab_widgets where Jupyter itself runs.";
+const RELOAD = "This page does not know the agent's panel, as after a change of kernel. Reload the page.";
 
 export class Chat extends Widget {
   private readonly said = document.createElement("p");
   private readonly installer: Installer;
   private view: Widget | null = null;
+  private isUndrawn = false;
   /** The id of the widget that the view shows. */
   private shown: string | null = null;
   /** The conversation whose panel was asked for; `undefined` before, `null` where the notebook had none. */
@@ -53,7 +57,10 @@ export class Chat extends Widget {
   /** Open the conversation; again if that failed before. */
   begin(): void {
     this.begun = true;
-    if (!this.view) this.asked = undefined;
+    if (!this.view) {
+      this.asked = undefined;
+      this.shown = null;
+    }
     this.follow();
     this.link.ensure();
   }
@@ -98,7 +105,7 @@ export class Chat extends Widget {
   private sentence(): string {
     const { phase, problem, kernel } = this.link.state;
     if (phase === "not-installed") return Installer.sentence;
-    if (kernel?.panel) return NO_WIDGETS;
+    if (kernel?.panel) return this.isUndrawn ? RELOAD : NO_WIDGETS;
     const why = kernel?.error ?? problem;
     return why ? `${SENTENCES.failed} ${why}` : SENTENCES[phase];
   }
@@ -106,6 +113,7 @@ export class Chat extends Widget {
   private showView(id: string | null): void {
     if (id === this.shown) return;
     this.shown = id;
+    this.isUndrawn = false;
     this.view?.dispose();
     this.view = id === null ? null : this.render(id);
     if (this.view) (this.layout as PanelLayout).addWidget(this.view);
@@ -119,7 +127,13 @@ export class Chat extends Widget {
     if (!rendermime.mimeTypes.includes(VIEW)) return null;
     const view = rendermime.createRenderer(VIEW);
     view.addClass("indus_nb-View");
-    view.renderModel(model);
+    view.renderModel(model).then(() => {
+      if (this.view !== view || !view.hasClass(NOT_DRAWN)) return;
+      view.dispose();
+      this.view = null;
+      this.isUndrawn = true;
+      this.follow();
+    });
     return view;
   }
 }

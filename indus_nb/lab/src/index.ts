@@ -17,6 +17,7 @@ import { Options } from "./options.ts";
 import { tellPlaces } from "./places.ts";
 import presence from "./presence.css";
 import { noteEmptyCells } from "./ran_empty.ts";
+import { shareRenderers } from "./renderers.ts";
 import { OPEN_PANEL, sidePanel } from "./side_panel.ts";
 import { showStatus } from "./status.ts";
 import css from "./style.css";
@@ -44,6 +45,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const links = new Links(app, tracker);
     tellPlaces(tracker);
     noteEmptyCells();
+    shareRenderers(tracker);
     const options = new Options();
     sidePanel(app, links, options, restorer);
     editing(app, links, tracker, palette);
