@@ -107,16 +107,16 @@ def one() -> None:
     """Ask in this process, which ``in_process`` has started, and print what was measured."""
     name, model, instructions, parallel, count, words = json.loads(sys.argv[2])
     way, task = {**WAYS, **MARKED}[name], Task(model, instructions, parallel)
-    texts = [f"{number} bolts M6, please, with the next delivery{filling(number, words)}" for number in range(count)]
+    texts = [row_text(number, words) for number in range(count)]
     for _ in range(10):  # lets everything be imported; where requests fail it may fail as well
         if _is_right(_asked(way, Task(model, "", 1), ["one"])[0]):
             break
-    _counted()
+    counted()
     process = psutil.Process()
     began, used = time.perf_counter(), sum(process.cpu_times()[:2])
     answers = _asked(way, task, texts)
     seconds, cpu = time.perf_counter() - began, sum(process.cpu_times()[:2]) - used
-    counts = _counted()
+    counts = counted()
     good = sum(map(_is_right, answers))
     if wrong := [each for each in answers if isinstance(each, str | Order) and not _is_right(each)]:
         raise RuntimeError(f"an answer is wrong: {wrong[:3]}")
@@ -148,12 +148,18 @@ def _is_right(answer: Any) -> bool:
 _WORDS = ("valve", "hose", "pump", "flange", "gasket", "washer", "screw", "bearing", "shaft", "wheel", "belt", "chain")
 
 
+def row_text(number: int, words: int) -> str:
+    """The text of a row, with so many words more."""
+    return f"{number} bolts M6, please, with the next delivery{filling(number, words)}"
+
+
 def filling(number: int, words: int) -> str:
     """So many words more, others for each row."""
     return "".join(f" {_WORDS[(number * 7 + word * (number % 13 + 3)) % len(_WORDS)]}" for word in range(words))
 
 
-def _counted() -> dict[str, Any]:
+def counted() -> dict[str, Any]:
+    """What the server has counted since the last call."""
     with urllib.request.urlopen(os.environ["ANTHROPIC_BASE_URL"]) as answer:
         return json.load(answer)
 
