@@ -63,10 +63,11 @@ class Faults:
     headers: bool
     chance: random.Random
     _left: float = field(init=False)
-    _at: float = field(init=False, default_factory=time.monotonic)
+    _at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._left = self.burst
+        self._at = time.monotonic()
 
     def status(self) -> int:
         """What the next request is answered with."""
