@@ -18,10 +18,10 @@ from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileErro
 from indus_nb.base.messages import AssistantMessage, ImageContent
 from indus_nb.core.answers import AnswerKind, FinalAnswer
 from indus_nb.core.limits.budget import Budget, spending_from
-from indus_nb.core.limits.gate import Gate
+from indus_nb.core.limits.gate import REFUSALS, Gate
 from indus_nb.core.limits.limiter import Limiter
 from indus_nb.core.limits.paying import check_price, longest_answer_cost, own_sentence
-from indus_nb.core.loop.retry import RetrySettings, asked_delay
+from indus_nb.core.loop.retry import RetrySettings, asked_delay, failed_status
 from indus_nb.fanout.contents import RowPrompt, identity
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
@@ -44,7 +44,9 @@ SYSTEM_PROMPT = (
 )
 _FORM = 1  # of how rows are asked; a higher one lets all rows be asked again
 _MAX_ERROR_CHARACTERS = 1000
-_MIN_RETRIES = 10
+_MIN_RETRIES = 12
+_SHORT_WAITS = 3
+"""After how many refusals the wait of a row grows: the limiter paces all, and rows that wait long end after them."""
 _MAX_FIRST_WAIT_MS = 500
 _MAX_WAIT_MS = 30_000
 _READ_AT_ONCE = 2
@@ -66,8 +68,11 @@ class RowRetry(RetrySettings):
         delay = super().delay_ms(answer, attempt)
         if delay is None:
             return None
-        asked = asked_delay(answer)
-        return min(delay, _MAX_WAIT_MS) if asked is None else round(asked * 1000)
+        if (asked := asked_delay(answer)) is not None:
+            return round(asked * 1000)
+        if failed_status(answer) in REFUSALS:
+            delay = self.base_delay_ms * 2 ** max(0, attempt - _SHORT_WAITS)
+        return min(delay, _MAX_WAIT_MS)
 
 
 class _Note(Protocol):

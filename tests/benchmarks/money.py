@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import mmap
 import os
 import struct
@@ -41,7 +40,7 @@ from kernels import Kernel, private_environment
 from messages_api import AS_ANTHROPIC, MessagesApi, Recorded, Reply, Thinking, ToolUse
 
 from benchmarks.programs import a_home, kill_family
-from benchmarks.simulated_cache import Bill, SimulatedCache
+from benchmarks.simulated_cache import Bill, SimulatedCache, tokenizer
 
 MODEL = "claude-sonnet-4-5"
 PATIENCE = 1200.0
@@ -253,25 +252,6 @@ def price_notebook(model: Model, pauses: Callable[[int], float], extra: dict[str
 def _check(api: MessagesApi) -> None:
     if api.refusals:
         raise SystemExit(f"the API would have refused a request: {api.refusals[0]}")
-
-
-def tokenizer(directory: Path | None) -> tuple[Callable[[str], int], str]:
-    """What counts tokens, and its name."""
-    with tempfile.TemporaryDirectory(prefix="tokens-") as folder:
-        place = directory or Path(folder)
-        if directory is None:
-            command = ["uv", "pip", "install", "-q", "--target", folder, "anthropic==0.34.2", "tokenizers"]
-            subprocess.run(command, check=False, capture_output=True)
-        sys.path.insert(0, str(place))
-        try:
-            from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
-
-            known: Any = Tokenizer.from_file(str(place / "anthropic/tokenizer.json"))
-        except (ImportError, OSError, ValueError):
-            return lambda text: math.ceil(len(text) / 3.6), "characters / 3.6"
-        finally:
-            sys.path.remove(str(place))
-        return lambda text: len(known.encode(text).ids), "Claude's last published tokenizer"
 
 
 @contextmanager

@@ -1,18 +1,20 @@
-"""How many rows of ``agent.map`` end in a second, and what they cost, beside a bare loop and a peer.
+"""How many rows of ``agent.map`` are answered in a second, and what they cost, beside a bare loop and peers.
 
     python tests/benchmarks/rows.py [--rows 600] [--parallel 16] [--delay 0.2] [--runs 5] [--tls] [--only NAME ...]
-        [--json FILE]
+        [--refuse P] [--fail P] [--limit RATE --burst N [--headers]] [--retry-after SECONDS]
+        [--python PEER=INTERPRETER ...] [--json FILE]
 
-Each way to ask is a process of its own, which asks one row before its clock begins; the ways take turns, ``--runs``
-times each, and medians are shown. All ask the same server, which is a process that answers after ``--delay`` seconds.
-With ``--delay 0`` what is left is the processor time of the asking process. The peer is chatlas, which is no
-dependency: ``pip install chatlas``; without it its lines are left out.
+Each way to ask (``rows_ways.py``) is a process of its own, which asks one row before its clock begins; the ways take
+turns, ``--runs`` times each, and medians are shown. All ask the same server (``rows_server.py``), which is a process
+that answers after ``--delay`` seconds, and fails and refuses as it is told. With ``--delay 0`` what is left is the
+processor time of the asking process. Peers that are not installed are left out: ``pip install chatlas instructor
+"pydantic-ai-slim[anthropic]"``; one that needs an environment of its own is asked by the interpreter that ``--python``
+names.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import importlib.util
 import json
 import os
@@ -22,143 +24,35 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-from pydantic import BaseModel
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows_server import ORDER, TEXT
+from benchmarks.rows_ways import MARKED, PACKAGES, WAYS, Order, Task, Way, is_typed, peer_of
 
 MODEL = "claude-haiku-4-5"
-MAX_TOKENS = 4096
-PROMPT = "What is ordered? {text}"
 SERVER = Path(__file__).with_name("rows_server.py")
-Way = Callable[[Sequence[str], int], Any]
-
-
-class Order(BaseModel):
-    """What is ordered."""
-
-    pieces: int
-    article: str
+FAULTS = ("refuse", "fail", "limit", "burst", "retry_after", "seed")
+BASES = {True: "bare loop, typed, streaming", False: "bare loop, streaming"}
+"""What the others are divided by: typed, and texts."""
 
 
 class Figures(NamedTuple):
     """What one way to ask took in one process."""
 
     rows_per_second: float
+    unanswered: float
+    requests: float
+    refused: float
     cpu_ms_per_row: float
     peak_mb: float
     connections: float
-
-
-def ours(texts: Sequence[str], parallel: int) -> Any:
-    """``agent.map`` for texts."""
-    return _map(texts, parallel)
-
-
-def ours_journal(texts: Sequence[str], parallel: int) -> Any:
-    """``agent.map`` for texts, with a journal."""
-    with tempfile.TemporaryDirectory() as directory:
-        return _map(texts, parallel, journal=Path(directory) / "rows.jsonl")
-
-
-def ours_typed(texts: Sequence[str], parallel: int) -> Any:
-    """``agent.map`` for values of a pydantic model."""
-    return _map(texts, parallel, result=Order)
-
-
-def _map(texts: Sequence[str], parallel: int, **options: Any) -> Any:
-    from indus_nb import agent
-
-    rows = [{"text": text} for text in texts]
-    done = agent.map(PROMPT, rows, parallel=parallel, max_tokens=MAX_TOKENS, progress=False, **options)
-    if done.failed:
-        raise RuntimeError(done.rows[done.failed[0]].error)
-    return list(done)
-
-
-def bare(texts: Sequence[str], parallel: int) -> Any:
-    """A loop over the SDK, streaming."""
-    return asyncio.run(_bare(texts, parallel, streaming=True))
-
-
-def bare_whole(texts: Sequence[str], parallel: int) -> Any:
-    """A loop over the SDK, not streaming."""
-    return asyncio.run(_bare(texts, parallel, streaming=False))
-
-
-def bare_typed(texts: Sequence[str], parallel: int) -> Any:
-    """A loop over the SDK, streaming, with a tool for the answer."""
-    return asyncio.run(_bare(texts, parallel, streaming=True, typed=True))
-
-
-async def _bare(texts: Sequence[str], parallel: int, *, streaming: bool, typed: bool = False) -> Any:
-    from anthropic import AsyncAnthropic
-
-    found: list[Any] = [None] * len(texts)
-    waiting = iter(enumerate(texts))
-    tool = {"name": "answer", "description": "Give the answer.", "input_schema": Order.model_json_schema()}
-    tools: dict[str, Any] = {"tools": [tool], "tool_choice": {"type": "tool", "name": "answer"}} if typed else {}
-    async with AsyncAnthropic() as client:
-
-        async def work() -> None:
-            for number, text in waiting:
-                request: dict[str, Any] = {
-                    "model": MODEL,
-                    "max_tokens": MAX_TOKENS,
-                    "messages": [{"role": "user", "content": PROMPT.format(text=text)}],
-                    **tools,
-                }
-                message: Any
-                if streaming:
-                    async with client.messages.stream(**request) as stream:
-                        message = await stream.get_final_message()
-                else:
-                    message = await client.messages.create(**request)
-                block = message.content[0]
-                found[number] = Order.model_validate(block.input) if typed else block.text
-
-        await asyncio.gather(*(work() for _ in range(parallel)))
-    return found
-
-
-def chatlas(texts: Sequence[str], parallel: int) -> Any:
-    """``parallel_chat`` of chatlas."""
-    import chatlas as peer
-
-    chat = peer.ChatAnthropic(model=MODEL, max_tokens=MAX_TOKENS)
-    prompts: Any = [PROMPT.format(text=text) for text in texts]
-    done = asyncio.run(peer.parallel_chat(chat, prompts, max_active=parallel, rpm=10**9))
-    return [each.get_last_turn().text for each in done]  # type: ignore[union-attr]
-
-
-def chatlas_typed(texts: Sequence[str], parallel: int) -> Any:
-    """``parallel_chat_structured`` of chatlas."""
-    import chatlas as peer
-
-    chat = peer.ChatAnthropic(model=MODEL, max_tokens=MAX_TOKENS)
-    prompts: Any = [PROMPT.format(text=text) for text in texts]
-    done = asyncio.run(peer.parallel_chat_structured(chat, prompts, Order, max_active=parallel, rpm=10**9))
-    return [each.data for each in done]  # type: ignore[union-attr]
-
-
-WAYS: dict[str, Way] = {
-    "agent.map": ours,
-    "agent.map, journal": ours_journal,
-    "bare loop, streaming": bare,
-    "bare loop, not streaming": bare_whole,
-    "chatlas parallel_chat": chatlas,
-    "agent.map, typed": ours_typed,
-    "bare loop, typed, streaming": bare_typed,
-    "chatlas parallel_chat_structured": chatlas_typed,
-}
-BASES = {"typed": "bare loop, typed, streaming", "": "bare loop, streaming"}
 
 
 def main() -> None:
@@ -169,69 +63,143 @@ def main() -> None:
     parser.add_argument("--delay", type=float, default=0.2)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tls", action="store_true", help="ask over TLS")
+    for name in FAULTS:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, help="see rows_server.py")
+    parser.add_argument("--headers", action="store_true", help="the server says how full its bucket is")
     parser.add_argument("--only", nargs="+", choices=[*WAYS], default=[*WAYS])
+    parser.add_argument("--python", nargs="+", default=[], metavar="PEER=INTERPRETER")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--one", choices=[*WAYS], help=argparse.SUPPRESS)  # what this program starts itself with
     asked = parser.parse_args()
-    if asked.one:
-        print(json.dumps(_measured(WAYS[asked.one], asked.rows, asked.parallel)))
-        return
-    names = asked.only
-    if importlib.util.find_spec("chatlas") is None:
-        names = [name for name in names if not name.startswith("chatlas")]
-        print("chatlas is not measured: pip install chatlas", file=sys.stderr)
+    interpreters = dict(each.partition("=")[::2] for each in asked.python)
+    given = {name: getattr(asked, name) for name in FAULTS if getattr(asked, name) is not None}
+    options = [f"--{name.replace('_', '-')}={value:g}" for name, value in given.items()]
+    options += ["--headers"] if asked.headers else []
+    names = installed(asked.only, interpreters)
     found: dict[str, list[Figures]] = {name: [] for name in names}
     for _ in range(asked.runs):
         for name in names:
-            with served(asked.delay, tls=asked.tls) as environment:
-                found[name].append(_in_process(name, asked.rows, asked.parallel, environment))
+            with served(asked.delay, *options, tls=asked.tls) as environment:
+                task = Task(MODEL, "", asked.parallel)
+                told = in_process(name, task, asked.rows, environment, interpreters)
+                figures = Figures(**{key: told[key] for key in Figures._fields})
+                if not given and (figures.unanswered or figures.requests != asked.rows):
+                    raise SystemExit(f"{name}: {figures}")
+                found[name].append(figures)
+                print(f"{name}: {figures.rows_per_second:.1f} rows/s", file=sys.stderr, flush=True)
     print(table(found))
     if asked.json:
         asked.json.write_text(json.dumps({name: [run._asdict() for run in runs] for name, runs in found.items()}))
 
 
-def _measured(way: Way, count: int, parallel: int) -> dict[str, float]:
-    """Ask in this process, after one row that lets everything be imported."""
-    texts = [f"{number} bolts M6, please, with the next delivery" for number in range(count)]
-    way(texts[:1], 1)
-    _counted()
+def installed(names: Sequence[str], interpreters: Mapping[str, str]) -> Sequence[str]:
+    """The ways that can be asked; says which peers are not installed."""
+    missing = {
+        peer
+        for name in names
+        if (peer := peer_of(name)) and peer not in interpreters and importlib.util.find_spec(PACKAGES[peer]) is None
+    }
+    for peer in sorted(missing):
+        print(f"{peer} is not measured, for it is not installed", file=sys.stderr)
+    return [name for name in names if peer_of(name) not in missing]
+
+
+def one() -> None:
+    """Ask in this process, which ``in_process`` has started, and print what was measured."""
+    name, model, instructions, parallel, count, words = json.loads(sys.argv[2])
+    way, task = {**WAYS, **MARKED}[name], Task(model, instructions, parallel)
+    texts = [row_text(number, words) for number in range(count)]
+    for _ in range(10):  # lets everything be imported; where requests fail it may fail as well
+        if _is_right(_asked(way, Task(model, "", 1), ["one"])[0]):
+            break
+    counted()
     process = psutil.Process()
     began, used = time.perf_counter(), sum(process.cpu_times()[:2])
-    answers = way(texts, parallel)
+    answers = _asked(way, task, texts)
     seconds, cpu = time.perf_counter() - began, sum(process.cpu_times()[:2]) - used
-    counts = _counted()
-    if len(answers) != count or any(answer not in (TEXT, Order.model_validate(ORDER)) for answer in answers):
-        raise RuntimeError(f"an answer is wrong: {answers[:3]}")
-    if counts["requests"] != count:
-        raise RuntimeError(f"{count} rows took {counts['requests']} requests")
-    return Figures(count / seconds, cpu / count * 1000, _peak_mb(), counts["connections"])._asdict()
+    counts = counted()
+    good = sum(map(_is_right, answers))
+    if wrong := [each for each in answers if isinstance(each, str | Order) and not _is_right(each)]:
+        raise RuntimeError(f"an answer is wrong: {wrong[:3]}")
+    found = Figures(
+        good / seconds,
+        count - good,
+        counts["requests"],
+        counts.get("refused", 0),
+        cpu / count * 1000,
+        peak_mb(),
+        counts["connections"],
+    )
+    print(json.dumps({**found._asdict(), "counts": counts}))
 
 
-def _counted() -> dict[str, int]:
+def _asked(way: Way, task: Task, texts: Sequence[str]) -> Sequence[Any]:
+    """Ask; what ends all of it is what every row has in place of an answer."""
+    try:
+        return way(task, texts)
+    except Exception as error:
+        print(f"all rows are lost: {error!r}", file=sys.stderr)
+        return [error] * len(texts)
+
+
+def _is_right(answer: Any) -> bool:
+    return answer == TEXT or (isinstance(answer, Order) and answer.model_dump() == ORDER)
+
+
+_WORDS = ("valve", "hose", "pump", "flange", "gasket", "washer", "screw", "bearing", "shaft", "wheel", "belt", "chain")
+
+
+def row_text(number: int, words: int) -> str:
+    """The text of a row, with so many words more."""
+    return f"{number} bolts M6, please, with the next delivery{filling(number, words)}"
+
+
+def filling(number: int, words: int) -> str:
+    """So many words more, others for each row."""
+    return "".join(f" {_WORDS[(number * 7 + word * (number % 13 + 3)) % len(_WORDS)]}" for word in range(words))
+
+
+def counted() -> dict[str, Any]:
+    """What the server has counted since the last call."""
     with urllib.request.urlopen(os.environ["ANTHROPIC_BASE_URL"]) as answer:
         return json.load(answer)
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
+    """The most memory that this process has had."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
 
 
-def _in_process(name: str, rows: int, parallel: int, environment: dict[str, str]) -> Figures:
-    command = [sys.executable, __file__, "--one", name, "--rows", str(rows), "--parallel", str(parallel)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+def in_process(
+    name: str,
+    task: Task,
+    rows: int,
+    environment: Mapping[str, str],
+    interpreters: Mapping[str, str],
+    words: int = 0,
+) -> dict[str, Any]:
+    """Let a process ask; returns figures by name, and under ``counts`` what the server has counted.
+
+    Args:
+        words: How many words more each row has.
+    """
+    python = interpreters.get(peer_of(name) or "", sys.executable)
+    given = json.dumps([name, task.model, task.instructions, task.parallel, rows, words])
+    done = subprocess.run(
+        [python, __file__, "--one", given], capture_output=True, text=True, check=False, env={**environment}
+    )
     if done.returncode:
         raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
-    return Figures(**json.loads(done.stdout.splitlines()[-1]))
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextmanager
-def served(delay: float, *, tls: bool) -> Generator[dict[str, str]]:
-    """Run the server, and yield the environment of a process that asks it."""
+def served(delay: float, *options: str, tls: bool = False) -> Generator[dict[str, str]]:
+    """Run the server with options of its own, and yield the environment of a process that asks it."""
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, str(SERVER), "--delay", str(delay)]
+        command = [sys.executable, str(SERVER), "--delay", str(delay), *options]
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         environment |= {"HOME": directory, "INDUS_NB_AGENT_DIR": f"{directory}/agent"}
         environment |= {"ANTHROPIC_API_KEY": "sk-test"}
@@ -263,25 +231,33 @@ def _certificate(directory: Path) -> str:
     return str(path)
 
 
-def table(found: dict[str, list[Figures]]) -> str:
+def table(found: Mapping[str, Sequence[Figures]]) -> str:
     """Return a table of medians; the numbers in brackets are divided by those of the bare loop that streams."""
     medians = {
         name: Figures(*(statistics.median(column) for column in zip(*runs, strict=True)))
         for name, runs in found.items()
         if runs
     }
-    lines = ["| | rows/s | CPU, ms a row | peak MB | connections |", "|---|---|---|---|---|"]
+    lines = [
+        "| | answered rows/s | without an answer, all runs | requests | CPU, ms a row | peak MB |",
+        "|---|---|---|---|---|---|",
+    ]
     for name, figures in medians.items():
-        base = medians.get(BASES["typed" if "typed" in name or "structured" in name else ""])
+        base = medians.get(BASES[is_typed(name)])
 
         def cell(value: float, of: float | None) -> str:
             return f"{value:.3g}" if of is None else f"{value:.3g} ({value / of:.2f} x)"
 
         rate = cell(figures.rows_per_second, base and base.rows_per_second)
         cpu = cell(figures.cpu_ms_per_row, base and base.cpu_ms_per_row)
-        lines.append(f"| {name} | {rate} | {cpu} | {figures.peak_mb:.0f} | {figures.connections:.0f} |")
+        lost = sum(run.unanswered for run in found[name])
+        lines.append(f"| {name} | {rate} | {lost:.0f} | {figures.requests:.0f} | {cpu} | {figures.peak_mb:.0f} |")
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--one"]:
+        sys.path.remove(str(Path(__file__).parent))  # where profile.py is another one than the library's
+        one()
+    else:
+        main()

@@ -2,15 +2,20 @@
 
 The parts of a request follow each other as tools, system, blocks of messages. What ends at a mark is kept, if it has at
 least 1,024 tokens, for five minutes or an hour from its last use. A request finds what is kept at one of its marks or
-up to twenty parts before one.
+up to twenty parts before one. What a request writes can be read once its answer has begun.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 LEAST_TOKENS = 1024
@@ -54,12 +59,17 @@ class SimulatedCache:
     """The cache of one account; ``count`` counts the tokens of a text."""
 
     count: Callable[[str], int]
-    _until: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """When what has this digest is lost, and how long it lives."""
+    _kept: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    """Since when what has this digest can be read, when it is lost, and how long it lives."""
     _counted: dict[str, int] = field(default_factory=dict)
 
-    def charge(self, body: dict[str, Any], now: float) -> Bill:
-        """Take a request at a moment in seconds; returns what its prompt is charged as."""
+    def charge(self, body: dict[str, Any], now: float, begins: float | None = None) -> Bill:
+        """Take a request at a moment in seconds; returns what its prompt is charged as.
+
+        Args:
+            begins: When its answer begins; ``None`` for at once.
+        """
+        begins = now if begins is None else begins
         texts, marks = _parts(body)
         digest, tokens = hashlib.sha256(), 0
         at: list[tuple[str, int]] = []
@@ -76,7 +86,8 @@ class SimulatedCache:
             name, total = at[place]
             if total < LEAST_TOKENS or place < found:
                 continue
-            self._until[name] = now + lifetime, lifetime
+            since = min(begins, self._kept[name][0]) if self._lives(name, now) else begins
+            self._kept[name] = since, now + lifetime, lifetime
             kind = "long" if lifetime > 300 else "short"
             setattr(bill, kind, getattr(bill, kind) + total - done)
             done = total
@@ -87,11 +98,16 @@ class SimulatedCache:
         """The last part of the longest beginning that is kept; -1 for none. It lives anew from now on."""
         for mark in sorted(marks, reverse=True):
             for place in range(mark, max(mark - LOOK_BACK, 0) - 1, -1):
-                until, lifetime = self._until.get(at[place][0], (0.0, 0.0))
-                if until > now:
-                    self._until[at[place][0]] = now + lifetime, lifetime
+                name = at[place][0]
+                if self._lives(name, now) and self._kept[name][0] <= now:
+                    since, _, lifetime = self._kept[name]
+                    self._kept[name] = since, now + lifetime, lifetime
                     return place
         return -1
+
+    def _lives(self, name: str, now: float) -> bool:
+        """Whether something is kept, or will be once its answer begins."""
+        return name in self._kept and self._kept[name][1] > now
 
 
 def _parts(body: dict[str, Any]) -> tuple[list[str], dict[int, float]]:
@@ -112,3 +128,22 @@ def _parts(body: dict[str, Any]) -> tuple[list[str], dict[int, float]]:
         own.pop("signature", None)
         texts.append(json.dumps(own, ensure_ascii=False))
     return texts, marks
+
+
+def tokenizer(directory: Path | None) -> tuple[Callable[[str], int], str]:
+    """What counts tokens, and its name."""
+    with tempfile.TemporaryDirectory(prefix="tokens-") as folder:
+        place = directory or Path(folder)
+        if directory is None:
+            command = ["uv", "pip", "install", "-q", "--target", folder, "anthropic==0.34.2", "tokenizers"]
+            subprocess.run(command, check=False, capture_output=True)
+        sys.path.insert(0, str(place))
+        try:
+            from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
+
+            known: Any = Tokenizer.from_file(str(place / "anthropic/tokenizer.json"))
+        except (ImportError, OSError, ValueError):
+            return lambda text: math.ceil(len(text) / 3.6), "characters / 3.6"
+        finally:
+            sys.path.remove(str(place))
+        return lambda text: len(known.encode(text).ids), "Claude's last published tokenizer"

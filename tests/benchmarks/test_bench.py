@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import rows_server
 from benchmarks.figures import BARE, BEGIN, END, Report, Spread, replace_block
 from benchmarks.programs import Program, ProgramError
 from benchmarks.scenarios import Figures, many, once_json, once_text, opening, prompts, turns
@@ -141,3 +143,46 @@ def test_rows_are_measured_in_processes_that_ask_a_server_for_each(tmp_path: Pat
     done = subprocess.run([*program, "--only", *names], capture_output=True, text=True, check=True)
     assert [line.split(" | ")[0].strip("| ") for line in done.stdout.splitlines()[2:]] == names
     assert all(run["rows_per_second"] > 0 for runs in json.loads(out.read_text()).values() for run in runs)
+
+
+def test_rows_that_are_refused_and_fail_are_counted_with_what_was_answered(tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    options = ["--rows", "30", "--parallel", "4", "--runs", "1", "--delay", "0", "--json", str(out)]
+    program = [sys.executable, str(BENCH.with_name("rows.py")), *options]
+    faults = ["--refuse", "0.3", "--retry-after", "0", "--seed", "1"]
+    subprocess.run([*program, *faults, "--only", "agent.map"], check=True, capture_output=True)
+    (figures,) = json.loads(out.read_text())["agent.map"]
+    assert figures["unanswered"] == 0
+    assert figures["requests"] == 30 + figures["refused"] > 30
+
+
+def test_the_server_of_rows_refuses_what_exceeds_its_bucket_and_says_how_full_that_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(rows_server.time, "monotonic", lambda: now)
+    monkeypatch.setattr(rows_server.time, "time", lambda: now)
+    faults = rows_server.Faults(0, 0, 10, 3, 2, headers=True, chance=random.Random(0))
+    assert [faults.status() for _ in range(4)] == [200, 200, 200, 429]
+    now += 0.2
+    assert [faults.status() for _ in range(3)] == [200, 200, 429]
+    assert faults.headers_of(429).decode().splitlines() == [
+        "retry-after: 2",
+        "anthropic-ratelimit-requests-limit: 3",
+        "anthropic-ratelimit-requests-remaining: 0",
+        "anthropic-ratelimit-requests-reset: 1970-01-01T00:16:41Z",
+    ]
+    by_chance = [rows_server.Faults(0.2, 0.1, 0, 1, 1, headers=False, chance=random.Random(7)) for _ in range(2)]
+    first, again = ([each.status() for _ in range(200)] for each in by_chance)
+    assert first == again
+    assert 25 < first.count(429) < 55
+
+
+def test_a_stream_is_measured_by_its_first_request_and_its_memory(tmp_path: Path) -> None:
+    out = tmp_path / "stream.json"
+    options = ["--rows", "5000", "--take", "20", "60", "--parallel", "2", "--json", str(out)]
+    subprocess.run([sys.executable, str(BENCH.with_name("rows_stream.py")), *options], check=True, capture_output=True)
+    few, more = json.loads(out.read_text())
+    assert (few["taken"], more["taken"]) == (20, 60)
+    assert 0 < few["first"] < few["seconds"]
+    assert 0 <= more["ahead"] <= 8

@@ -62,6 +62,14 @@ def test_another_beginning_is_another_prompt() -> None:
     assert charged((body(LONG, "a"), 0), (body(f"{LONG}.", "a"), 1))[1][1] == 0
 
 
+def test_what_a_request_writes_is_read_once_its_answer_has_begun() -> None:
+    cache = SimulatedCache(lambda text: len(text) // 5)
+    at = [(0, 2), (1, 3), (2, 3), (3, 4)]  # when each is sent, and when its answer begins
+    bills = [cache.charge(body(LONG), now, begins) for now, begins in at]
+    assert [bill.read > 0 for bill in bills] == [False, False, True, True]
+    assert [bill.short > 0 for bill in bills] == [True, True, False, False]
+
+
 @pytest.mark.parametrize("scenario", ["coding"])
 def test_a_scripted_session_ends_and_is_cheaper_after_pauses_than_a_cold_cache_would_be(
     tmp_path: Path, scenario: str
@@ -72,3 +80,29 @@ def test_a_scripted_session_ends_and_is_cheaper_after_pauses_than_a_cold_cache_w
     steady, paused = json.loads(written.read_text())
     assert steady["requests"] == paused["requests"] == 90
     assert steady["dollars"] < paused["dollars"] < 2 * steady["dollars"]
+
+
+def test_rows_with_a_codebook_are_priced_as_they_are_sent_and_cost_a_quarter_of_what_they_cost_unmarked(
+    tmp_path: Path,
+) -> None:
+    written = tmp_path / "prices.json"
+    program = [sys.executable, str(Path(__file__).with_name("rows_money.py")), "--rows", "110", "--of", "1000"]
+    program += ["--tokens", str(tmp_path), "--json", str(written)]
+    names = ["agent.map, typed", "bare loop, typed, streaming", "bare loop, typed, a mark on each row"]
+    subprocess.run([*program, "--only", *names], check=True, capture_output=True)
+    ours, bare, marked = json.loads(written.read_text())
+    assert ours["requests"] == bare["requests"] == 1
+    assert bare["tokens"] > 3000
+    assert ours["dollars"] < bare["dollars"] * 0.3 < marked["dollars"] * 0.3
+    assert bare["dollars"] == pytest.approx(1000 * bare["tokens"] * 3 / 1e6, rel=0.02)
+
+
+def test_estimates_are_compared_with_what_rows_cost(tmp_path: Path) -> None:
+    written = tmp_path / "estimates.json"
+    program = [sys.executable, str(Path(__file__).with_name("rows_money.py")), "--estimates", "--rows", "24"]
+    subprocess.run([*program, "--tokens", str(tmp_path), "--json", str(written)], check=True, capture_output=True)
+    kinds = json.loads(written.read_text())
+    assert len(kinds) == 3
+    for kind in kinds:
+        for said, was in (kind["prompts"], kind["all"]):
+            assert 0.7 < said / was < 1.4

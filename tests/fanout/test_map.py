@@ -20,7 +20,9 @@ from messages_api import Cut, Gate, HttpError, MessagesApi, Recorded, Reply, Tex
 
 from indus_nb import SessionOptions, agent, open_session
 from indus_nb.base.errors import CredentialsError, IndusError, UsageError
+from indus_nb.base.messages import AssistantMessage
 from indus_nb.fanout.agent import Agent
+from indus_nb.fanout.asking import RowRetry
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import question
@@ -337,6 +339,17 @@ def test_all_rows_wait_when_one_is_told_to(messages_api: MessagesApi) -> None:
 
     asyncio.run(mapping())
     assert (done, len(messages_api.requests)) == ([], 1)
+
+
+def test_a_row_that_is_refused_again_waits_little_longer_at_first_and_as_long_in_all_as_one_that_fails() -> None:
+    def waits(reason: str) -> list[int | None]:
+        wire = {"content": [], "api": "", "provider": "", "model": "", "stopReason": "error", "errorMessage": reason}
+        policy = RowRetry(max_retries=8, base_delay_ms=500)
+        return [policy.delay_ms(AssistantMessage.from_wire(wire), attempt) for attempt in range(1, 10)]
+
+    assert waits("429 Too many requests") == [500, 500, 500, 1000, 2000, 4000, 8000, 16_000, None]
+    assert waits("429 Too many requests (retry after 1.5 s)") == [1500] * 8 + [None]
+    assert waits("500 Internal server error") == [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, None]
 
 
 def test_a_server_that_asks_for_days_stops_the_row_that_it_refused_and_no_other(messages_api: MessagesApi) -> None:

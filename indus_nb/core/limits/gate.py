@@ -18,7 +18,8 @@ from indus_nb.core.limits.room import spacing
 from indus_nb.core.loop.retry import asked_delay, failed_status
 from indus_nb.models import Context, Model, Provider, StreamOptions
 
-_WAITS = (429, 503, 529)
+REFUSALS = (429, 503, 529)
+"""Statuses by which a server says that it is asked too much."""
 _USUAL_WAIT = 1.0
 _FAILED = 400
 
@@ -86,7 +87,7 @@ class _Gated:
                 yield event
 
     def _failed(self, answer: AssistantMessage) -> None:
-        self.was_refused = failed_status(answer) in _WAITS
+        self.was_refused = failed_status(answer) in REFUSALS
         if not self.was_refused:
             self.gate.limiter.answered()
             return
