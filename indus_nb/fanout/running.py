@@ -7,6 +7,7 @@ on with a part of the answers. It is raised once the rows that were asked have e
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 import threading
@@ -78,7 +79,7 @@ def _survives_interrupts() -> bool:
     shell = sys.modules.get("IPython.core.interactiveshell")
     if shell is None or not shell.InteractiveShell.initialized():
         return True  # a program, whose loop hands it on
-    frame = sys._getframe()  # noqa: SLF001 - as inspect does it, without reading sources
+    frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code is shell.InteractiveShell.run_code.__code__:
             return True
