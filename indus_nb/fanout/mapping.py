@@ -11,7 +11,6 @@ from indus_nb.base.files import current_directory
 from indus_nb.base.wire import random_hex
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.storage import session_directory
-from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
@@ -46,7 +45,7 @@ class Map:
         self._question = asked
         self.work: Work = Work(asked, known, spent, unconfirmed)
         """The work on the rows."""
-        self._caller = Caller(self)
+        self._caller = Caller(self.work, self.run)
 
     def here(self, reporter: Reporter) -> Answers:
         """Ask from plain synchronous code; see ``Caller``.
@@ -61,22 +60,9 @@ class Map:
         """Let no more rows begin; called again, cut off the rows that are asked. From any thread, or a signal."""
         self._caller.interrupt()
 
-    @property
-    def progress(self) -> Progress:
-        """Return how far it is."""
-        return self.work.progress
-
     async def run(self) -> Answers:
         """Ask on the loop that runs."""
         return self._answers(await self.work.run())
-
-    def stop(self) -> None:
-        """Let no more rows begin; from any thread."""
-        self.work.stop()
-
-    def cancel(self) -> None:
-        """Abort the rows that are asked, too; from any thread."""
-        self.work.cancel()
 
     def _answers(self, rows: Sequence[RowAnswer]) -> Answers:
         asked, work = self._question, self.work

@@ -82,7 +82,7 @@ class Rounds(Generic[ResultT]):
             IndusError: Nothing could be asked.
             RowsInterrupted: The user has interrupted it.
         """
-        return Caller(self).here(reporter)
+        return Caller(self, self.run).here(reporter)
 
     async def ask(self, template: str, bodies: Sequence[str], kind: AnswerKind | None) -> Sequence[RowAnswer]:
         """Ask for the prompts of the next round.

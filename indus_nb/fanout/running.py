@@ -22,7 +22,6 @@ from indus_nb.fanout.reporting import Contained, Reporter
 _SLICE_SECONDS = 0.1
 ResultT = TypeVar("ResultT", bound="Result")
 MadeT = TypeVar("MadeT", bound="Result")
-ResultT_co = TypeVar("ResultT_co", bound="Result", covariant=True)
 
 
 class Result(Protocol):
@@ -100,16 +99,12 @@ def completed(make: Callable[[ResultT], MadeT], ask: Callable[[], ResultT]) -> M
     return make(result)
 
 
-class Running(Protocol[ResultT_co]):
-    """What is asked, and can be stopped from any thread."""
+class Running(Protocol):
+    """Work on rows, which can be stopped from any thread."""
 
     @property
     def progress(self) -> Progress:
         """Return how far it is."""
-        ...
-
-    def run(self) -> Coroutine[Any, Any, ResultT_co]:
-        """Ask for all of it."""
         ...
 
     def stop(self) -> None:
@@ -140,10 +135,16 @@ def _interrupts(handle: Callable[[], None]) -> Generator[None]:
 
 
 class Caller(Generic[ResultT]):
-    """The synchronous code that waits for work on rows."""
+    """The synchronous code that waits for work on rows.
 
-    def __init__(self, work: Running[ResultT]) -> None:
+    Args:
+        work: The work, to show how far it is and to stop it.
+        run: Does all of it, and returns what the call returns.
+    """
+
+    def __init__(self, work: Running, run: Callable[[], Coroutine[Any, Any, ResultT]]) -> None:
         self._work = work
+        self._run = run
         self._interrupted = False
 
     def here(self, reporter: Reporter) -> ResultT:
@@ -162,7 +163,7 @@ class Caller(Generic[ResultT]):
 
         def run() -> None:
             try:
-                results.append(asyncio.run(work.run()))
+                results.append(asyncio.run(self._run()))
             except BaseException as error:  # noqa: BLE001 - raised again where it was called
                 errors.append(error)
             ended.set()

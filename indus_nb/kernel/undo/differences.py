@@ -164,13 +164,13 @@ def _renamed(removed: Mapping[Any, Any], added: Mapping[Any, Any]) -> dict[Any, 
     return {olds[0]: news[0] for olds, news in at.values() if len(olds) == len(news) == 1}
 
 
-def _of_values(before: _Table, after: _Table, moved: Mapping[Any, Any], clock: Clock) -> Iterator[str]:
+def _of_values(before: _Table, after: _Table, compared: Mapping[Any, Any], clock: Clock) -> Iterator[str]:
     """Yield how many values are missing, how many differ where the rows are the same, and how the rows do."""
-    if max(1, len(moved)) * max(before.rows, after.rows) > _MOST_CELLS:
+    if max(1, len(compared)) * max(before.rows, after.rows) > _MOST_CELLS:
         return
     is_same_index = before.index is after.index or _has_equal_labels(before.index, after.index)
     places = _places(before, after) if is_same_index is False else None
-    for name, ((one, other), is_retyped) in moved.items():
+    for name, ((one, other), is_retyped) in compared.items():
         if clock.is_over():
             return
         without = [_missing(each) for each in (one, other)]

@@ -124,7 +124,7 @@ class Maker(NamedTuple):
 
     Attributes:
         cell: The id of the cell in which its prompt stood; ``None`` where that was elsewhere, or is not known.
-        is_of_last_prompt: Whether its conversation has had no other prompt since.
+        is_of_last_prompt: Whether its prompt stood in a cell, and no other one has come since, in any conversation.
     """
 
     cell: str | None
@@ -320,7 +320,7 @@ class History:
     def last_that_bound(self, name: str) -> Step | None:
         """Return the newest step, of those that are not undone, whose code bound a variable as it is still bound."""
         with self._lock:
-            made = (step for step in self.done if step.variables is not None and step.variables.binds(name))
+            made = (step for step in reversed(self.done) if step.variables and step.variables.binds(name))
             return next(made, None)
 
     def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
