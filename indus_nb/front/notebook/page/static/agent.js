@@ -3474,27 +3474,6 @@ function overflows(node) {
   return node.scrollHeight > node.clientHeight + NEAR_END_PX;
 }
 
-// src/here.js
-function isShownHere(store) {
-  const { kind, model, notebook, views } = store;
-  const [cell, client] = [model.get("cell"), model.get("client")];
-  if (!notebook?.cells || !(cell || client) || views.size > 0) return true;
-  return kind === "panel" ? isHere(store, cell, client) : !isFromHere(store, client) && holdsCell(store, cell);
-}
-
-function isHere(store, cell, client) {
-  return isFromHere(store, client) || holdsCell(store, cell);
-}
-
-function isFromHere({ context }, client) {
-  const own = context?.sessionContext?.session?.kernel?.clientId;
-  return Boolean(own && own === client);
-}
-
-function holdsCell({ notebook }, cell) {
-  return [...(notebook?.cells ?? [])].some(({ id }) => id === cell);
-}
-
 // src/life.js
 const ENDS = { restarting: "restarted", autorestarting: "restarted", terminating: "gone", dead: "gone" };
 
@@ -3709,11 +3688,21 @@ class Store {
   }
 
   greet() {
-    if (!this.greeted && isShownHere(this)) {
+    if (!this.greeted && this.isHere) {
       this.greeted = true;
       this.send({ kind: "ready" });
     }
     return this.greeted;
+  }
+
+  get isHere() {
+    const [cell, client] = [this.model.get("cell"), this.model.get("client")];
+    return !this.notebook?.cells || !(cell || client) || this.views.size > 0 || this.holds(cell, client);
+  }
+
+  holds(cell, client) {
+    const own = this.context?.sessionContext?.session?.kernel?.clientId;
+    return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
   get state() {
@@ -3838,7 +3827,7 @@ class Store {
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
       const { origin } = request;
       value =
-        origin && this.notebook?.cells && !isHere(this, origin.cell, origin.client)
+        origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
           : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
       if (("cells" in value || "ids" in value) && this.path) value.path = this.path;

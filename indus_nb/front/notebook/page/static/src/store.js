@@ -15,7 +15,6 @@ import { Download } from "./download.js";
 import { Draft } from "./draft.js";
 import { FocusMemory } from "./focus.js";
 import { Follower } from "./following.js";
-import { isHere, isShownHere } from "./here.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
 import { CellOfRun } from "./moving.js";
@@ -102,16 +101,34 @@ export class Store {
   }
 
   /**
-   * Begin to answer for the widget, once it is known to be in this notebook.
+   * Begin to answer for the widget, once it is known to be in this notebook: of several notebooks on one kernel each gets
+   * all widgets, and only one shows this.
    *
    * @returns {boolean} whether this has begun
    */
   greet() {
-    if (!this.greeted && isShownHere(this)) {
+    if (!this.greeted && this.isHere) {
       this.greeted = true;
       this.send({ kind: "ready" });
     }
     return this.greeted;
+  }
+
+  /** Whether this notebook shows the widget, or the front end does not say which one does. */
+  get isHere() {
+    const [cell, client] = [this.model.get("cell"), this.model.get("client")];
+    return !this.notebook?.cells || !(cell || client) || this.views.size > 0 || this.holds(cell, client);
+  }
+
+  /**
+   * Whether a cell is in this notebook: it was run from here, or stands here.
+   *
+   * @param {string} cell its id
+   * @param {string | null} client what the page that ran it is to the kernel
+   */
+  holds(cell, client) {
+    const own = this.context?.sessionContext?.session?.kernel?.clientId;
+    return Boolean(own && own === client) || [...(this.notebook?.cells ?? [])].some(({ id }) => id === cell);
   }
 
   get state() {
@@ -267,7 +284,7 @@ export class Store {
       const runs = /** @type {KernelConnection | null | undefined} */ (/** @type {unknown} */ (kernel));
       const { origin } = request;
       value =
-        origin && this.notebook?.cells && !isHere(this, origin.cell, origin.client)
+        origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
           : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
       if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
