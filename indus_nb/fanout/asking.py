@@ -49,6 +49,8 @@ _SHORT_WAITS = 3
 """After how many refusals the wait of a row grows: the limiter paces all, and rows that wait long end after them."""
 _MAX_FIRST_WAIT_MS = 500
 _MAX_WAIT_MS = 30_000
+_LOOK_EVERY_S = 0.25
+"""How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
 
@@ -142,6 +144,10 @@ class Asked:
             self.limiter.share(model.provider, model.base_url, key, model.id)
         if self.engine is not None:
             self.engine.lend_to(session)
+        if shared.bare:
+            vault = session.settings.vault
+            vault.refresh()  # what the key has become known by
+            vault.look_every = _LOOK_EVERY_S
         registry, reached = self._reached(session.registry, model)
         check_price(reached, self.budget)
         self.shared = replace(shared, registry=registry, model=reached)
@@ -268,12 +274,12 @@ class Asked:
             raise UsageError(f"{self.model.name} takes no images. Name a model that does.")
         async with self.reading:
             text, images = await asyncio.to_thread(prompt.read, resize=resize)
-        for part, image in zip(prompt.images.values(), images, strict=True):
+        for part, image in images:
             if refused(self.model, image):  # a session would go on without it
                 raise UsageError(
                     f"{part.name} was refused by the server of {self.model.name} before. Give another one."
                 )
-        return text, images
+        return text, [image for _, image in images]
 
     def _open(self, key: str, note: _Note) -> AgentSession:
         """Open the session of a row.
@@ -317,8 +323,8 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
 def _saved(store: SessionStore, directory: Path) -> str | None:
     """Write the conversation to a session file: at the end and in a thread, for a slow disk would hold up all rows."""
     try:
-        with store.copy(store.cwd, directory) as kept:
-            return str(kept.path) if kept.path is not None and kept.path.exists() else None
+        path = store.write_to(directory)
+        return None if path is None else str(path)
     except SessionFileError:
         return None
 

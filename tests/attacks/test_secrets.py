@@ -587,6 +587,17 @@ def test_a_value_that_appears_later_is_known_from_then_on(tmp_path: Path) -> Non
     assert vault.hide("x later-Value-1") == "x [secret OTHER_SECRET of .env]"
 
 
+def test_where_nothing_changes_secrets_a_look_counts_for_a_while() -> None:
+    environment = {"A_TOKEN": GITHUB}
+    vault = Vault(environment=environment)
+    vault.look_every = 3600
+    assert GITHUB not in vault.hide(f"a {GITHUB}")
+    environment["B_WORD"] = environment["B_PASSWORD"] = PASSWORD
+    assert PASSWORD in vault.hide(f"a {PASSWORD}")
+    vault.refresh()
+    assert PASSWORD not in vault.hide(f"a {PASSWORD}")
+
+
 def test_what_is_hidden_stays_as_it_is() -> None:
     vault = Vault(environment={"A_TOKEN": GITHUB, "PASSWORD": PASSWORD})
     once = vault.hide(f"{STREAMED}\nPASSWORD={PASSWORD}\npassword,token\n{FOUND},{GITHUB}\n")

@@ -432,6 +432,22 @@ def test_a_copy_for_another_directory_keeps_every_branch(tmp_path: Path) -> None
 # Finding
 
 
+def test_what_was_kept_in_memory_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    store = SessionStore.in_memory(tmp_path)
+    assert store.write_to(tmp_path / "kept") is None
+    store.append_message(user("one"))
+    store.append_message(answer("two"))
+    path = store.write_to(tmp_path / "kept")
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.id for entry in SessionStore.read(path).entries] == [entry.id for entry in store.entries]
+    assert list(path.parent.iterdir()) == [path]
+    before = path.read_bytes()
+    with pytest.raises(SessionFileError, match="File exists"):
+        store.write_to(tmp_path / "kept")
+    assert path.read_bytes() == before
+
+
 def test_the_session_directory_is_named_after_the_working_directory() -> None:
     directory = session_directory(Path("/home/ada/C:x"), Path("/agent"))
     assert directory == Path("/agent/sessions/--home-ada-C-x--")

@@ -57,6 +57,35 @@ def open_session(path: Path) -> tuple[BinaryIO, JsonObject]:
     return file, _header_of(file, path)
 
 
+def write_session(path: Path, content: bytes) -> None:
+    """Write a whole session to a new file that only its owner can read, without waiting for the disk.
+
+    Nothing is locked, for nobody else knows the file's name yet.
+
+    Args:
+        path: Where; the directory is made if need be.
+        content: Whole lines. They are in the file, or there is no file.
+
+    Raises:
+        SessionFileError: It cannot be made, or written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        try:
+            file = _open(path, flags)
+        except FileNotFoundError:
+            make_private_directory(path.parent)
+            file = _open(path, flags)
+        try:
+            with file:
+                _write(file, content)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SessionFileError(path, f"the session file cannot be made ({_reason(error)})") from error
+
+
 def _check_regular(path: Path) -> os.stat_result:
     """Reject pipes and devices, for opening one may wait forever."""
     found = path.stat()

@@ -29,7 +29,7 @@ from indus_nb.base.messages import (
 )
 from indus_nb.base.wire import JsonObject, collection_paused, load_object, random_hex, to_camel
 from indus_nb.core.storage.entries import Entry, as_text, entry_of, milliseconds
-from indus_nb.core.storage.file import SessionFile, read_session
+from indus_nb.core.storage.file import SessionFile, read_session, write_session
 from indus_nb.core.storage.format import (
     FORMAT_VERSION,
     StoredContext,
@@ -401,6 +401,21 @@ class SessionStore:
         """
         return self._successor(cwd, directory, [Entry(entry.data) for entry in self._entries])
 
+    def write_to(self, directory: Path) -> Path | None:
+        """Write a session that was kept in memory to a new file, without waiting for the disk.
+
+        Returns:
+            The file; ``None`` if there is no message to keep.
+
+        Raises:
+            SessionFileError: It cannot be written.
+        """
+        if not any(entry.type == "message" for entry in self._entries):
+            return None
+        path = _path(self.header, directory)
+        write_session(path, self._lines())
+        return path
+
     def close(self) -> None:
         """Close the file; only appending is impossible then.
 
@@ -439,10 +454,12 @@ class SessionStore:
         return entry_id
 
     def _begin(self, path: Path, line: bytes) -> None:
-        lines = [format_line(self.header), *(entry.to_json() + b"\n" for entry in self._entries), line]
-        self._file = SessionFile.create(path, b"".join(lines), lasting=self.lasting)
+        self._file = SessionFile.create(path, self._lines() + line, lasting=self.lasting)
         if self._file.warning:
             self._warn(self._file.warning)
+
+    def _lines(self) -> bytes:
+        return b"".join([format_line(self.header), *(entry.to_json() + b"\n" for entry in self._entries)])
 
     def _keep_in_memory(self, error: SessionPlaceError) -> None:
         self.path = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -52,6 +53,10 @@ class Vault:
         lends: Returns whether a tool may have a value; without it any.
         redact: Whether anything is hidden; without it every text stays as it is.
         home: Where ``.netrc`` lies.
+
+    Attributes:
+        look_every: For how many seconds the places of secrets count as unchanged once they were looked at. More than 0
+            only where nothing that runs can change them, such as rows without tools: a look is several files.
     """
 
     def __init__(
@@ -72,6 +77,8 @@ class Vault:
         self._lends = lends
         self._environment = environment
         self._home = home
+        self.look_every = 0.0
+        self._looked: float | None = None
         self._state: object = None
         self._places: tuple[Path | None, str | None, list[Path], Path] | None = None
         """The files with secrets, and the two that these depend on: looked at often, and paths take long to make."""
@@ -159,6 +166,7 @@ class Vault:
 
     def refresh(self) -> None:
         """Read the changed sources again."""
+        self._looked = None
         if self.redact:
             self._refresh()
 
@@ -349,6 +357,10 @@ class Vault:
     # What is known
 
     def _refresh(self) -> None:
+        now = time.monotonic()
+        if self._looked is not None and now < self._looked + self.look_every:
+            return
+        self._looked = now
         from indus_nb.safety.redaction import placeholder, spellings
         from indus_nb.safety.vault import sources
         from indus_nb.safety.vault.matching import Marks
