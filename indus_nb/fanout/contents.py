@@ -21,6 +21,7 @@ from indus_nb.base.files import read_file
 from indus_nb.base.images import MAX_PIXELS, PIXELS_A_TOKEN, ImageError, fit, fit_picture, size_sent
 from indus_nb.base.messages import ImageContent, image_type
 from indus_nb.base.wire import clean_text
+from indus_nb.fanout.pdf import Pages, is_pdf, page_images, page_sizes, pages_named
 from indus_nb.safety.key_places import holds_keys
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 """Largest file of an image; what is sent of it is scaled down."""
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 """Largest file of a text: some million tokens, more than models read."""
-_KNOWN = "PNG, JPEG, GIF and WebP are known"
+_KNOWN = "PNG, JPEG, GIF, WebP and PDF are known"
 _READ_FROM_FILES = ("PNG", "JPEG", "GIF", "WEBP")
 _ORIENTATION = 0x0112  # in the Exif data of a photo
 _MAX_NAME_CHARACTERS = 200
@@ -51,7 +52,7 @@ class Content(str):
         source: Source
         if isinstance(value, bytes | bytearray):
             source = bytes(value)
-            kind = image_type(source[:12])
+            kind = "application/pdf" if is_pdf(source) else image_type(source[:12])
             content = cls(repr(source) if kind is None else f"<{kind}, {len(source):,} bytes>")
         elif isinstance(value, Path):
             source, content = value, cls(clean_text(str(value)))
@@ -71,21 +72,24 @@ class Content(str):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An image or a text in a prompt, which is read again when its row is asked.
+    """Images or a text in a prompt, which are read again when its row is asked.
 
     Attributes:
         column: The column that it stands in.
         digest: SHA-256 of it.
+        count: The number of its images: the pages of a PDF file, else 1; 0 for a text.
         size: How many bytes of text have as many tokens.
         name: What sentences call it.
+        pages: Which pages of a PDF file; ``None`` for all.
     """
 
     column: str
     digest: str
-    is_image: bool
+    count: int
     size: int = field(compare=False)
     name: str = field(compare=False)
     source: Source = field(compare=False, repr=False)
+    pages: Pages | None = None
 
     @classmethod
     def of(cls, column: str, source: Source) -> Self:
@@ -101,7 +105,7 @@ class Part:
         if isinstance(source, Path):
             name = f"{textcut.one_line(clean_text(str(source)), _MAX_NAME_CHARACTERS)} {where}"
         else:
-            name = f"The image {where}"
+            name = f"The {'PDF' if isinstance(source, bytes) and is_pdf(source) else 'image'} {where}"
         if not isinstance(source, Path | bytes):
             if source.width * source.height > MAX_PIXELS:
                 raise UsageError(
@@ -111,8 +115,14 @@ class Part:
                 digest = _digest_of_picture(source)
             except Exception as error:  # what Pillow raises for images that it cannot load has no common base
                 raise UsageError(f"{name} cannot be loaded: {error}.") from error
-            return cls(column, digest, is_image=True, size=_size(source.size), name=name, source=source)
-        data = _data(source, name)
+            return cls(column, digest, 1, size=_size(source.size), name=name, source=source)
+        data, pages = _data(source, name)
+        digest = hashlib.sha256(data).hexdigest()
+        if is_pdf(data):
+            sizes = page_sizes(data, pages, name)
+            return cls(column, digest, len(sizes), sum(map(_size, sizes)), name, source, pages)
+        if pages is not None:
+            raise UsageError(f"{name} is no PDF, so it has no pages. Name the file alone.")
         is_image = image_type(data[:12]) is not None
         if not is_image and isinstance(source, bytes):
             raise UsageError(
@@ -126,15 +136,14 @@ class Part:
                 raise UsageError(str(error)) from error
         else:
             size = len(_text_in(data, name).encode())
-        digest = hashlib.sha256(data).hexdigest()
-        return cls(column, digest, is_image=is_image, size=size, name=name, source=source)
+        return cls(column, digest, int(is_image), size=size, name=name, source=source)
 
     def text(self) -> str:
         """Read the text."""
         return _text_in(self._same_data(), self.name)
 
-    def image(self, *, resize: bool) -> ImageContent:
-        """Read the image, and make it small enough for every API.
+    def images(self, *, resize: bool) -> list[ImageContent]:
+        """Read the images, and make them small enough for every API.
 
         Args:
             resize: Whether it may be scaled.
@@ -144,15 +153,18 @@ class Part:
         """
         try:
             if isinstance(self.source, Path | bytes):
-                return fit(self._same_data(), self.name, resize=resize)[0]
+                data = self._same_data()
+                if is_pdf(data):
+                    return [fit_picture(page, self.name) for page in page_images(data, self.pages, self.name)]
+                return [fit(data, self.name, resize=resize)[0]]
             if _digest_of_picture(self.source) != self.digest:
                 raise UsageError(self._changed)
-            return fit_picture(self.source, self.name, resize=resize)
+            return [fit_picture(self.source, self.name, resize=resize)]
         except ImageError as error:
             raise UsageError(str(error)) from error
 
     def _same_data(self) -> bytes:
-        data = _data(cast("Path | bytes", self.source), self.name)
+        data, _ = _data(cast("Path | bytes", self.source), self.name)
         if hashlib.sha256(data).hexdigest() != self.digest:
             raise UsageError(self._changed)
         return data
@@ -174,28 +186,29 @@ class Prompt:
 
     @property
     def images(self) -> dict[str, Part]:
-        """Return the images in their order, by their columns."""
-        return {part.column: part for part in self.parts if isinstance(part, Part) and part.is_image}
+        """Return the parts with images in their order, by their columns."""
+        return {part.column: part for part in self.parts if isinstance(part, Part) and part.count}
 
-    def read(self, *, resize: bool) -> tuple[str, list[ImageContent]]:
+    def read(self, *, resize: bool) -> tuple[str, list[tuple[Part, ImageContent]]]:
         """Read what the row is asked with.
 
         Args:
             resize: Whether images may be scaled.
 
         Returns:
-            The text, in which ``[image 1]`` stands for the first image, and the images.
+            The text, in which ``[image 1]`` stands for the first image, and the images, each with its part.
 
         Raises:
             UsageError: A part cannot be read, or has changed.
         """
-        images = self.images
-        numbers = {column: number for number, column in enumerate(images, 1)}
-        texts = [
-            part if isinstance(part, str) else f"[image {numbers[part.column]}]" if part.is_image else part.text()
-            for part in self.parts
-        ]
-        return "".join(texts), [part.image(resize=resize) for part in images.values()]
+        names: dict[str, str] = {}
+        images: list[tuple[Part, ImageContent]] = []
+        for column, part in self.images.items():
+            first = len(images) + 1
+            images += [(part, image) for image in part.images(resize=resize)]
+            names[column] = f"[image {first}]" if first == len(images) else f"[images {first} to {len(images)}]"
+        texts = [part if isinstance(part, str) else names.get(part.column) or part.text() for part in self.parts]
+        return "".join(texts), images
 
 
 RowPrompt: TypeAlias = str | Prompt
@@ -220,20 +233,25 @@ def identity(prompt: RowPrompt) -> Any:
     if isinstance(prompt, str):
         return prompt
     places = {column: number for number, column in enumerate(prompt.images, 1)}
-    return [part if isinstance(part, str) else [places.get(part.column, 0), part.digest] for part in prompt.parts]
+
+    def of(part: Part) -> list[Any]:
+        return [places.get(part.column, 0), part.digest, *(part.pages or ())]
+
+    return [part if isinstance(part, str) else of(part) for part in prompt.parts]
 
 
 def size_of(prompt: RowPrompt) -> int:
     """Return how many bytes of text have as many tokens as a prompt, about."""
     if isinstance(prompt, str):
         return len(prompt.encode())
-    texts = [part for part in prompt.parts if isinstance(part, str) or not part.is_image]
+    texts = [part for part in prompt.parts if isinstance(part, str) or not part.count]
     return sum(len(part.encode()) if isinstance(part, str) else part.size for part in (*texts, *prompt.images.values()))
 
 
 def images_in(prompts: Sequence[RowPrompt]) -> int:
     """Return how many images prompts have."""
-    return sum(len(prompt.images) for prompt in prompts if isinstance(prompt, Prompt))
+    parts = (part for prompt in prompts if isinstance(prompt, Prompt) for part in prompt.images.values())
+    return sum(part.count for part in parts)
 
 
 def part_in(column: str, value: object, paths: Collection[str], directory: Path) -> Part | None:
@@ -267,8 +285,9 @@ def _path_in(column: str, value: object, directory: Path) -> Path:
     if not isinstance(value, str) or not value.strip():
         raise UsageError(f"The column {column!r} holds no path here. Name a file, or leave the row out.")
     shown = textcut.one_line(value, _MAX_NAME_CHARACTERS)
+    plain, pages = pages_named(Path(value))
     try:
-        path = (directory / value).resolve(strict=True)
+        path = (directory / plain).resolve(strict=True)
         inside = path.is_relative_to(directory.resolve())
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, and what is no name of a file
         why = getattr(error, "strerror", None) or str(error)
@@ -285,24 +304,24 @@ def _path_in(column: str, value: object, directory: Path) -> Path:
             f"{shown} in the column {column!r} is by its name there to keep secrets, which texts of rows do not reach. "
             "Give pathlib.Path if it is meant."
         )
-    return path
+    return path if pages is None else path.with_name(f"{path.name}#page={pages[0]}-{pages[1]}")
 
 
-def _data(source: Path | bytes, name: str) -> bytes:
-    """Return the bytes of an image, or of a file that may be a text."""
+def _data(source: Path | bytes, name: str) -> tuple[bytes, Pages | None]:
+    """Return the bytes of images, or of a file that may be a text, and which pages of it are named."""
+    pages = None
     if isinstance(source, bytes):
         data = source
     else:
+        source, pages = pages_named(source)
         try:
             size = source.stat().st_size or MAX_TEXT_BYTES  # the system's own files say none
             data = read_file(source, most=min(size, MAX_FILE_BYTES))
         except (OSError, ValueError) as error:
             raise UsageError(f"{name} cannot be read ({getattr(error, 'strerror', None) or error}).") from error
-    if data.startswith(b"%PDF-"):
-        raise UsageError(f"{name} is a PDF, which rows do not take. Give its text, or its pages as images.")
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(f"{name} has more than {MAX_FILE_BYTES:,} bytes. Make it smaller first.")
-    return data
+    return data, pages
 
 
 def _text_in(data: bytes, name: str) -> str:

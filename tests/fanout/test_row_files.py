@@ -77,6 +77,68 @@ def asked_of(data: list[Any], template: str = "{item}", **options: Any) -> RowQu
     return question(template, table_of(data), session=SessionOptions(), directory=Path("rows"), **options)
 
 
+def pdf(*colors: str, size: tuple[int, int] = (60, 30)) -> bytes:
+    """Return a PDF file with a page of each colour."""
+    buffer = io.BytesIO()
+    first, *others = (Image.new("RGB", size, color) for color in colors)
+    first.save(buffer, "PDF", save_all=True, append_images=others)
+    return buffer.getvalue()
+
+
+def test_the_model_sees_the_pages_of_a_pdf(api: MessagesApi, files: Path) -> None:
+    (files / "report.pdf").write_bytes(pdf("red", "lime", "blue"))
+    data = [
+        {"page": Path("report.pdf"), "beside": picture("yellow")},
+        {"page": Path("report.pdf#page=2"), "beside": picture("yellow")},
+        {"page": pdf("white", "black"), "beside": picture("yellow")},
+    ]
+    done = agent.map("{page} beside {beside}", data, parallel=1)
+    assert list(done) == [
+        "4 in [images 1 to 3] beside [image 4]",
+        "2 in [image 1] beside [image 2]",
+        "3 in [images 1 to 2] beside [image 3]",
+    ]
+    colors = [[color_of(image) for image in shown(request.body)[1]] for request in api.requests]
+    red, lime, blue, yellow = (16, 0, 0), (0, 16, 0), (0, 0, 16), (16, 16, 0)
+    assert colors == [[red, lime, blue, yellow], [lime, yellow], [(16, 16, 16), (0, 0, 0), yellow]]
+
+
+def test_texts_name_pages_of_files_within_the_directory(api: MessagesApi, files: Path, home: Path) -> None:
+    (files / "report.pdf").write_bytes(pdf("red", "lime", "blue"))
+    (home / "other.pdf").write_bytes(pdf("red"))
+    named = ["report.pdf#page=2-3", "report.pdf#page=4", "report.pdf#page=3-2", "../other.pdf#page=1"]
+    done = agent.map("{page}", [{"page": each} for each in named], files=["page"])
+    assert [row.value for row in done.rows] == ["2 in [images 1 to 2]", None, None, None]
+    problems = [str(row.error) for row in done.rows[1:]]
+    assert "has 3 pages, so there is none of those that are named: 4 to 4" in problems[0]
+    assert "none of those that are named: 3 to 2" in problems[1]
+    assert "lies outside of" in problems[2]
+
+
+def test_a_pdf_with_more_pages_than_a_row_takes_is_refused_before_it_is_asked(api: MessagesApi, files: Path) -> None:
+    (files / "long.pdf").write_bytes(pdf(*["red"] * 21))
+    assert "is a PDF of 21 pages, and a row takes 20" in str(agent.map("{item}", [Path("long.pdf")]).rows[0].error)
+    assert api.requests == []
+    assert list(agent.map("{item}", [Path("long.pdf#page=2-21")])) == ["20 in [images 1 to 20]"]
+
+
+def test_pages_are_drawn_no_larger_than_they_are_sent_and_counted_as_that(api: MessagesApi, files: Path) -> None:
+    (files / "poster.pdf").write_bytes(pdf("red", size=(40, 4000)))
+    estimate = agent.map("{item}", [Path("poster.pdf")], estimate=True)
+    agent.map("{item}", [Path("poster.pdf")])
+    with Image.open(io.BytesIO(shown(api.requests[0].body)[1][0])) as sent:
+        assert max(sent.size) == 1568
+    assert estimate.estimate is not None
+    assert estimate.estimate.images == 1
+
+
+def test_pages_are_other_rows_for_a_journal(api: MessagesApi, files: Path) -> None:
+    (files / "report.pdf").write_bytes(pdf("red", "red"))
+    for page in (1, 2, 1):
+        agent.map("{item}", [Path(f"report.pdf#page={page}")], journal="rows.jsonl")
+    assert len(api.requests) == 2
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
 def test_an_image_is_shown_whatever_it_is_given_as(api: MessagesApi, files: Path, kind: str) -> None:
     data = picture("red", kind=kind)
@@ -194,8 +256,9 @@ def test_what_no_model_can_be_shown_is_the_error_of_its_row(api: MessagesApi, fi
     expected = {
         b"\x00\xff": "The column 'item' holds bytes here that are no image",
         b"a text": "decode texts",
-        b"%PDF-1.4": "is a PDF, which rows do not take",
-        Path("scan.pdf"): "Give its text, or its pages as images",
+        b"%PDF-1.4": "The PDF in the column 'item' is a PDF that cannot be read",
+        Path("scan.pdf"): "Repair it or take its password away, or leave the row out",
+        Path("short.png#page=1"): "is no PDF, so it has no pages",
         Path("data.bin"): "is neither an image nor a text in UTF-8",
         Path("missing.txt"): "cannot be read (No such file or directory)",
         Path("pipe"): "cannot be read (it is a pipe or device",
