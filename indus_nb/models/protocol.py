@@ -164,6 +164,10 @@ class Cassette(Protocol):
         """
         ...
 
+    def may_answer(self) -> bool:
+        """Return whether a request may be answered without the model; no key is asked for beforehand then."""
+        ...
+
     def provider_for(self, inner: Provider) -> Provider:
         """Return the provider to use in place of ``inner``.
 

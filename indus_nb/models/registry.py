@@ -348,7 +348,7 @@ class ModelRegistry:
         It is given one nevertheless if there is any.
         """
         return (
-            self._is_replaying()
+            (self._cassette is not None and self._cassette.may_answer())
             or model.api == "offline"
             or is_local(model.base_url)
             or self._config(model.provider, "stream") is not None

@@ -13,6 +13,7 @@ from indus_nb.base.variables import CASSETTE, CASSETTE_MODE, variable
 
 if TYPE_CHECKING:
     from indus_nb.models import Provider
+    from indus_nb.models.cassettes.keeping import Kept
     from indus_nb.models.cassettes.providers import ReplayProvider
     from indus_nb.models.cassettes.recording import Recording
 
@@ -23,17 +24,28 @@ class EnvironmentCassette:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._setting: tuple[str, str] | None = None
-        self._recording: Recording | None = None
-        self._replay: ReplayProvider | None = None
+        self._cassette: Recording | ReplayProvider | Kept | None = None
+
+    @property
+    def kept(self) -> Kept | None:
+        """Return the answers that are kept, in the mode for that."""
+        from indus_nb.models.cassettes.keeping import Kept
+
+        cassette = self._now()
+        return cassette if isinstance(cassette, Kept) else None
 
     def is_replaying(self) -> bool:
         """Return whether the cassette answers, and no model.
 
         Neither keys nor headers are needed then.
         """
-        with self._mutex:
-            self._follow_environment()
-            return self._replay is not None
+        cassette = self._now()
+        return cassette is not None and cassette.asks_nobody
+
+    def may_answer(self) -> bool:
+        """Return whether the cassette may answer in a model's place; no key is asked for beforehand then."""
+        cassette = self._now()
+        return cassette is not None and cassette.may_answer
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return the provider that records ``inner`` or replays its answers.
@@ -43,32 +55,27 @@ class EnvironmentCassette:
         Raises:
             UsageError: INDUS_NB_CASSETTE_MODE is unknown.
         """
-        with self._mutex:
-            self._follow_environment()
-            if self._recording is not None:
-                from indus_nb.models.cassettes.providers import RecordingProvider
+        cassette = self._now()
+        if cassette is None:
+            return inner
+        from indus_nb.models.cassettes.providers import provider_of
 
-                return RecordingProvider(inner, self._recording)
-            return inner if self._replay is None else self._replay
+        return provider_of(cassette, inner)
 
-    def _follow_environment(self) -> None:
+    def _now(self) -> Recording | ReplayProvider | Kept | None:
         path = variable(CASSETTE)
         setting = (variable(CASSETTE_MODE) or "auto", path) if path else None
-        if setting == self._setting:
-            return
-        if self._recording is not None:
-            self._recording.close()
-        self._setting, self._recording, self._replay = None, None, None
-        if setting is None:
-            return
-        from indus_nb.models.cassettes.providers import ReplayProvider, open_cassette
+        with self._mutex:
+            if setting != self._setting:
+                if self._cassette is not None:
+                    self._cassette.close()
+                self._setting = self._cassette = None
+                if setting is not None:
+                    from indus_nb.models.cassettes.providers import open_cassette
 
-        cassette = open_cassette(*setting)
-        if isinstance(cassette, ReplayProvider):
-            self._replay = cassette
-        else:
-            self._recording = cassette
-        self._setting = setting
+                    self._cassette = open_cassette(*setting)
+                    self._setting = setting
+            return self._cassette
 
 
 environment_cassette: EnvironmentCassette = EnvironmentCassette()

@@ -164,12 +164,19 @@ class Observer:
         """
         named = re.findall(r"(?m)^Current working directory: (.+)$", context.system_prompt)
         self._cwd = named[-1].strip() if named else self._cwd
+        around = self._with((options.api_key or "", *model.headers.values()))
+        around.begin()
+        return around
+
+    def latest(self) -> Surroundings:
+        """Return the surroundings of the request before, or of this process if there was none."""
+        return self._around or self._with(())
+
+    def _with(self, more_secrets: Iterable[str]) -> Surroundings:
         home = os.path.expanduser("~")  # noqa: PTH111 - without a home, `Path.home` raises
-        secrets = frozenset((options.api_key or "", *model.headers.values())) | secrets_of()
-        seen = self._cwd, home, secrets
+        seen = self._cwd, home, frozenset(more_secrets) | secrets_of()
         if self._around is None or self._seen != seen:
             self._seen, self._around = seen, Surroundings(*seen, self._rules)
-        self._around.begin()
         return self._around
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
@@ -22,20 +22,19 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, Provider, StreamOptions
 from indus_nb.models.cassettes.difference import difference
 from indus_nb.models.cassettes.file import RECORD_ANEW, StoredAnswer, StoredExchange, StoredRequest, load
+from indus_nb.models.cassettes.keeping import Kept
 from indus_nb.models.cassettes.normal_form import (
     RULES,
     Observer,
     Rule,
     Surroundings,
-    conversation,
     map_block,
-    map_strings,
     normal_request,
 )
-from indus_nb.models.cassettes.recording import Exchange, Recording
+from indus_nb.models.cassettes.recording import Exchange, Recording, whole_request
 from indus_nb.models.http.failures import failed_answer
 
-Mode = Literal["replay", "record", "auto"]
+Mode = Literal["replay", "record", "auto", "keep"]
 
 _AT_FAULT = "422"  # an error that begins with such a number is not asked again, whatever words its diff is made of
 _DELTA_CHARACTERS = 32
@@ -130,6 +129,9 @@ class ReplayProvider:
         rules: What of a request's texts does not count.
     """
 
+    asks_nobody: ClassVar[bool] = True
+    may_answer: ClassVar[bool] = True
+
     def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
         self._path = Path(path).expanduser().resolve()
         self._observer = Observer(rules)
@@ -155,6 +157,9 @@ class ReplayProvider:
     def preload(self) -> None:
         """Do nothing: everything is imported."""
 
+    def close(self) -> None:
+        """Do nothing: nothing is held open."""
+
     async def stream(
         self, model: Model, context: Context, options: StreamOptions
     ) -> AsyncGenerator[AssistantMessageEvent]:
@@ -174,17 +179,8 @@ class ReplayProvider:
             for failure in failed_answer(model, f"{_AT_FAULT} {error}"):
                 yield failure
             return
-        growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
-        growing.usage = answer.usage
-        yield growing.start()
-        for block in answer.content:
-            for event in _events_of(growing, map_block(block, around.local)):
-                yield event
-                await asyncio.sleep(0)  # between any two deltas others get their turn, and an abort its chance
-        if answer.stop_reason == "error":
-            yield growing.fail(around.local(answer.error_message or "The recorded answer failed."))
-        else:
-            yield growing.finish(answer.stop_reason)
+        async for event in replayed(model, answer, around):
+            yield event
 
     def _next_answer(self, model: Model, context: Context, options: StreamOptions) -> tuple[StoredAnswer, Surroundings]:
         with self._mutex:
@@ -213,19 +209,76 @@ class ReplayProvider:
         return self._stored
 
     def _expected(self, exchanges: Sequence[StoredExchange], around: Surroundings) -> JsonObject:
-        stored, before = exchanges[self._next].request, self._request
-        known = conversation(before, exchanges[self._next - 1].answer.content, around) if before else []
-        if stored.kept_messages > len(known):
-            raise UsageError(
-                f"The cassette {self._path} cannot be replayed: `exchanges.{self._next}.request.keptMessages` is "
-                f"{stored.kept_messages}, and only {len(known)} messages came before. Correct it by hand. {RECORD_ANEW}"
-            )
-        return {
-            "model": stored.model,
-            "system": before["system"] if stored.system is None else around.recorded(stored.system),
-            "tools": before["tools"] if stored.tools is None else map_strings(stored.tools, around.recorded),
-            "messages": [*known[: stored.kept_messages], *map_strings(stored.messages, around.recorded)],
-        }
+        before = (self._request, exchanges[self._next - 1].answer.content) if self._request else None
+        return whole_request(exchanges[self._next].request, before, around, (self._path, self._next))
+
+
+class KeepingProvider:
+    """A provider that answers as ``inner`` did, where the request is one that it has answered before.
+
+    Any other request is asked, and its answer kept, unless it failed or was aborted. An answer that cannot be written
+    is given all the same, and ``Kept.changes`` says why.
+
+    Args:
+        inner: The provider to ask.
+        kept: The answers so far.
+    """
+
+    def __init__(self, inner: Provider, kept: Kept) -> None:
+        self._inner = inner
+        self._kept = kept
+
+    def preload(self) -> None:
+        """Import what the provider behind it needs."""
+        self._inner.preload()
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        """Yield the answer that is kept for this request, at no cost, else that of ``inner``; see ``Provider``.
+
+        Args:
+            model: The model to ask.
+            context: What it is shown.
+            options: How it is to answer; of them the thinking level counts.
+
+        Returns:
+            The events of the answer.
+        """
+        try:
+            exchange, answer, why = self._kept.find(model, context, options)
+        except UsageError as error:
+            for failure in failed_answer(model, f"{_AT_FAULT} {error}"):
+                yield failure
+            return
+        if answer is not None:
+            async for event in replayed(model, answer, exchange.around):
+                yield event
+            return
+        async with aclosing(self._inner.stream(model, context, options)) as events:
+            async for event in events:
+                if isinstance(event, StreamDone):
+                    self._kept.keep(exchange, event.message)
+                if isinstance(event, StreamError) and event.reason != "aborted":
+                    message = f"{event.error.error_message or 'The request failed.'} {why}"
+                    yield StreamError(reason=event.reason, error=event.error.replace(error_message=message))
+                else:
+                    yield event
+
+
+async def replayed(model: Model, answer: StoredAnswer, around: Surroundings) -> AsyncGenerator[AssistantMessageEvent]:
+    """Yield the events of a recorded answer, in small deltas."""
+    growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
+    growing.usage = answer.usage
+    yield growing.start()
+    for block in answer.content:
+        for event in _events_of(growing, map_block(block, around.local)):
+            yield event
+            await asyncio.sleep(0)  # between any two deltas others get their turn, and an abort its chance
+    if answer.stop_reason == "error":
+        yield growing.fail(around.local(answer.error_message or "The recorded answer failed."))
+    else:
+        yield growing.finish(answer.stop_reason)
 
 
 def _events_of(growing: GrowingMessage, block: AssistantBlock) -> Iterator[AssistantMessageEvent]:
@@ -260,11 +313,12 @@ def _summary(request: StoredRequest) -> str:
     return f"{last.get('role', 'no message')} {line}"
 
 
-def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> RecordingProvider | ReplayProvider:
+def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> Provider:
     """Make a provider that replays a cassette or records ``inner`` to it.
 
     Args:
-        mode: ``replay``, ``record``, or ``auto``: replay what is there, record when nothing is.
+        mode: ``replay``, ``record``, ``auto`` (replay what is there, record when nothing is), or ``keep`` (reuse the
+            answer of an equal request, whenever it was asked, and add the others).
         path: The cassette.
         inner: The provider to record.
 
@@ -274,24 +328,32 @@ def cassette_provider(mode: Mode, path: Path | str, inner: Provider) -> Recordin
     Raises:
         UsageError: The mode is another one.
     """
-    cassette = open_cassette(mode, path)
-    return cassette if isinstance(cassette, ReplayProvider) else RecordingProvider(inner, cassette)
+    return provider_of(open_cassette(mode, path), inner)
 
 
-def open_cassette(mode: str, path: Path | str) -> Recording | ReplayProvider:
-    """Open the cassette at ``path`` to record to it, or to replay it.
+def provider_of(cassette: Recording | ReplayProvider | Kept, inner: Provider) -> Provider:
+    """Return the provider that asks a cassette in place of ``inner``, or before it."""
+    if isinstance(cassette, Recording):
+        return RecordingProvider(inner, cassette)
+    return cassette if isinstance(cassette, ReplayProvider) else KeepingProvider(inner, cassette)
+
+
+def open_cassette(mode: str, path: Path | str) -> Recording | ReplayProvider | Kept:
+    """Open the cassette at ``path`` to record to it, to replay it, or to do both.
 
     Args:
         mode: See ``cassette_provider``.
         path: The cassette.
 
     Returns:
-        What records, or what replays.
+        What records, what replays, or what does both.
 
     Raises:
         UsageError: The mode is unknown.
     """
     if mode not in get_args(Mode):
         raise UsageError(f"Unknown cassette mode: {mode}. Choose one of {', '.join(get_args(Mode))}.")
+    if mode == "keep":
+        return Kept(path)
     replays = mode == "replay" or (mode == "auto" and Path(path).expanduser().exists())
     return ReplayProvider(path) if replays else Recording(path)

@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import hold_lock, read_file
-from indus_nb.base.messages import AssistantBlock, AssistantMessage, ToolCall
+from indus_nb.base.messages import AssistantBlock, AssistantMessage, ToolCall, Usage
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, StreamOptions
-from indus_nb.models.cassettes.file import exchange_text, is_cassette, write
+from indus_nb.models.cassettes.file import RECORD_ANEW, StoredRequest, exchange_text, is_cassette, write
 from indus_nb.models.cassettes.normal_form import (
     RULES,
     Observer,
@@ -29,6 +29,7 @@ from indus_nb.models.cassettes.normal_form import (
     common_prefix_length,
     conversation,
     map_block,
+    map_strings,
     normal_request,
     share_parts,
 )
@@ -57,12 +58,19 @@ class Exchange:
     def finish(self, message: AssistantMessage) -> None:
         """Set the answer, made portable."""
         portable = self.around.portable
-        self.content = [map_block(block, portable) for block in message.content]
+        error = None if message.error_message is None else portable(message.error_message)
+        self.restore(
+            [map_block(block, portable) for block in message.content], message.stop_reason, error, message.usage
+        )
+
+    def restore(self, content: list[AssistantBlock], stop_reason: str, error: str | None, usage: Usage) -> None:
+        """Set the answer, which is portable."""
+        self.content = content
         self.answer = {
-            "content": [_stored_block(block) for block in self.content],
-            "stopReason": message.stop_reason,
-            **({"errorMessage": portable(message.error_message)} if message.error_message is not None else {}),
-            "usage": message.usage.to_wire(),
+            "content": [_stored_block(block) for block in content],
+            "stopReason": stop_reason,
+            **({"errorMessage": error} if error is not None else {}),
+            "usage": usage.to_wire(),
         }
 
     def text(self, before: Exchange | None) -> str:
@@ -83,7 +91,38 @@ class Exchange:
             **{name: request[name] for name in ("system", "tools") if request[name] != before.request[name]},
             **({"keptMessages": kept} if kept else {}),
             "messages": request["messages"][kept:],
+            **({"thinking": request["thinking"]} if "thinking" in request else {}),
         }
+
+
+def whole_request(
+    stored: StoredRequest,
+    before: tuple[JsonObject, Sequence[AssistantBlock]] | None,
+    around: Surroundings,
+    place: tuple[Path, int],
+) -> JsonObject:
+    """Return the normal form of a request from what its file holds of it: the inverse of what is left out there.
+
+    Args:
+        before: The request before it, and its answer; ``None`` for the first.
+        place: The file, and which of its exchanges it is, for the message of the error.
+
+    Raises:
+        UsageError: It repeats more than what came before.
+    """
+    request = {} if before is None else before[0]
+    known = [] if before is None else conversation(*before, around)
+    if stored.kept_messages > len(known):
+        raise UsageError(
+            f"The cassette {place[0]} cannot be replayed: `exchanges.{place[1]}.request.keptMessages` is "
+            f"{stored.kept_messages}, and only {len(known)} messages came before. Correct it by hand. {RECORD_ANEW}"
+        )
+    return {
+        "model": stored.model,
+        "system": request["system"] if stored.system is None else around.recorded(stored.system),
+        "tools": request["tools"] if stored.tools is None else map_strings(stored.tools, around.recorded),
+        "messages": [*known[: stored.kept_messages], *map_strings(stored.messages, around.recorded)],
+    }
 
 
 def _stored_block(block: AssistantBlock) -> JsonObject:
@@ -98,6 +137,9 @@ class Recording:
         path: The file. A cassette that is there is replaced with the first answer; any other file is left alone.
         rules: What of a request's texts does not count.
     """
+
+    asks_nobody: ClassVar[bool] = False
+    may_answer: ClassVar[bool] = False
 
     def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
         self.path: Path = Path(path).expanduser().resolve()

@@ -1,0 +1,301 @@
+"""Answers that are kept: a cassette whose exchanges are found by their requests, whatever their order.
+
+What this module promises: an answer is reused only where all that the model was shown is the same, in the normal form
+of requests, results of tools among it. Several processes may keep answers in one file, and none loses those of another.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.files import hold_lock, read_file
+from indus_nb.base.messages import AssistantMessage, Cost
+from indus_nb.base.wire import JsonObject
+from indus_nb.models import Context, Model, StreamOptions
+from indus_nb.models.cassettes.file import StoredAnswer, is_cassette, load, write
+from indus_nb.models.cassettes.normal_form import (
+    RULES,
+    Observer,
+    Rule,
+    Surroundings,
+    common_prefix_length,
+    normal_request,
+    share_parts,
+)
+from indus_nb.models.cassettes.recording import Exchange, whole_request
+
+MAX_ANSWERS = 1000
+"""Most answers in a file; the oldest that were not used go first."""
+_MAX_CHANGES = 20
+_MAX_LINE = 100
+_LOCK_SECONDS = 10.0
+_NOTHING_LIKE_IT = "no answer to such a prompt is kept"
+
+
+class KeptPrompt(NamedTuple):
+    """A prompt with answers that are kept.
+
+    Attributes:
+        text: Its first line.
+        answers: How many requests of its runs have one.
+        used: How many of them were used or made since the file was opened here.
+    """
+
+    text: str
+    answers: int
+    used: int
+
+
+class Kept:
+    """The answers that a file keeps.
+
+    Args:
+        path: The file, a cassette; it is made with the first answer.
+        rules: What of a request's texts does not count.
+
+    Attributes:
+        reused: How many requests were answered from it.
+        asked: How many were not.
+        changes: Why, where a request of a prompt with kept answers was another one; the newest last.
+    """
+
+    asks_nobody: ClassVar[bool] = False
+    may_answer: ClassVar[bool] = True
+
+    def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
+        self.path: Path = Path(path).expanduser().resolve()
+        self.reused = 0
+        self.asked = 0
+        self.changes: deque[str] = deque(maxlen=_MAX_CHANGES)
+        self._observer = Observer(rules)
+        self._mutex = threading.Lock()
+        self._state: tuple[int, int, int] | None = None
+        self._exchanges: list[Exchange] = []
+        self._found: dict[str, list[Exchange]] = {}
+        self._used: set[Exchange] = set()
+
+    def close(self) -> None:
+        """Do nothing: nothing is held open."""
+
+    def find(self, model: Model, context: Context, options: StreamOptions) -> tuple[Exchange, StoredAnswer | None, str]:
+        """Look for the answer to a request.
+
+        Args:
+            model: The model that is asked.
+            context: What it is shown.
+            options: How it is asked: the thinking level counts, and the key is a secret.
+
+        Returns:
+            The request, to ``keep`` its answer; the answer, at no cost, or ``None``; and why there is none.
+
+        Raises:
+            UsageError: The file is none of ours, or cannot be read.
+        """
+        with self._mutex:
+            around = self._observer.around(model, context, options)
+            self._read(around)
+            request = {**normal_request(model, context, around), "thinking": options.thinking}
+            if self._exchanges:
+                request = share_parts(request, self._exchanges[-1].request)
+            exchange = Exchange(request, around)
+            kept = next((each for each in self._found.get(_place(request), ()) if each.request == request), None)
+            if kept is not None:
+                self.reused += 1
+                self._used.add(kept)
+                return exchange, _free(kept), ""
+            self.asked += 1
+            why = self._why(request)
+            if why is not None:
+                self.changes.append(why)
+            return exchange, None, f"({self.path} does not have this answer: {why or _NOTHING_LIKE_IT}.)"
+
+    def keep(self, exchange: Exchange, message: AssistantMessage) -> None:
+        """Add an answer to the file; where that fails, ``changes`` says so.
+
+        Args:
+            exchange: What ``find`` returned.
+            message: The whole answer.
+        """
+        with self._mutex:
+            exchange.finish(message)
+            try:
+                self._write([exchange], exchange.around)
+            except (OSError, UsageError, NotImplementedError) as error:  # a lock that times out is an OSError
+                self._add(exchange)
+                self.changes.append(f"the answer could not be written to {self.path} ({error})")
+
+    def drop(self) -> int:
+        """Forget all answers, and empty the file.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            UsageError: The file is none of ours.
+            OSError: It cannot be written.
+        """
+        with self._mutex, hold_lock(self._lock_file(), _LOCK_SECONDS):
+            count = len(load(self.path)) if self._is_there() else 0
+            if count:
+                write(self.path, [])
+            self._forget()
+            return count
+
+    def prompts(self) -> list[KeptPrompt]:
+        """List the prompts that have answers, in their order.
+
+        Raises:
+            UsageError: The file is none of ours, or cannot be read.
+        """
+        with self._mutex:
+            self._read(None)
+            counts: Counter[str] = Counter()
+            used: Counter[str] = Counter()
+            for exchange in self._exchanges:
+                text = _prompt(exchange.request)
+                counts[text] += 1
+                used[text] += exchange in self._used
+            return [KeptPrompt(textcut.one_line(text, _MAX_LINE), count, used[text]) for text, count in counts.items()]
+
+    # The file
+
+    def _is_there(self) -> bool:
+        try:
+            content = read_file(self.path)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be read ({error.strerror or error}). Name another file.") from error
+        if not is_cassette(content):
+            raise UsageError(f"{self.path} is no cassette, so it is left as it is. Name another file in its place.")
+        return bool(content.strip())
+
+    def _read(self, around: Surroundings | None) -> None:
+        """Read the file again if it has changed."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            state = None
+        else:
+            state = (found.st_ino, found.st_size, found.st_mtime_ns)
+        if state == self._state:
+            return
+        around = around or self._observer.latest()
+        self._forget()
+        if self._is_there():
+            before: Exchange | None = None
+            for number, stored in enumerate(load(self.path)):
+                known = None if before is None else (before.request, before.content)
+                request = whole_request(stored.request, known, around, (self.path, number))
+                exchange = Exchange({**request, "thinking": stored.request.thinking or "off"}, around)
+                answer = stored.answer
+                exchange.restore(answer.content, answer.stop_reason, answer.error_message, answer.usage)
+                self._add(exchange)
+                before = exchange
+        self._state = state
+
+    def _write(self, new: Sequence[Exchange], around: Surroundings) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with hold_lock(self._lock_file(), _LOCK_SECONDS):
+            self._read(around)
+            for exchange in new:
+                self._used.add(exchange)
+                self._add(exchange)
+            while len(self._exchanges) > MAX_ANSWERS:
+                unused = (each for each in self._exchanges if each not in self._used)
+                self._remove(next(unused, self._exchanges[0]))
+            texts: list[str] = []
+            before: Exchange | None = None
+            for exchange in self._exchanges:
+                texts.append(exchange.text(before))
+                before = exchange
+            write(self.path, texts)
+            found = self.path.stat()
+            self._state = (found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def _lock_file(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.lock")
+
+    def _forget(self) -> None:
+        self._state = None
+        self._exchanges, self._found, self._used = [], {}, set()
+
+    def _add(self, exchange: Exchange) -> None:
+        self._exchanges.append(exchange)
+        self._found.setdefault(_place(exchange.request), []).append(exchange)
+
+    def _remove(self, exchange: Exchange) -> None:
+        self._exchanges.remove(exchange)
+        self._used.discard(exchange)
+        self._found[_place(exchange.request)].remove(exchange)
+
+    # What differs
+
+    def _why(self, request: JsonObject) -> str | None:
+        """Say how a request differs from the most similar one of the same prompt; ``None`` if there is none."""
+        prompt, messages = _prompt(request), request["messages"]
+        alike = [
+            each.request
+            for each in self._exchanges
+            if len(each.request["messages"]) == len(messages) and _prompt(each.request) == prompt
+        ]
+        if not alike:
+            return None
+        nearest = max(alike, key=lambda other: common_prefix_length(other["messages"], messages))
+        for name, what in (("model", "the model"), ("thinking", "the thinking level")):
+            if nearest[name] != request[name]:
+                return f"{what} was {nearest[name]} and is {request[name]}"
+        for name, what in (("system", "the system prompt"), ("tools", "the tools")):
+            if nearest[name] != request[name]:
+                return f"{what} changed: {_first_difference(nearest[name], request[name])}"
+        for old, new in zip(nearest["messages"], messages, strict=True):
+            if old != new:
+                return f"{_named(new)} changed: {_first_difference(old.get('content'), new.get('content'))}"
+        return None
+
+
+def _place(request: JsonObject) -> str:
+    """Return what requests must have in common to be compared; computed from the newest message alone."""
+    newest = json.dumps(request["messages"][-1:], sort_keys=True)
+    return f"{request['model']} {len(request['messages'])} {hashlib.sha256(newest.encode()).hexdigest()}"
+
+
+def _free(exchange: Exchange) -> StoredAnswer:
+    answer = StoredAnswer.from_wire(exchange.answer)
+    return answer.replace(usage=answer.usage.replace(cost=Cost()))
+
+
+def _prompt(request: JsonObject) -> str:
+    """Return the text of the last message that is the user's."""
+    users = [message for message in request["messages"] if message["role"] == "user"]
+    return "\n".join(_texts(users[-1].get("content"))) if users else ""
+
+
+def _named(message: JsonObject) -> str:
+    if message["role"] == "toolResult":
+        return f"a result of {message['toolName']}"
+    return "what goes along with the prompt" if message["role"] == "user" else "an answer before it"
+
+
+def _texts(value: object) -> list[str]:
+    """Return the lines of a part of a request."""
+    if isinstance(value, str):
+        return value.split("\n")
+    return json.dumps(value, ensure_ascii=False, indent=1).replace("\\n", "\n").split("\n")
+
+
+def _first_difference(old: object, new: object) -> str:
+    before, now = _texts(old), _texts(new)
+    same = common_prefix_length(before, now)
+    lines = difflib.ndiff(before[same : same + 50], now[same : same + 50])
+    changed = [line[2:] for line in lines if line[:2] in ("- ", "+ ") and line[2:].strip()]
+    return " → ".join(repr(textcut.one_line(line.strip(), _MAX_LINE)) for line in changed[:2])
