@@ -22,6 +22,7 @@ class EnvironmentCassette:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
+        self._begun = 0
         self._setting: tuple[str, str] | None = None
         self._recording: Recording | None = None
         self._replay: ReplayProvider | None = None
@@ -34,6 +35,18 @@ class EnvironmentCassette:
         with self._mutex:
             self._follow_environment()
             return self._replay is not None
+
+    def number(self) -> int:
+        """Return which cassette of this process is in use, counted from 1; 0 for none.
+
+        Another number means that requests are recorded, or replayed, from a beginning.
+
+        Raises:
+            UsageError: INDUS_NB_CASSETTE_MODE is unknown.
+        """
+        with self._mutex:
+            self._follow_environment()
+            return 0 if self._setting is None else self._begun
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return the provider that records ``inner`` or replays its answers.
@@ -69,6 +82,7 @@ class EnvironmentCassette:
         else:
             self._recording = cassette
         self._setting = setting
+        self._begun += 1
 
 
 environment_cassette: EnvironmentCassette = EnvironmentCassette()
