@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kernels import Cell, Kernel, private_environment
@@ -96,4 +97,5 @@ def test_a_panel_sends_nothing_in_a_conversation_that_is_older_than_the_cassette
 
 def _widget(cell: Cell) -> str:
     (bundle,) = next(iter(cell.displays.values()))
-    return bundle["application/vnd.jupyter.widget-view+json"]["model_id"]
+    view: Any = bundle["application/vnd.jupyter.widget-view+json"]
+    return view["model_id"]
