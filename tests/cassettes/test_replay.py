@@ -303,6 +303,17 @@ async def test_a_difference_is_short_and_quickly_found_however_long_the_requests
     assert len(answer.error_message) < 12_000
 
 
+async def test_another_request_names_the_way_back_to_where_the_recording_begins(path, messages_api):
+    messages_api.add(Reply("One"), Reply("Two"))
+    await record(path, "first", "second")
+    replay = ReplayProvider(path)
+    assert "`%agent --new` begins one" in (await ask(replay, user("another"))).error_message
+    await ask(replay, user("first"))
+    later = (await ask(replay, user("another"))).error_message
+    assert "restart the kernel or the program" in later
+    assert "--new" not in later
+
+
 async def test_a_used_up_cassette_says_so(path, messages_api):
     messages_api.add(Reply("One"))
     await record(path, "go")

@@ -40,14 +40,17 @@ class PanelKernel:
         taking_back: TakingBack,
         compute: Callable[[Sequence[str]], Awaitable[Mapping[str, Computed]]],
         note_session: Callable[[AgentSession], str | None],
+        check_prompt: Callable[[AgentSession], None],
     ) -> None:
         """Bind the kernel's namespace, journal, notebook and undo to its panels.
 
         Args:
             compute: Computes the values of placeholders in a copy of the kernel.
             note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
+            check_prompt: Raises ``UsageError`` if a session must not be asked now.
         """
         self.note_session = note_session
+        self.check_prompt = check_prompt
         self._compute = compute
         self._namespace = namespace
         self._journal = journal

@@ -49,6 +49,7 @@ from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
+from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
 from indus_nb.front.notebook.view import blocks
@@ -71,6 +72,7 @@ from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
+from indus_nb.models.cassettes.environment import is_in_use
 from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
@@ -121,6 +123,7 @@ class Conversations:
         self._gate: CommGate | None = None
         self._making_gate = threading.Lock()
         self._sessions: dict[str, AgentSession] = {}
+        self._recorded = Recorded()
         self._panels: dict[AgentSession, ChatPanel] = {}
         self._shown: list[AgentWidget] = []
         self._doors: dict[str, Door] = {}
@@ -403,6 +406,7 @@ class Conversations:
     ) -> Any:
         inbox = Inbox() if request.wait else None
         notebook = self._notebook_of_cell
+        session = self._recorded_one(session, request, notebook)
         run = CellRun(
             session,
             self.thread,
@@ -611,7 +615,13 @@ class Conversations:
 
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(
-            namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute, self._note_session
+            namespace,
+            self._watch.journal,
+            self._notebook,
+            self.taking_back,
+            self.kernel.compute,
+            self._note_session,
+            self.check_recorded,
         )
 
     def _note_session(self, session: AgentSession) -> str | None:
@@ -775,9 +785,23 @@ class Conversations:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
 
+    def _recorded_one(self, session: AgentSession, request: Request, notebook: UsedNotebook) -> AgentSession:
+        """Return the session for a prompt: a new one if it was opened before the cassette that is in use."""
+        if self._recorded.admits(session):
+            return session
+        if (notice := self._recorded.replaced(session)) is not None:
+            self._say(notice)
+        again = replace(request, no_session=request.no_session or session.store.path is None)
+        with self._choosing:
+            return self._open(request.name or notebook.conversation, again, notebook)
+
+    def check_recorded(self, session: AgentSession) -> None:
+        """Reject a prompt of a page to a session that was opened before the cassette; see `Recorded.check`."""
+        self._recorded.check(session)
+
     def _resumed(self, name: str, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession | None:
         """Resume the notebook's own conversation if a user is there who may object; else show which it has."""
-        resumed = notebook.sessions.resumed() if resumes else None
+        resumed = notebook.sessions.resumed() if resumes and not is_in_use() else None
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
                 session = self._open(name, replace(request, continue_last=True), notebook)
@@ -836,7 +860,7 @@ class Conversations:
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:
         """Open the requested session, and close the one that had its name."""
         try:
-            session = open_session(options)
+            session = self._begun(options)
         except SessionLockedError as error:
             ours = [other for other, open_one in self._sessions.items() if open_one.store.path == error.path]
             if not ours:
@@ -846,6 +870,11 @@ class Conversations:
             return self._open_anew(name, options)
         self._check_key(session, options)
         self._close_session(name)
+        return session
+
+    def _begun(self, options: SessionOptions) -> AgentSession:
+        session = open_session(options)
+        self._recorded.note(session)
         return session
 
     def _check_key(self, session: AgentSession, options: SessionOptions) -> None:
@@ -862,10 +891,10 @@ class Conversations:
         before = as_before(previous, options)
         self._close_session(name)
         try:
-            session = open_session(options)
+            session = self._begun(options)
             self._check_key(session, options)
         except BaseException:
-            self._sessions[name] = open_session(before)
+            self._sessions[name] = self._begun(before)
             raise
         return session
 

@@ -23,6 +23,7 @@ class EnvironmentCassette:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
+        self._begun = 0
         self._setting: tuple[str, str] | None = None
         self._cassette: Recording | ReplayProvider | Kept | None = None
 
@@ -46,6 +47,16 @@ class EnvironmentCassette:
         """Return whether the cassette may answer in a model's place; no key is asked for beforehand then."""
         cassette = self._now()
         return cassette is not None and cassette.may_answer
+
+    def number(self) -> int:
+        """Return which cassette of this process is in use, counted from 1; 0 for none.
+
+        Another number means that requests are recorded, or replayed, from a beginning.
+
+        Raises:
+            UsageError: INDUS_NB_CASSETTE_MODE is unknown.
+        """
+        return 0 if self._now() is None else self._begun
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return the provider that records ``inner`` or replays its answers.
@@ -75,6 +86,7 @@ class EnvironmentCassette:
 
                     self._cassette = open_cassette(*setting)
                     self._setting = setting
+                    self._begun += 1
             return self._cassette
 
 

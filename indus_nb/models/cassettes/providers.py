@@ -188,7 +188,7 @@ class ReplayProvider:
             if self._next >= len(exchanges):
                 raise UsageError(
                     f"The cassette {self._path} is used up: all of its exchanges ({len(exchanges)}) were replayed, "
-                    "and here is another request. A new process or a restarted kernel replays it from its beginning. "
+                    "and here is another request. Restart the kernel, or the program, to replay it from its beginning. "
                     f"{RECORD_ANEW}"
                 )
             around = self._observer.around(model, context, options)
@@ -197,11 +197,17 @@ class ReplayProvider:
             if asked != expected:
                 raise UsageError(
                     f"This request is not the one that was recorded as exchange {self._next + 1} of {self._path}. "
-                    f"{RECORD_ANEW} What differs:\n{difference(expected, asked)}"
+                    f"{self._where_to_begin} {RECORD_ANEW} What differs:\n{difference(expected, asked)}"
                 )
             self._request = expected
             self._next += 1
             return exchanges[self._next - 1].answer, around
+
+    @property
+    def _where_to_begin(self) -> str:
+        if self._next:
+            return "To replay from the beginning, restart the kernel or the program, and run everything in its order."
+        return "A recording holds a conversation from its first message: in a notebook `%agent --new` begins one."
 
     def _exchanges(self) -> list[StoredExchange]:
         if self._stored is None:

@@ -68,6 +68,10 @@ class Host(Protocol):
         """
         ...
 
+    def check_recorded(self, session: AgentSession) -> None:
+        """Raise ``UsageError`` if a session must not be asked now: it was opened before the cassette in use."""
+        ...
+
     def variables(self) -> Mapping[str, str]:
         """Return the names of the user's variables, the newest last, each with the name of its class."""
         ...
@@ -267,6 +271,7 @@ class Door:
         await self._open_panel()
         if self._session is None or self._shown is None:
             raise UsageError("The page has not said which notebook it shows.")
+        self._host.check_recorded(self._session)
         ORIGIN.set(Origin(cell, self._shown.client))
         return self._session
 

@@ -193,6 +193,8 @@ class PanelRequests:
                     await self._command(session, *command)
                 accept()
                 return
+            if self._surroundings is not None:
+                self._surroundings.check_prompt(session)
             self._changed()
             written, cells = await composing.written_out(request.text, self._surroundings, literal=request.literal)
             attached = [*cells, *written.beside, *request.along]

@@ -74,6 +74,10 @@ class Surroundings(Protocol):
         """Record which session the notebook uses now; returns the notebook's id for its metadata."""
         ...
 
+    def check_prompt(self, session: AgentSession, /) -> None:
+        """Raise ``UsageError`` if the session must not be asked now."""
+        ...
+
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
         """Run one of ``commands``."""
         ...

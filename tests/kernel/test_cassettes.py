@@ -1,0 +1,101 @@
+"""Recorded answers in a notebook whose conversation was opened before the user named the cassette."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import MessagesApi, Reply
+from panel_pages import Page, Wire
+
+ASK = "%agent --provider offline --thinking off compute 6 * 7"
+ANEW = "INDUS_NB_CASSETTE was set, or changed, after this conversation was opened"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, api: MessagesApi) -> Mapping[str, str]:
+    """Of a notebook that is known by its path, so that its conversation goes on after a restart."""
+    (tmp_path / "a.ipynb").write_text('{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}')
+    return private_environment(
+        tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"
+    )
+
+
+def ask(kernel: Kernel, line: str = ASK) -> Cell:
+    return kernel.begin(line, asks=True).finish()
+
+
+OPENS = "%agent --provider offline"
+"""What opens the conversation without asking anything, as the side panel does."""
+NAMES = "%env INDUS_NB_CASSETTE=answers.json"
+
+
+@pytest.mark.parametrize("cells", [(OPENS, NAMES), (NAMES, OPENS)], ids=["open before", "open after"])
+def test_a_notebook_records_a_conversation_without_jobs_and_plays_it_after_a_restart(
+    tmp_path: Path, environment: Mapping[str, str], cells: Sequence[str]
+) -> None:
+    for time in ("first", "second"):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            for cell in cells:
+                ask(kernel, cell)
+            asked = ask(kernel)
+            assert (asked.status, "42" in str(asked.shown)) == ("ok", True)
+            is_replaced = time == "second" and cells[0] == OPENS  # the one before the restart would have gone on
+            assert (ANEW in str(asked.shown)) == is_replaced
+    recorded = json.loads((tmp_path / "answers.json").read_text())["exchanges"]
+    assert len(recorded) == len(["the call", "the answer"])
+    assert "bash" in recorded[0]["request"]["tools"]
+    assert "job" not in recorded[0]["request"]["tools"]
+
+
+def test_a_conversation_that_was_asked_something_is_replaced_with_a_line_and_kept(
+    tmp_path: Path, environment: Mapping[str, str]
+) -> None:
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        ask(kernel, "%agent --provider offline --thinking off what was before?")
+        kernel.run("%env INDUS_NB_CASSETTE=answers.json")
+        first = ask(kernel)
+        assert ANEW in str(first.shown)
+        assert ANEW not in str(ask(kernel).shown)
+        kernel.run("%env INDUS_NB_CASSETTE=others.json")
+        assert ANEW in str(ask(kernel).shown)
+    for name, count in (("answers.json", 4), ("others.json", 2)):
+        recorded = (tmp_path / name).read_text()
+        assert "what was before?" not in recorded
+        assert len(json.loads(recorded)["exchanges"]) == count  # two of each prompt: the call, and the answer
+
+
+def test_a_panel_sends_nothing_in_a_conversation_that_is_older_than_the_cassette(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Yes.")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        wire = Wire(kernel)
+        shown = ask(kernel, "%agent panel")
+        page = Page(wire, _widget(shown))
+        kernel.run("%env INDUS_NB_CASSETTE=answers.json")
+        page.prompt("hello?")
+        page.wait_for(lambda: page.toasts)
+        assert "Nothing was sent" in page.toasts[0]
+        assert "`%agent --new`" in page.toasts[0]
+        assert page.state["composer"]["text"] == "hello?"
+        assert not api.requests
+        ask(kernel, "%agent --new")
+        page = Page(wire, _widget(ask(kernel, "%agent panel")))
+        page.prompt("hello?")
+        page.wait_until_idle("Yes.")
+        wire.close()
+    assert len(json.loads((tmp_path / "answers.json").read_text())["exchanges"]) == 1
+
+
+def _widget(cell: Cell) -> str:
+    (bundle,) = next(iter(cell.displays.values()))
+    view: Any = bundle["application/vnd.jupyter.widget-view+json"]
+    return view["model_id"]
