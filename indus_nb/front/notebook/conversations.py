@@ -43,6 +43,7 @@ from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.day_cost import DayCost
+from indus_nb.front.notebook.kept_answers import keep
 from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
 from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
@@ -188,11 +189,7 @@ class Conversations:
             raise UsageError("The agent's own code cannot talk to the agent: say it in the answer instead.")
         self._screen = screen_of(self._shell)
         request = parse(line, cell)
-        if request.empty or (request.command is not None and request.command.name in ("help", "map")):
-            self._screen.show(blocks.listing(MAP_HELP if request.command == Command("map") else HELP), final=True)
-            return None
-        if request.command is not None and request.command.name == "serve":
-            self.serve_tools(request.command.argument)
+        if self._concerns_no_session(request):
             return None
         if request.rows is not None:
             from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
@@ -217,6 +214,20 @@ class Conversations:
         else:
             self._screen.show(blocks.notice(actions.describe(session)), final=True)
         return None
+
+    def _concerns_no_session(self, request: Request) -> bool:
+        """Carry out a command that concerns no session; return whether it was one."""
+        command = Command("help") if request.empty else request.command or Command("")
+        match command.name:
+            case "help" | "map":
+                self._screen.show(blocks.listing(MAP_HELP if command == Command("map") else HELP), final=True)
+            case "serve":
+                self.serve_tools(command.argument)
+            case "keep":
+                self._screen.show(keep(command.argument).bundle(), final=True)
+            case _:
+                return False
+        return True
 
     def _check_word(self, request: Request) -> None:
         """Reject what probably is a mistyped sub-command, unless the model has asked something that it may answer."""

@@ -17,7 +17,8 @@ Wrap a provider to record what it answers, and put the other one in its place to
     assert replayed[-1].message.text == recorded[-1].message.text
 
 Or, without touching the program, the environment: INDUS_NB_CASSETTE names the file, and INDUS_NB_CASSETTE_MODE what to
-do with it (``replay``, ``record``, or ``auto``, the default: replay what is there, else record).
+do with it: ``replay``, ``record``, ``auto`` (the default: replay what is there, else record), or ``keep`` (answer
+requests that were answered before, in any order, and add the others).
 
 Requests are kept in a normal form (``normal_form``), from which secrets and all that differs from run to run are
 removed; answers hold placeholders for directories, which are filled in when they are replayed. The form of

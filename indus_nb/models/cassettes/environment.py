@@ -30,9 +30,11 @@ class EnvironmentCassette:
     @property
     def kept(self) -> Kept | None:
         """Return the answers that are kept, in the mode for that."""
+        cassette = self._now()
+        if cassette is None:
+            return None
         from indus_nb.models.cassettes.keeping import Kept
 
-        cassette = self._now()
         return cassette if isinstance(cassette, Kept) else None
 
     def is_replaying(self) -> bool:

@@ -20,6 +20,7 @@ from indus_nb.core.session.stats import usage_of
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_of
+from indus_nb.front.notebook.kept_answers import KeptInRun
 from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.plan_first import plan_first
 from indus_nb.front.notebook.view import blocks
@@ -116,6 +117,7 @@ class CellRun:
         self._code = CodeOfCell(session)
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompting: asyncio.Task[Any] | None = None
+        self._kept = KeptInRun()
 
     async def work(
         self,
@@ -194,6 +196,7 @@ class CellRun:
             for unsubscribe in subscriptions:
                 unsubscribe()
             self.asked = self._transcript.asked
+            self._transcript.asides += [found] if (found := self._kept.words()) else []
             # A cell whose prompt was a command, or was handled by an extension, ends well.
             self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
             await self._show_end(view)

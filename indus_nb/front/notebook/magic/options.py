@@ -232,6 +232,7 @@ OPTIONS = (
 
 _ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
 _WORD = r"(?P<argument>\S+)?"
+_KEEP = r"(?P<argument>off|drop|\S+\.json)?"
 _STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both)?)"
 
 SUBCOMMANDS = (
@@ -327,6 +328,15 @@ SUBCOMMANDS = (
         "(?P<argument>all)?",
         Kind.CHOICE,
         ("all",),
+    ),
+    Subcommand(
+        "keep",
+        "keep answers in FILE, and reuse them where nothing read has changed",
+        "[FILE|drop|off]",
+        _KEEP,
+        Kind.CHOICE,
+        ("drop", "off"),
+        page="notebook",
     ),
     Subcommand("map", "ask one question about each row of DATA; alone: its options", "… over DATA", page="map"),
     Subcommand(

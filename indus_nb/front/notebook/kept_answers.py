@@ -1,0 +1,89 @@
+"""Answers that a notebook keeps: `%agent keep`, and what a run says of those that it found.
+
+What this module promises: nothing is kept unless the notebook's own code, or the environment, names a file for it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.variables import CASSETTE, CASSETTE_MODE
+from indus_nb.front.notebook.magic.subcommands import CommandOutput
+from indus_nb.models.cassettes.environment import environment_cassette
+
+_FILE, _MODE = f"INDUS_NB_{CASSETTE}", f"INDUS_NB_{CASSETTE_MODE}"
+_NONE = "No answers are kept. `%agent keep answers.json` keeps them from the next prompt on."
+_HOW = (
+    "An equal request is answered from it, at no cost: in a fresh kernel, run all cells again. `%agent keep drop` "
+    "forgets them, `%agent keep off` asks the model each time."
+)
+
+
+def keep(argument: str) -> CommandOutput:
+    """Carry out `%agent keep`.
+
+    Args:
+        argument: A file, ``off``, ``drop``, or nothing for a list.
+
+    Raises:
+        UsageError: A cassette is in use already, the file is none, or none is in use.
+        OSError: The file cannot be written.
+    """
+    kept = environment_cassette.kept
+    if argument not in ("", "off", "drop"):
+        return _begun(argument)
+    if kept is None:
+        if argument:
+            raise UsageError(f"Nothing was done. {_NONE}")
+        return CommandOutput(_NONE, "notice")
+    if argument == "off":
+        del os.environ[_FILE], os.environ[_MODE]
+        return CommandOutput(f"The model is asked each time from now on. {kept.path} stays as it is.", "notice")
+    if argument == "drop":
+        return CommandOutput(f"{textcut.counted(kept.drop(), 'answer')} dropped from {kept.path}.", "notice")
+    rows = [
+        (prompt.text, textcut.counted(prompt.answers, "answer"), f"{prompt.used} used here" if prompt.used else "")
+        for prompt in kept.prompts()
+    ]
+    if not rows:
+        return CommandOutput(f"{kept.path} holds no answers yet.", "notice")
+    return CommandOutput(f"Prompts with answers in {kept.path}. {_HOW}", "listing", rows)
+
+
+def _begun(name: str) -> CommandOutput:
+    path = Path(name).expanduser()
+    if os.environ.get(_FILE) and environment_cassette.kept is None:
+        raise UsageError(
+            f"Nothing was done: {_FILE} names {os.environ[_FILE]} already, to be recorded or replayed. Unset it first."
+        )
+    os.environ[_FILE], os.environ[_MODE] = str(path.absolute()), "keep"
+    kept = environment_cassette.kept
+    try:
+        count = 0 if kept is None else sum(prompt.answers for prompt in kept.prompts())
+    except UsageError:
+        del os.environ[_FILE], os.environ[_MODE]
+        raise
+    return CommandOutput(f"Answers are kept in {path}, which has {textcut.counted(count, 'answer')} now.", "notice")
+
+
+class KeptInRun:
+    """What a run has found among the answers that are kept."""
+
+    def __init__(self) -> None:
+        self._kept = environment_cassette.kept
+        if self._kept is not None:
+            self._before = self._kept.reused, self._kept.asked
+            self._known = tuple(self._kept.changes)
+
+    def words(self) -> str:
+        """Return a sentence about the requests since then; empty where no answers are kept."""
+        if self._kept is None:
+            return ""
+        reused, asked = self._kept.reused - self._before[0], self._kept.asked - self._before[1]
+        new = [change for change in self._kept.changes if change not in self._known]
+        parts = [f"{textcut.counted(reused, 'answer')} kept from before"] if reused else []
+        parts += [f"{textcut.counted(asked, 'request')} asked"] if asked else []
+        return ", ".join(parts) + (f": {new[0]}" if new else "")

@@ -1,0 +1,100 @@
+"""Answers that a notebook keeps: a second run of it asks nothing, and a changed one asks what depends on the change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi, Recorded, Reply, ToolUse
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+CELLS = (
+    "%load_ext indus_nb",
+    "%agent keep answers.json",
+    "heat = [20, 30]",
+    "%agent how warm?",
+    "import csv\ncups = [int(row['cups']) for row in csv.DictReader(open('cups.csv'))]",
+    "%agent how many cups?",
+)
+
+
+@pytest.fixture
+def environment(tmp_path: Path, api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
+    given = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cups.csv").write_text("cups\n1\n2\n")
+    return given
+
+
+def reply(request: Recorded) -> Reply:
+    """Have the model look with code, and repeat what that printed."""
+    blocks = request.body["messages"][-1]["content"]
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    if results:
+        return Reply(f"It is {results[-1]['content'][0]['text'].strip()}.")
+    code = "print(sum(cups))" if "cups?" in str(blocks) else "print(max(heat))"
+    return Reply(ToolUse("python", {"code": code}))
+
+
+def run_all(cells: Sequence[str]) -> list[Any]:
+    """Run a notebook in a fresh kernel, as papermill does; return its outputs."""
+    notebook = new_notebook(cells=[new_code_cell(cell, id=f"cell-{number}") for number, cell in enumerate(cells)])
+    NotebookClient(notebook, timeout=300).execute()
+    return [json.loads(json.dumps(cell.outputs)) for cell in notebook.cells]
+
+
+def test_a_notebook_that_runs_again_asks_nothing_and_has_the_same_outputs(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    asked = len(api.requests)
+    first = run_all(CELLS)
+    assert ("It is 30." in str(first[3]), "It is 3." in str(first[5])) == (True, True)
+    assert len(api.requests) == asked + 4
+    assert run_all(CELLS)[2:] == first[2:]
+    assert len(api.requests) == asked + 4
+
+
+def test_after_a_change_only_prompts_that_depend_on_it_are_asked_again(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    first = run_all(CELLS)
+    (tmp_path / "cups.csv").write_text("cups\n1\n9\n")
+    asked = len(api.requests)
+    again = run_all(CELLS)
+    assert again[3] == first[3]
+    assert "It is 10." in str(again[5])
+    assert ["how many cups?" in str(request.body["messages"]) for request in api.requests[asked:]] == [True, True]
+
+
+def test_a_cell_says_beside_its_answer_what_was_kept_and_why_the_rest_was_asked(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    for cups, said in (("1\n2", "2 requests asked"), ("1\n2", "2 answers kept from before"), ("1\n5", "[1, 2]")):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            assert "Answers are kept in answers.json" in str(kernel.run("%agent keep answers.json").shown)
+            (tmp_path / "cups.csv").write_text(f"cups\n{cups}\n")
+            kernel.run(CELLS[4])
+            shown = kernel.begin("%agent how many cups?", asks=True).finish().shown
+            assert said in str(shown)
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "No answers are kept" in str(kernel.run("%agent keep").shown)
+        kernel.run("%agent keep answers.json")
+        assert "how many cups?" in str(kernel.run("%agent keep").shown)
+        assert "dropped from" in str(kernel.run("%agent keep drop").shown)
+        assert "asked each time" in str(kernel.run("%agent keep off").shown)
+        (tmp_path / "mine.json").write_text('{"a": 1}')
+        assert "is no cassette" in str(kernel.run("%agent keep mine.json").error)
+        assert "No answers are kept" in str(kernel.run("%agent keep").shown)
+    assert (tmp_path / "mine.json").read_text() == '{"a": 1}'
