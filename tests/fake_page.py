@@ -28,6 +28,9 @@ class FakePage:
     message; a page that has none waits for a `protocol.Full` message.
     """
 
+    draws = True
+    """Whether views show what comes: a page may be there whose front end draws none."""
+
     def __init__(self, send: Callable[[JsonObject], None], *, number: int | None = None) -> None:
         self.name = f"page {next(_numbers)}"
         self.send = send
@@ -101,6 +104,8 @@ class FakePage:
                     self.downloads.append(operation.state["download"])
             case protocol.OpenDialog():
                 self.dialogs[operation.dialog["id"]] = operation
+                if self.draws:
+                    self.tell("dialog_shown", id=operation.dialog["id"])
             case protocol.CloseDialog():
                 self.dialogs.pop(operation.id, None)
             case protocol.ShowToast():
