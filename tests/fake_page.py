@@ -43,6 +43,7 @@ class FakePage:
         self.downloads: list[JsonObject] = []
         self.largest = 0
         self._newest_toast = 0
+        self._drawn: set[str] = set()
 
     @classmethod
     def of(cls, widget: AgentWidget) -> FakePage:
@@ -87,6 +88,9 @@ class FakePage:
         self.number = message["n"]
         for op, *given in message["ops"]:
             self._carry_out(_OPERATIONS[op](op, *given))
+        for dialog_id in self.dialogs.keys() - self._drawn if self.draws else ():
+            self._drawn.add(dialog_id)
+            self.tell("dialog_shown", id=dialog_id)
 
     def _carry_out(self, operation: protocol.Operation) -> None:
         match operation:
@@ -104,8 +108,6 @@ class FakePage:
                     self.downloads.append(operation.state["download"])
             case protocol.OpenDialog():
                 self.dialogs[operation.dialog["id"]] = operation
-                if self.draws:
-                    self.tell("dialog_shown", id=operation.dialog["id"])
             case protocol.CloseDialog():
                 self.dialogs.pop(operation.id, None)
             case protocol.ShowToast():
