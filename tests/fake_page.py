@@ -28,6 +28,9 @@ class FakePage:
     message; a page that has none waits for a `protocol.Full` message.
     """
 
+    draws = True
+    """Whether views show what comes: a page may be there whose front end draws none."""
+
     def __init__(self, send: Callable[[JsonObject], None], *, number: int | None = None) -> None:
         self.name = f"page {next(_numbers)}"
         self.send = send
@@ -40,6 +43,7 @@ class FakePage:
         self.downloads: list[JsonObject] = []
         self.largest = 0
         self._newest_toast = 0
+        self._drawn: set[str] = set()
 
     @classmethod
     def of(cls, widget: AgentWidget) -> FakePage:
@@ -84,6 +88,9 @@ class FakePage:
         self.number = message["n"]
         for op, *given in message["ops"]:
             self._carry_out(_OPERATIONS[op](op, *given))
+        for dialog_id in self.dialogs.keys() - self._drawn if self.draws else ():
+            self._drawn.add(dialog_id)
+            self.tell("dialog_shown", id=dialog_id)
 
     def _carry_out(self, operation: protocol.Operation) -> None:
         match operation:

@@ -529,6 +529,8 @@ def test_the_page_names_every_example_and_every_method_of_the_api() -> None:
         "clear",
         "has_host",
         "is_asking",
+        "is_unseen",
+        "note_shown",
         "watch_dialogs",
     }
     assert [name for name in sorted(names) if not re.search(rf"[`.]{name}\b", page)] == []

@@ -232,6 +232,31 @@ def test_what_rows_cost_is_told_when_they_end(lab: Lab, page: Page, api: Message
     expect(status).to_contain_text(re.compile(rf"\$0\.({before + 5:02}|{before + 6:02}|{before + 7:02}) today"))
 
 
+def test_the_question_after_a_sample_is_a_question_like_others(lab: Lab, page: Page, api: MessagesApi) -> None:
+    answered = "kinds.summary"
+    line = '%agent map -o kinds --sample 3 --model claude-haiku-4-5 "What is {item}?" over range(9)'
+    lab.write("sample.ipynb", "%load_ext indus_nb", line, answered)
+    notebook = lab.open(page, "sample.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.default = Reply("seven")
+    for button, count in (("Stop", 3), ("No", 3), ("Yes", 9)):
+        notebook.run(1)
+        dialog = notebook.cell(1).get_by_role("dialog")
+        expect(dialog).to_contain_text("Go on with the other 6 rows for about $0.0")
+        expect(page.locator(".indus-status button")).to_contain_text("asks")
+        expect(page.locator(".lm-TabBar-tab.indus-mod-asks")).to_have_count(1)
+        expect(notebook.cell(1).locator(".jp-Stdin-input")).to_have_count(0)
+        notebook.screenshot("sample-question")
+        notebook.cell(1).get_by_role("button", name=button, exact=True).click()
+        notebook.wait_until_run(1)
+        expect(notebook.cell(1).get_by_role("dialog")).to_have_count(0)
+        expect(page.locator(".indus-status button")).not_to_contain_text("asks")
+        notebook.run(2)
+        notebook.wait_until_run(2)
+        expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_contain_text(f"{count} answered")
+
+
 def test_the_question_is_gone_to_from_another_notebook(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("asks.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always go")
     lab.write("other.ipynb", "x = 1")
@@ -280,17 +305,51 @@ def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and
     expect(second.cell(2).locator(".jp-OutputArea-output")).to_have_text("99")
 
 
-def test_a_panel_of_a_page_that_knows_no_widget_of_a_new_kernel_says_what_helps(lab: Lab, page: Page) -> None:
+def test_a_page_that_knows_no_widget_of_a_new_kernel_asks_by_input_and_its_panel_says_what_helps(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
     lab.write("first.ipynb", "1")
-    lab.write("alone.ipynb", "1")
+    lab.write("alone.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always set x")
     lab.open(page, "first.ipynb")
-    lab.open_beside(page, "alone.ipynb")
+    alone = lab.open_beside(page, "alone.ipynb")
     page.evaluate("window.jupyterapp.shell.currentWidget.sessionContext.changeKernel({name: 'python3'})")
     page.wait_for_function(KERNEL_IS_READY)
     command(page, "open-panel")
     panel = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
     expect(panel).to_contain_text("Reload the page.")
     expect(panel).not_to_contain_text("Error")
+    api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
+    alone.run(0)
+    typed = alone.cell(0).locator(".jp-Stdin-input")
+    expect(typed).to_be_visible()
+    typed.fill("y")
+    typed.press("Enter")
+    expect(alone.cell(0)).to_contain_text("It is set.")
+
+
+def test_where_the_page_cannot_draw_the_view_a_question_is_asked_by_input(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("undrawn.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve always set x", "x")
+    notebook = lab.open(page, "undrawn.ipynb")
+    expect(page.locator(".indus-status button")).to_have_text("Agent")
+    page.evaluate(
+        """() => {
+            const { rendermime } = window.jupyterapp.shell.currentWidget.content;
+            const factory = rendermime.getFactory('application/vnd.jupyter.widget-view+json');
+            factory.createRenderer = () => { throw Error('no view is drawn here'); };
+        }"""
+    )
+    api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
+    notebook.run(0)
+    typed = notebook.cell(0).locator(".jp-Stdin-input")
+    expect(typed).to_be_visible()
+    typed.fill("y")
+    typed.press("Enter")
+    notebook.wait_until_run(0)
+    expect(notebook.cell(0)).to_contain_text("It is set.")
+    notebook.run(1)
+    expect(notebook.cell(1).locator(".jp-OutputArea-output")).to_have_text("99")
 
 
 def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_no_focus(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -191,3 +192,40 @@ def test_a_page_that_is_ready_late_shows_what_input_asks_and_the_first_answer_co
     assert made.exists()
     assert [sum(text.strip() == said for text in cell.shown) for said in ("I ask.", "Half, whole.")] == [1, 1]
     assert not any(WIDGET in bundles[-1] for bundles in cell.displays.values())
+
+
+@pytest.mark.parametrize("by", ["page", "input"])
+def test_a_page_that_is_ready_and_draws_no_view_has_the_question_asked_by_input_too(
+    claude: Kernel, api: MessagesApi, by: str
+) -> None:
+    reads = claude.run("import ipykernel\nprint(ipykernel.version_info[0])").streams != "6\n"
+    made = claude.folder / f"undrawn-by-{by}"
+    api.add(Reply(ToolUse("bash", {"command": f"touch {made.name}"})), "Done.")
+    cell = claude.begin("%agent --new --approve writes --model anthropic/claude-sonnet-4-5 go", asks=True)
+    page = Page(claude, cell)
+    page.draws = False
+    page.tell("ready")
+    page.read_until(lambda: page.dialogs)
+    ((key, question),) = page.dialogs.items()
+    assert made.name in cell.answer(None)  # asked, and not answered
+    if reads and by == "page":  # a view may be drawn after all
+        page.tell("answer", id=key, value=question.dialog["options"][0])
+    else:
+        claude._client.input("1")
+    assert cell.finish().status == "ok"
+    assert made.exists()
+
+
+def test_a_question_that_a_view_shows_is_asked_nowhere_else(claude: Kernel, api: MessagesApi) -> None:
+    made = claude.folder / "drawn"
+    api.add(Reply(ToolUse("bash", {"command": f"touch {made.name}"})), "Done.")
+    cell = claude.begin("%agent --new --approve writes --model anthropic/claude-sonnet-4-5 go", asks=True)
+    page = Page(claude, cell)
+    page.tell("ready")
+    page.read_until(lambda: page.dialogs)
+    ((key, question),) = page.dialogs.items()
+    with pytest.raises(queue.Empty):
+        claude._client.get_stdin_msg(timeout=4)  # longer than it waits for a view
+    page.tell("answer", id=key, value=question.dialog["options"][0])
+    assert cell.finish().status == "ok"
+    assert made.exists()

@@ -175,6 +175,8 @@ class _Open:
     reason: str = ""
     answer: asyncio.Future[Answer] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     by_user: bool = False
+    shown: bool = False
+    """Whether a host's view has said that it shows the dialog."""
     until: float | None = None
     """Time at which it answers itself, in seconds of the event loop's clock."""
 
@@ -225,6 +227,15 @@ class Ui(TerminalUi):
         """Return the parts of an open dialog's question, if it was asked in parts."""
         dialog = self._open.get(dialog_id)
         return None if dialog is None else dialog.question
+
+    def note_shown(self, dialog_id: str) -> None:
+        """Record that a view of a host shows a dialog; one that is not open is ignored."""
+        if dialog_id in self._open:
+            self._open[dialog_id].shown = True
+
+    def is_unseen(self, dialog_id: str) -> bool:
+        """Return whether a dialog waits for its answer and no view has said that it shows it."""
+        return any(dialog.frame.id == dialog_id and not dialog.shown for dialog in self._waiting)
 
     def attach(self, host: Host, *, asks: bool = True, place: str | None = None) -> Callable[[], None]:
         """Send ``host`` every request from now on, and the signs and dialogs that are there already.

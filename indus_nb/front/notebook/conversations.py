@@ -78,6 +78,7 @@ from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
+    from indus_nb.core.session.questions import Decision, Question
     from indus_nb.front.notebook.beside_panels import PanelKernel
     from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
     from indus_nb.front.notebook.door.door import Door
@@ -192,9 +193,11 @@ class Conversations:
         if self._concerns_no_session(request):
             return None
         if request.rows is not None:
-            from indus_nb.front.notebook.cells.rows_in_cell import ask_rows
+            from indus_nb.front.notebook.cells.rows_in_cell import SAMPLE_STOPPED, ask_rows
 
-            return ask_rows(request.rows, self._session_of_cell(request), self._shell, asks=self._can_ask)
+            session = self._session_of_cell(request)
+            decide = partial(self._decide, session, stopped=SAMPLE_STOPPED) if self._can_ask else None
+            return ask_rows(request.rows, session, self._shell, decide)
         self._check_word(request)
         answer = typed_answer(request, self._shell.user_ns)
         text, images = self._filled_in(request, evaluates=cell is None or request.values)
@@ -738,14 +741,18 @@ class Conversations:
 
     def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Run work that ``asks`` the page, and show a widget for it meanwhile."""
-        cell = CellWork(self._screen, self._live if asks else lambda _: None, stopped, wait)
         inbox = Inbox()
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, inbox, stopped, wait)
         try:
             with self._watch.main.serving(inbox):
                 return cell.run(lambda do: self._drive(do, inbox), work, self._shown)
         finally:
             if cell.comm_id is not None and self._gate is not None:
                 self._gate.forget(cell.comm_id)
+
+    def _decide(self, session: AgentSession, question: Question, *, stopped: str) -> Decision:
+        """Ask a question in the running cell, as those of the conversation's runs; see `CellWork.ask`."""
+        return self._with_page(lambda cell: cell.ask(session.ui, question, self.thread), stopped)
 
     # Which session
 

@@ -1,12 +1,14 @@
 """The session's dialogs in a cell: in its widget where a page can answer, else with ``input()``.
 
 A page that can answer is ready within a fraction of a second, also while the cell is busy. Dialogs wait until that is
-known. A page that is ready later shows the dialog of ``input()`` as well: the first answer counts, and ends the other.
+known. A page may be ready and yet draw no view: a dialog that no view shows within `_VIEW_SECONDS` is asked with
+``input()`` as well, and a page that is ready later shows it, too. The first answer counts, and ends the other.
 """
 
 from __future__ import annotations
 
 import _thread
+import asyncio
 import contextlib
 import os
 import signal
@@ -38,6 +40,8 @@ from indus_nb.render.markup import plain
 _IN_LINE, _HEADING_IN_LINE = 30, 60
 """Characters of a choice, and of the heading, in the line where the user types; both are written out above."""
 _LINES_OF_OUTCOME = 6
+_VIEW_SECONDS = 3.0
+"""Time for a page that is ready to draw a view of a dialog."""
 Ask: TypeAlias = Callable[[str], str]
 """Shows a prompt, and returns the line that the user types."""
 
@@ -122,6 +126,12 @@ class CellDialogs:
             self._undecided.append(frame)
         elif not shown:
             self._show_outside(frame)
+        elif isinstance(frame, Dialog) and self._inbox is not None:
+            asyncio.get_running_loop().call_later(_VIEW_SECONDS, self._ask_if_unseen, frame)
+
+    def _ask_if_unseen(self, frame: Dialog) -> None:
+        if self._detach is not None and self._ui.is_unseen(frame.id):
+            self._ask_outside(frame)
 
     def _show_outside(self, frame: UiFrame) -> None:
         match frame:

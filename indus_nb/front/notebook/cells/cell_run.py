@@ -143,6 +143,7 @@ class CellRun:
         if self.widget is not None:
             self.widget.open_dialogs = self._dialogs.open_dialogs
             self.widget.question_of = session.ui.question
+            self.widget.on_dialog_shown = session.ui.note_shown
             self.widget.set(background=self._in_background, saved=session.store.path is not None)
             self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
             self.widget.set(notebook=self.notebook_id, beside=self.beside)

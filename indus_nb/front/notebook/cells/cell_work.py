@@ -12,14 +12,18 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from indus_nb.base.errors import Interrupted, UsageError
+from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.output import NOTHING, Screen
 from indus_nb.kernel.document import NotebookTools
+from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from indus_nb.front.notebook.page.protocol import CellRequest
+    from indus_nb.core.session.dialogs import Ui, UiFrame
+    from indus_nb.core.session.questions import Decision, Question
+    from indus_nb.front.notebook.page.protocol import AnswerDialog, CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.kernel.document.verifying import Verified
 
@@ -45,6 +49,7 @@ class CellWork:
         self,
         screen: Screen,
         live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
+        inbox: Inbox,
         stopped: str,
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
@@ -52,10 +57,12 @@ class CellWork:
 
         Args:
             live: Makes the widget, if a page may show one, from the callback for its requests.
+            inbox: Of the thread that waits, which may call ``input()``.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
         """
         self.left: MimeBundle = NOTHING
+        self._inbox = inbox
         self._stopped = stopped
         self._page_seconds = page_seconds
         self._live = live(self._receive)
@@ -64,6 +71,7 @@ class CellWork:
         self._task: asyncio.Task[Any] | None = None
         self._is_stopped = False
         self._is_over = False
+        self._answer: Callable[[AnswerDialog], None] = lambda _: None
 
     @property
     def comm_id(self) -> str | None:
@@ -105,6 +113,32 @@ class CellWork:
         else:
             self._show(blocks.notice(note), final=False)
 
+    async def ask(self, ui: Ui, question: Question, thread: AgentThread) -> Decision:
+        """Ask a session's question here, in the widget or with ``input()``, and where else its dialogs are shown."""
+        live = self._live
+        dialogs = CellDialogs(ui, thread, in_page=self._ask_in_page, inbox=self._inbox, show_notice=self.say)
+
+        def answer(given: AnswerDialog) -> None:
+            ui.answer(given.id, given.value, given.reason)
+            dialogs.withdraw(given.id)
+
+        self._answer = answer
+        if live is not None:
+            live.open_dialogs, live.question_of = dialogs.open_dialogs, ui.question
+            live.on_dialog_shown = ui.note_shown
+        dialogs.attach(asks=True)
+        try:
+            return await ui.choose(question)
+        finally:
+            dialogs.detach()
+
+    def _ask_in_page(self, frame: UiFrame) -> bool:
+        live = self._live
+        if live is None or not live.ready.is_set():
+            return False
+        live.signal(frame.to_wire())
+        return True
+
     def _show(self, bundle: MimeBundle, *, final: bool) -> None:
         if self._display is not None:
             self._display.update(bundle, final=final)
@@ -124,6 +158,8 @@ class CellWork:
             self._is_over = True
 
     def _receive(self, request: CellRequest) -> None:
+        if request.kind == "answer":
+            self._answer(request)
         if request.kind != "stop" or self._task is None or self._is_stopped or self._live is None:
             return
         self._is_stopped = True

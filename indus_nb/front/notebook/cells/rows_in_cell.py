@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import Interrupted, UsageError
+from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.fanout.agent import agent
 from indus_nb.fanout.reporting import Reporter, bundle_of
 from indus_nb.fanout.running import RowsInterrupted
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
 
 _PAGE_SECONDS = 3.0
+_YES, _NO = "Yes", "No"
+SAMPLE_STOPPED = "Stopped: the sample has its answers, and no other row was asked."
 
 
-def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> Answers:
+def ask_rows(rows: Rows, session: AgentSession, shell: Any, decide: Callable[[Question], Decision] | None) -> Answers:
     """Run ``%agent map``: the answers are in the user's variable when this returns.
 
     Args:
         session: The conversation, whose model answers unless another is named.
-        asks: Whether the user can be asked, after a sample, to go on with the other rows.
+        decide: Asks the user, after a sample, whether to go on with the other rows; ``None`` where no user can answer.
 
     Raises:
         IndusError: Nothing could be asked.
@@ -60,7 +63,8 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> An
     name = rows.output
     try:
         shell.user_ns[name] = answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
-        if asks and "sample" in options and "estimate" not in options and _goes_on(answers, shell):
+        samples = "sample" in options and "estimate" not in options
+        if samples and decide is not None and _goes_on(answers, shell, decide):
             shell.user_ns[name] = answers = answers.retry()
     except RowsInterrupted as stopped:
         shell.user_ns[name] = stopped.result
@@ -71,17 +75,17 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, *, asks: bool) -> An
     return answers
 
 
-def _goes_on(answers: Answers, shell: Any) -> bool:
+def _goes_on(answers: Answers, shell: Any, decide: Callable[[Question], Decision]) -> bool:
     """Show what a sample gave, and ask the user whether the other rows are asked."""
     others = sum(row.error is None and not row.answered for row in answers.rows)
     if not others or answers.cost_left is None:
         return False
     screen_of(shell).show(shell.display_formatter.format(answers)[0], final=True)
+    heading = f"Go on with the other {rows_of(others)} for about ${answers.cost_left:.4f}?"
     try:
-        said = input(f"Go on with the other {rows_of(others)} for about ${answers.cost_left:.4f}? y, or n: ")
-    except KeyboardInterrupt:
+        return decide(Question(heading, [Choice(_YES, "yes"), Choice(_NO, "no")])).option == _YES
+    except Interrupted:
         raise RowsInterrupted(answers) from None
-    return said.strip().lower() in ("y", "yes")
 
 
 def _evaluated(shell: Any, option: str, expression: str) -> Any:

@@ -85,6 +85,13 @@ class Stop(PageMessage):
     kind: Literal["stop"]
 
 
+class DialogShown(PageMessage):
+    """A view shows an open dialog, or will once those before it are over."""
+
+    kind: Literal["dialog_shown"]
+    id: Name
+
+
 class AnswerDialog(PageMessage):
     """Answer an open dialog. ``null``, and every value that no dialog asks for, dismisses it."""
 
@@ -251,7 +258,7 @@ PanelRequest: TypeAlias = (
     | Verb
 )
 """What a page may ask of a panel: besides what is its own, the verbs that are for pages."""
-FromCellPage: TypeAlias = Ready | Resync | Moved | Reply | CellRequest
+FromCellPage: TypeAlias = Ready | Resync | Moved | Reply | DialogShown | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
 _OfPanels: TypeAlias = (
     AttachImage | Prompt | Unqueue | SendQueued | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer

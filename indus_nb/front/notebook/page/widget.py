@@ -72,6 +72,7 @@ class AgentWidget:
         open_dialogs: Returns the session's open dialogs that are shown here, with the seconds until each answers
             itself. The session keeps them; the widget only passes on what opens and closes.
         question_of: Returns the parts of an open dialog's question by its id, if it has any.
+        on_dialog_shown: Called on the agent's thread with the id of a dialog that a view shows.
         bundle: What displays the widget, with ``metadata``.
     """
 
@@ -99,6 +100,7 @@ class AgentWidget:
         self.pages: dict[str, None] = {}
         self.open_dialogs: Callable[[], Iterable[tuple[Dialog, float | None]]] = tuple
         self.question_of: Callable[[str], Question | None] = lambda _: None
+        self.on_dialog_shown: Callable[[str], None] = lambda _: None
         self._receive = receive
         self._call = call
         self._widget: Any = _widget_class()(
@@ -306,7 +308,7 @@ class AgentWidget:
         """Dispatch a page's message to the agent's thread, from any thread that the kernel reads it on."""
         self._call(partial(self._handle, content))
 
-    def _handle(self, content: object) -> None:
+    def _handle(self, content: object) -> None:  # noqa: C901 - one case for each kind of message
         if content == _ASKS_FOR_MODULE:
             self._post(_module())
             return
@@ -324,6 +326,8 @@ class AgentWidget:
                 self._send_all()
             case protocol.Reply():
                 self._requests.take(message.id, message.value)
+            case protocol.DialogShown():
+                self.on_dialog_shown(message.id)
             case protocol.AnswerDialog():
                 self._signals.append(protocol.CloseDialog("unask", message.id))  # on other pages
                 self.send()

@@ -116,6 +116,7 @@ class ChatPanel:
         """The widget that its pages show, through which requests to a page are sent."""
         self.page.open_dialogs = self._open_dialogs
         self.page.question_of = self._question_of
+        self.page.on_dialog_shown = session.ui.note_shown
         self._transcript = Transcript(
             session_state.model_name(session), renderer=self._renderer, tools=self._tools, whole=True
         )

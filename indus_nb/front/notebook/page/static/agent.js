@@ -1086,6 +1086,7 @@ class Dialogs {
     this.view = view;
     this.node = h("div", { class: "ia-dialogs" });
     this.shown = null;
+    this.noted = new Set();
     this.inSight = false;
     this.sight = new IntersectionObserver((entries) => {
       this.inSight = entries.at(-1)?.isIntersecting ?? false;
@@ -1102,8 +1103,14 @@ class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    this.noteShown([...dialogs.keys()]);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  noteShown(ids) {
+    for (const id of ids) if (!this.noted.has(id)) this.store.send({ kind: "dialog_shown", id });
+    this.noted = new Set(ids);
   }
 
   forget() {

@@ -28,6 +28,12 @@ export interface Reply extends PageMessage {
   value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CellRan | CannotDo;
 }
 
+/** A view shows an open dialog, or will once those before it are over. */
+export interface DialogShown extends PageMessage {
+  kind: "dialog_shown";
+  id: string;
+}
+
 /** End what goes on; what is queued stays queued. */
 export interface Stop extends PageMessage {
   kind: "stop";
@@ -768,6 +774,7 @@ export type FromPage =
   | Resync
   | Moved
   | Reply
+  | DialogShown
   | Stop
   | AnswerDialog
   | ToCell

@@ -59,6 +59,9 @@ export class Dialogs {
     this.node = h("div", { class: "ia-dialogs" });
     /** @type {Shown | null} */
     this.shown = null;
+    /** The ids of the dialogs of which the kernel knows that this view shows them.
+     * @type {Set<string>} */
+    this.noted = new Set();
     this.inSight = false;
     this.sight = new IntersectionObserver((entries) => {
       this.inSight = entries.at(-1)?.isIntersecting ?? false;
@@ -75,8 +78,19 @@ export class Dialogs {
       if (first) this.open(first, hadFocus);
       else if (hadFocus) this.view.focusRest();
     }
+    this.noteShown([...dialogs.keys()]);
     if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
     this.tick();
+  }
+
+  /**
+   * Tell the kernel that this view shows dialogs, one after the other: those that no view shows it asks elsewhere.
+   *
+   * @param {string[]} ids
+   */
+  noteShown(ids) {
+    for (const id of ids) if (!this.noted.has(id)) this.store.send({ kind: "dialog_shown", id });
+    this.noted = new Set(ids);
   }
 
   /** Stop what waits for the dialog that is shown. */
