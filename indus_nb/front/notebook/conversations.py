@@ -132,7 +132,9 @@ class Conversations:
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         steps = self.kernel.steps
-        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker)
+        self._notebook = NotebookTools(
+            shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
+        )
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.extend.api import ExtensionApi
@@ -29,6 +29,7 @@ class NotebookTools:
         cells: CellIds,
         note_cell: NoteCell = lambda _call, _session, _cell: None,
         maker: Callable[[str], Maker | None] = lambda _name: None,
+        made: Callable[[], Awaitable[Mapping[str, tuple[Maker, str]]]] | None = None,
     ) -> None:
         """Make the tools of a shell.
 
@@ -36,9 +37,11 @@ class NotebookTools:
             ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
             note_cell: Takes note of cells that calls have changed.
             maker: Finds the agent's call that made a variable.
+            made: Finds the variables that the agent's calls changed outside of cells: the call, and a view of each.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
         self._maker = maker
+        self._made = made
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
@@ -63,7 +66,8 @@ class NotebookTools:
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker)
+        made = None if self._made is None else await self._made()
+        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker, made=made)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

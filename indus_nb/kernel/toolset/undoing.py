@@ -151,8 +151,14 @@ class Steps:
     def maker(self, name: str) -> Maker | None:
         """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells."""
         step = self._history.last_that_bound(name)
-        if step is None or step.cells is not None:
-            return None
+        return None if step is None or step.cells is not None else self._maker(step)
+
+    def makers(self) -> dict[str, Maker]:
+        """Find the variables that calls changed whose code stands in no cell, each with the newest such call."""
+        steps = (step for step in tuple(self._history.done) if step.cells is None and step.variables is not None)
+        return {name: self._maker(step) for step in steps if step.variables for name in step.variables.names}
+
+    def _maker(self, step: Step) -> Maker:
         return Maker(step.asked_in, is_of_last_prompt=step.run == self._last_run and step.asked_in is not None)
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
