@@ -47,12 +47,16 @@ _LARGE_SECONDS = 2.0
 class ChangedSinceError(UsageError):
     """Something was changed since; the user has to decide what becomes of it."""
 
-    def __init__(self, question: str, verb: str) -> None:
-        """Set the message: the question, and the commands that answer it."""
+    def __init__(self, question: str, command: str) -> None:
+        """Set the message: the question, and the commands that answer it.
+
+        Args:
+            command: What was asked for, such as ``undo prompt``.
+        """
         self.question = question
         super().__init__(
-            f"Nothing was changed: {question} `%agent {verb} keep` leaves that as it is and moves the rest, `%agent "
-            f"{verb} over` overwrites it, `%agent {verb} both` leaves it and puts the other beside it."
+            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
+            f"{command} over` overwrites it, `%agent {command} both` leaves it and puts the other beside it."
         )
 
 
@@ -353,13 +357,19 @@ class Steps:
             what = "taken back" if verb == "undo" else "done once more"
             raise UsageError(f"Of the agent's steps in this kernel {there} {what}.")
         if cells is not None and cells.undecided:
-            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), verb)
+            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), self._command(verb, count))
         try:
             return (self._history.undo if verb == "undo" else self._history.redo)(count, touched, cells)
         except TouchedError as error:
-            raise ChangedSinceError(self._question(error.names), verb) from error
+            raise ChangedSinceError(self._question(error.names), self._command(verb, count)) from error
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
+
+    def _command(self, verb: str, count: int) -> str:
+        """Return the command that moves that many steps."""
+        if count == 1:
+            return verb
+        return f"{verb} {'prompt' if count == self.of_last_run(verb) else count}"
 
     def _open_code(self) -> bool:
         return any(running.variables is not None for running in self._open.values())
