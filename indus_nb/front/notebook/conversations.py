@@ -421,6 +421,7 @@ class Conversations:
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
         run.drawing = self._drawing
+        run.has_page = partial(self.has_door, self._cells.client)
         run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
         run.ended = self._ended
         run.fails_cell = request.wait
