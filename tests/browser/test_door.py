@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path

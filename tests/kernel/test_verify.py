@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import Page, Wire
 
 from indus_nb.kernel.document.verifying import difference
 
@@ -127,6 +128,27 @@ def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_th
     assert "new is" not in shown
     kernel.run("prices[:] = ['1', '2']")
     assert "✓ All outputs are as the notebook shows them." in "\n".join(kernel.run("%agent verify", 90).shown)
+
+
+def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(kernel: Kernel, api: MessagesApi) -> None:
+    write(kernel.folder / "book.ipynb", ("%load_ext indus_nb", ""), ("print(by_region)", "3\n"))
+    kernel.run(f"{ASK}--approve never")
+    wire = Wire(kernel)
+    shown = kernel.begin("%agent panel", asks=True).finish()
+    bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
+    page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+    api.add(Reply(ToolUse("python", {"code": "by_region = 3"})), Reply("Done."))
+    page.prompt("sum up")
+    page.wait_until_idle("Done.")
+    kernel.run("%agent --name other")
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "by_region was made by the agent, whose code stands in no cell: ask for it again" in shown
+    kernel.run("%agent --name main")
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    wire.close()
+    assert (
+        "by_region was made by the agent, whose code stands in no cell: `%agent cell all` writes its code into cells."
+    ) in shown
 
 
 def test_that_the_file_is_not_known_is_said_in_a_sentence(kernel: Kernel) -> None:

@@ -235,7 +235,9 @@ class Conversations:
                 words, along = prompt_about_error(command.name, self._journal)
                 return words, [along]
             case "verify":
-                verified = self._with_page(partial(verified_in, self._notebook), VERIFYING_STOPPED)
+                verified = self._with_page(
+                    partial(verified_in, self._notebook, session.store.session_id), VERIFYING_STOPPED
+                )
                 if command.argument and not verified.is_good:
                     words, along = verified.prompt()
                     return words, [along]

@@ -110,7 +110,6 @@ class Steps:
         self._history = History(namespace)
         self._books: dict[str, Book] = {}
         self._runs: dict[str, int] = {}
-        self._last_run = ""
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
@@ -134,7 +133,6 @@ class Steps:
     async def begin_run(self, session: str) -> None:
         """Register another prompt, and read small files while its model thinks."""
         self._runs[session] = self._runs.get(session, 0) + 1
-        self._last_run = f"{session} {self._runs[session]}"
         self._large.clear()
         ended = f"{session} {self._runs[session] - 1}"
         for call in [call for call, held in list(self._held.items()) if held.run == ended]:
@@ -152,18 +150,23 @@ class Steps:
         run = f"{session} {self._runs.get(session, 0)}"
         self._open[call] = _Open(self._books.get(session), run, asked_in=asked_in)
 
-    def maker(self, name: str) -> Maker | None:
-        """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells."""
+    def maker(self, name: str, session: str) -> Maker | None:
+        """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells.
+
+        Args:
+            session: The session whose last prompt counts.
+        """
         step = self._history.last_that_bound(name)
-        return None if step is None or step.cells is not None else self._maker(step)
+        return None if step is None or step.cells is not None else self._maker(step, session)
 
-    def makers(self) -> dict[str, Maker]:
+    def makers(self, session: str) -> dict[str, Maker]:
         """Find the variables that calls changed whose code stands in no cell, each with the newest such call."""
-        steps = (step for step in tuple(self._history.done) if step.cells is None and step.variables is not None)
-        return {name: self._maker(step) for step in steps if step.variables for name in step.variables.names}
+        steps = (step for step in tuple(self._history.done) if step.cells is None)
+        changes = ((step, step.variables) for step in steps if step.variables is not None)
+        return {name: self._maker(step, session) for step, change in changes for name in change.names}
 
-    def _maker(self, step: Step) -> Maker:
-        return Maker(step.asked_in, is_of_last_prompt=step.run == self._last_run and step.asked_in is not None)
+    def _maker(self, step: Step, session: str) -> Maker:
+        return Maker(step.asked_in, is_of_last_prompt=step.run == f"{session} {self._runs.get(session, 0)}")
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
         """Take a snapshot of the files, right before a call may change them; on a thread that may block."""

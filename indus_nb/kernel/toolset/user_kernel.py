@@ -105,9 +105,13 @@ class UserKernel:
         await self._main.do(short)
         return short.result()
 
-    async def made(self) -> dict[str, tuple[Maker, str]]:
-        """Return the variables that calls changed whose code stands in no cell: the call, and a view of each."""
-        makers = self.steps.makers()
+    async def made(self, session: str) -> dict[str, tuple[Maker, str]]:
+        """Return the variables that calls changed whose code stands in no cell: the call, and a view of each.
+
+        Args:
+            session: The session whose last prompt counts.
+        """
+        makers = self.steps.makers(session)
         shown = await self.run(lambda: views(self._shell.user_ns, makers)) if makers else {}
         return {name: (makers[name], view) for name, view in shown.items()}
 
