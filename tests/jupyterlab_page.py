@@ -251,6 +251,11 @@ class Notebook:
         """The element of a cell."""
         return self.page.locator(f"{self._within}.jp-Notebook .jp-Cell").nth(number)
 
+    def id_of(self, number: int) -> str:
+        """The id of a cell of the notebook in front, by which models name it."""
+        widget = "window.jupyterapp.shell.currentWidget"
+        return self.page.evaluate(f"number => {widget}.content.widgets[number].model.sharedModel.getId()", number)
+
     def run(self, number: int) -> None:
         """Click into the cell and press shift-enter."""
         self.cell(number).locator(".cm-content").click()

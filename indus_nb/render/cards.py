@@ -30,12 +30,15 @@ _NOTABLE = 0.1
 _REMEDY = re.compile(r" \(%agent undo[^)]*\)")
 """The part of the words below a card that its one line does without."""
 _MAX_RESULT_CHARACTERS = 100
+_MAX_CHANGED_CHARACTERS = 400
 _MAX_SHOWN_TITLES = 3
 _MAX_REMARK_CHARACTERS = 300
 PREVIEW = "preview, not run yet"
 """What a call shows while the user is asked about it: it comes from a trial."""
 _WHERE = {"copy": "in a copy", "read-only": "read-only"}
-"""Words for where a call without effects ran, by the details of its result."""
+"""Words for where a call ran, by the details of its result."""
+_TAKEN_OVER = "tried in a copy, taken over"
+"""Words for where one ran whose changes are those of a copy."""
 _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
@@ -57,7 +60,7 @@ class Call:
         state: The state of the call in its life cycle.
         asked: Whether the user is asked about it, after a trial of which it has reported.
         shows: The titles of what it shows outside of its output, such as tables.
-        ran: The place of a call without effects, in a word or three; empty if it could have some.
+        ran: The place of a call that ran elsewhere at first, in a few words; empty if it ran here at once.
         diff: Its changes of a file, shown in the place of arguments and output.
         outcome: Its outcome in words for people, shown in the place of its output.
         interrupted: The reason why it ended early, in a word or two; its output ends with a sentence about that.
@@ -266,8 +269,10 @@ def state_of(details: object, *, is_error: bool) -> CallState:
 
 
 def ran_in(details: object) -> str:
-    """Describe for people where a call without effects ran; empty if it could have some."""
-    return _WHERE.get(_text(told_by(details), "ran"), "")
+    """Describe for people where a call ran that ran elsewhere at first; empty if it ran here at once."""
+    told = told_by(details)
+    ran = _text(told, "ran")
+    return _TAKEN_OVER if ran == "copy" and told.get("changed") else _WHERE.get(ran, "")
 
 
 def _changed(told: JsonObject, remedy: str) -> str:
@@ -369,18 +374,18 @@ def _result(shown: Call) -> str:
     if shown.diff is not None:
         signs = [row[:1] for row in shown.diff.split("\n")]
         return f"+{signs.count('+')} \N{MINUS SIGN}{signs.count('-')}"
-    return textcut.one_line(" · ".join(_what_is_there(shown, rows)), _MAX_RESULT_CHARACTERS)
+    there = textcut.one_line(" · ".join(_what_is_there(shown, rows)), _MAX_RESULT_CHARACTERS)
+    changed = textcut.one_line(_REMEDY.sub("", shown.changed), _MAX_CHANGED_CHARACTERS)
+    return " · ".join(filter(None, (there, changed)))
 
 
 def _what_is_there(shown: Call, rows: Sequence[str]) -> Iterator[str]:
-    """Yield what a call has printed, shown and changed, each in a few words."""
+    """Yield what a call has printed and shown, each in a few words."""
     titles = {*(f"↓ {title}" for title in shown.shows), *(["(no output)"] if shown.changed else [])}
     printed = [row for row in rows if row.strip() not in titles]
     if printed:
         yield printed[0] if len(printed) == 1 else f"{len(printed):,} lines"
     yield from [f"{len(shown.shows)} outputs"] if len(shown.shows) > _MAX_SHOWN_TITLES else shown.shows
-    if shown.changed:
-        yield _REMEDY.sub("", shown.changed)
 
 
 def _aside(shown: Call) -> str:

@@ -22,8 +22,8 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
             missing ones.
 
     Returns:
-        Rows with ``id``, ``depth`` (only branchings indent), ``role``, ``text``, ``label``, ``leaf`` (whether a branch
-        ends there) and ``here`` (whether it is the current place).
+        Rows with ``id``, ``depth`` (of a branch that was left one more than of what it was left for), ``role``,
+        ``text``, ``label``, ``leaf`` (whether a branch ends there) and ``here`` (whether it is the current place).
     """
     shown = {entry.id for entry in store.entries if _role(entry) or entry.id in store.labels}
     children = _children(store, shown)
@@ -64,16 +64,18 @@ def _children(store: SessionStore, shown: set[str]) -> dict[str | None, list[Ent
 
 
 def _in_order(children: Mapping[str | None, list[Entry]], active: set[str]) -> Iterator[tuple[Entry, int]]:
-    """Yield entries and their depths, parents before children, those that are active last."""
+    """Yield entries and their depths, parents before children, those that are active last.
+
+    The last child goes on at the depth of its parent: however often a conversation branched, it is read along one line.
+    """
     waiting: list[tuple[Entry | None, int]] = [(None, 0)]
     while waiting:
         entry, depth = waiting.pop()
         if entry is not None:
             yield entry, depth
         following = children.get(None if entry is None else entry.id, [])
-        inner = depth + (len(following) > 1)
         ordered = sorted(following, key=lambda each: each.id in active)
-        waiting.extend((each, inner) for each in reversed(ordered))
+        waiting += [(each, depth + (at > 0)) for at, each in enumerate(reversed(ordered))]
 
 
 def _row(

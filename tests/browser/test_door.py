@@ -294,6 +294,23 @@ def test_an_answer_stands_below_its_own_prompt_where_the_cell_of_the_next_page_h
     page.wait_for_function(HAS_NO_LIVE_VIEW)
 
 
+@pytest.mark.parametrize("cells", [["%load_ext indus_nb", "%agent hello"], ["%agent hello"]])
+def test_the_first_answer_has_what_it_took_beside_it_and_not_in_the_file(
+    lab: Lab, page: Page, api: MessagesApi, cells: list[str]
+) -> None:
+    lab.write("first_answer.ipynb", *cells)
+    notebook = lab.open(page, "first_answer.ipynb")
+    api.add("Hello.")
+    for number in range(len(cells)):
+        notebook.run(number)
+    cell = notebook.cell(len(cells) - 1)
+    expect(cell.locator(".indus-usage .ia-beside")).to_contain_text("tokens in", timeout=120_000)
+    notebook.save()
+    saved = (lab.folder / "first_answer.ipynb").read_text()
+    assert "Hello." in saved
+    assert re.search(r"\d tokens in, ", saved) is None
+
+
 def test_a_kernel_without_the_package_gets_it_by_a_button(lab: Lab, page: Page) -> None:
     lab.write("bare.ipynb", "x = 1", kernel="bare")
     lab.open(page, "bare.ipynb")

@@ -240,7 +240,7 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
     expect(asked(notebook, 2, "hello")).to_contain_text("Hello.")
     page.keyboard.press("Escape")
     for where in ("in place", "in the dialog"):
-        api.add(Reply(ToolUse("propose_cell", {"replace": "1", "source": NEW})), "I see.")
+        api.add(Reply(ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": NEW})), "I see.")
         notebook.run(1)
         dialog = notebook.cell(1).get_by_role("dialog")
         expect(dialog).to_be_visible()
@@ -266,7 +266,7 @@ def test_what_a_running_cell_proposes_is_in_its_place_again_after_a_reload(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
     notebook = opened(lab, page, "running.ipynb", OLD, "%agent improve the first cell")
-    api.add(Reply(ToolUse("propose_cell", {"replace": "1", "source": NEW})), "I see.")
+    api.add(Reply(ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": NEW})), "I see.")
     notebook.run(1)
     button(box(notebook), "Reject")
     notebook.save()

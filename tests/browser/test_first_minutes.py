@@ -69,7 +69,7 @@ def test_an_answer_a_mended_error_and_a_figure_take_two_clicks_each(lab: Lab, pa
 
     notebook.run(1)
     notebook.wait_until_run(1)
-    mended = {"replace": "2", "source": FAILS.replace("mnth", "month")}
+    mended = {"replace": notebook.id_of(1), "source": FAILS.replace("mnth", "month")}
     api.add(Reply(ToolUse("propose_cell", mended)), "The column is called month.")
     hand.click(notebook.cell(1).get_by_role("button", name="Fix"))
     hand.click(chat.get_by_role("button", name="Accept and run"))

@@ -49,7 +49,7 @@ def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Pag
     assert (lab.folder / "made").exists()
     expect(cell.locator(".indus-answer").last).to_have_text("It is there.")
 
-    api.add(Reply(ToolUse("propose_cell", {"source": "proposed = 1", "after": 4})), "It is yours.")
+    api.add(Reply(ToolUse("propose_cell", {"source": "proposed = 1", "after": notebook.id_of(3)})), "It is yours.")
     notebook.run(2)
     notebook.cell(2).get_by_role("dialog").locator('[data-k$=" Accept"]').click()
     notebook.wait_until_run(2)

@@ -360,7 +360,7 @@ def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_n
     notebook.run(0)
     notebook.wait_until_run(0)
     held = Gate()
-    mended = ToolUse("propose_cell", {"replace": "1", "source": "1"})
+    mended = ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": "1"})
     api.add(Reply(Text("I ", held, "mend it."), mended), "Done.")
     bar(notebook.cell(0)).get_by_role("button", name="Fix").click()
     expect(page.locator(".indus_nb-Chat .indus-answer")).to_contain_text("I")

@@ -298,10 +298,10 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
     before = "".join(f"line_{number} = 1\n" for number in range(12)).rstrip()
-    change = {"source": before.replace("line_9 = 1", "line_9 = 2"), "replace": 3}
+    notebook = opened(lab, page, "proposal.ipynb", NEW + "mend the cell", before)
+    change = {"source": before.replace("line_9 = 1", "line_9 = 2"), "replace": notebook.id_of(2)}
     new = {"source": "total = sum([1, 2])\nprint('the sum is', total)"}
     api.add(Reply(ToolUse("propose_cell", change)), Reply(ToolUse("propose_cell", new)), Reply("Done."))
-    notebook = opened(lab, page, "proposal.ipynb", NEW + "mend the cell", before)
     notebook.save()  # else the cells are not known by their numbers
     dialog = asked(notebook)
     expect(dialog.locator(".ia-heading")).to_have_text(

@@ -61,7 +61,7 @@ def test_what_is_proposed_is_seen_in_both_pages_and_closed_in_both_by_one_answer
     other_page.keyboard.type(" please")
     expect(notebook.cell(1)).to_contain_text("make it three please")
     for where in (other, notebook):
-        api.add(Reply(ToolUse("propose_cell", {"replace": "1", "source": NEW})), "As you like.")
+        api.add(Reply(ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": NEW})), "As you like.")
         notebook.run(1)
         boxes = [each.page.locator(".indus_nb-box") for each in (notebook, other)]
         for each, box in zip((notebook, other), boxes, strict=True):

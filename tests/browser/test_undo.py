@@ -103,7 +103,9 @@ def test_cells_that_were_accepted_and_run_are_taken_back_and_come_back_with_thei
     cells = [{"source": "## The sum", "cell_type": "markdown"}, {"source": "print('the sum is', sum(rows))"}]
     api.add(
         Reply(ToolUse("python", {"code": "rows.append(4)"})),
-        Reply(ToolUse("propose_cell", {"cells": [*cells, {"source": "total = sum(rows)", "replace": 2}]})),
+        Reply(
+            ToolUse("propose_cell", {"cells": [*cells, {"source": "total = sum(rows)", "replace": notebook.id_of(1)}]})
+        ),
         Reply("They are yours."),
     )
     notebook.run(2)
@@ -147,7 +149,8 @@ def test_a_cell_that_the_user_has_edited_since_is_asked_about(lab: Lab, page: Pa
         notebook.run(number)
         notebook.wait_until_run(number)
     panel = notebook.cell(1)
-    api.add(Reply(ToolUse("propose_cell", {"source": "total = sum(rows)", "replace": 3})), Reply("It is yours."))
+    change = {"source": "total = sum(rows)", "replace": notebook.id_of(2)}
+    api.add(Reply(ToolUse("propose_cell", change)), Reply("It is yours."))
     panel.get_by_label("Message").fill("sum the rows")
     panel.get_by_label("Message").press("Enter")
     panel.get_by_role("dialog").get_by_role("button", name="Accept", exact=True).click()

@@ -143,8 +143,8 @@ def test_the_model_reads_the_saved_cells_and_hears_what_is_not_saved(book: Book)
     told = text_of(result)
     assert not result.get("is_error"), told
     assert told.startswith(f"{book.path} · 4 cells · saved ")
-    assert "[1] markdown · id title-cell\n# A study" in told
-    assert "[4] code · id plot-cell · not run\nplot(rows)" in told
+    assert "id title-cell · markdown · place 1\n# A study" in told
+    assert "id plot-cell · code · place 4 · not run\nplot(rows)" in told
     number = int(book.seen("get_ipython().history_manager.input_hist_raw.index(\"fresh = 'never saved'\")"))
     unsaved = next(line for line in told.split("\n") if line.startswith("Unsaved: "))
     assert f"In [{number}]" in unsaved
@@ -166,7 +166,7 @@ def test_a_long_notebook_is_listed_first(book: Book) -> None:
     book.write(("code", "running-cell", "x"), *(("code", f"cell-{n}", f"value_{n} = {n}\n" * 200) for n in range(30)))
     (listed, one), _ = book.call(("notebook", {}), ("notebook", {"cells": "31"}))
     assert 'See cells in full with cells="3-7"' in text_of(listed)
-    assert "[31] code · id cell-29 · not run · 201 lines\n      value_29 = 29\n" in text_of(listed)
+    assert "id cell-29 · code · place 31 · not run · 201 lines\n      value_29 = 29\n" in text_of(listed)
     assert len(text_of(listed)) < 6000
     assert text_of(one).count("value_29 = 29") == 200
 
@@ -181,7 +181,7 @@ def test_what_the_browser_shows_counts_more_than_the_file(book: Book) -> None:
     told = text_of(result)
     assert "2 cells" in told
     assert "Sources are as the browser shows them now" in told
-    assert "[1] code · id load-cell" in told
+    assert "id load-cell · code · place 1" in told
     assert "rows = [4]" in told
     assert "unsaved = True" in told
     assert "A study" not in told
@@ -271,11 +271,11 @@ def test_a_refused_cell_leaves_nothing_and_the_reason_is_told(
 
 def test_a_page_that_can_puts_the_cell_where_it_belongs(book: Book) -> None:
     (result,), payload = book.call(
-        ("propose_cell", {"source": "# Sorted", "after": 2, "cell_type": "markdown"}),
+        ("propose_cell", {"source": "# Sorted", "after": "load-cell", "cell_type": "markdown"}),
         before="front['insert_cell'] = {'id': 'new-cell'}",
         answers=("Accept",),
     )
-    assert "in the notebook now, below cell 2 (rows = [1, 2, 3]), with id new-cell." in text_of(result)
+    assert "in the notebook now, below cell load-cell (rows = [1, 2, 3]), with id new-cell." in text_of(result)
     assert payload == []
     inserted = {"after": "load-cell", "type": "markdown", "source": "# Sorted"}
     assert book.seen("asked")[-1] == ("insert_cell", inserted)
@@ -302,19 +302,19 @@ def test_a_page_that_cannot_leaves_it_to_the_cell(book: Book) -> None:
     assert [item["text"] for item in payload] == ["one = 1"]
 
 
-def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_the_model_by_their_places(
+def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_the_model_by_ids(
     book: Book,
 ) -> None:
-    sources = {"load-cell": 14, "again": 15, "twice": 15, "running-cell": None}
+    sources = {"load-cell": 9014, "again": 9015, "twice": 9015, "running-cell": None}
     cells = [{"id": each, "type": "code", "source": each, "executionCount": at} for each, at in sources.items()]
     (result,), _ = book.call(
         (
             "propose_cell",
             {
                 "cells": [
-                    {"source": "one = 1", "replace": 1},
-                    {"source": "two", "replace": 2},
-                    {"source": "3", "after": 1},
+                    {"source": "one = 1", "replace": "load-cell"},
+                    {"source": "two", "replace": "again"},
+                    {"source": "3", "after": "In [9014]"},
                 ]
             },
         ),
@@ -322,10 +322,25 @@ def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_th
         answers=("Accept",),
     )
     (question,) = book.seen("questions")
-    assert "1 of 3 · change of cell [14]\n" in question
-    assert "2 of 3 · change of the cell below [14]\n" in question
-    assert "3 of 3 · new code cell below cell [14] (load-cell)\n" in question
-    assert "cell 1 has the new source now" in text_of(result)
+    assert "1 of 3 · change of cell [9014]\n" in question
+    assert "2 of 3 · change of the cell below [9014]\n" in question
+    assert "3 of 3 · new code cell below cell [9014] (load-cell)\n" in question
+    assert "cell load-cell has the new source now" in text_of(result)
+
+
+def test_a_number_that_is_one_cells_place_and_another_cells_run_changes_neither(book: Book) -> None:
+    ran = int(book.seen("get_ipython().execution_count")) + 1
+    book.run("rows = [1, 2, 3]", "load-cell")
+    cells = [("code", f"filler-{place}", f"filler = {place}") for place in range(2, ran + 1)]
+    book.write(("code", "load-cell", "rows = [1, 2, 3, 4]"), *cells, ("code", "running-cell", "%agent go"))
+    (result,), _ = book.call(("propose_cell", {"source": "rows = []", "replace": str(ran)}))
+    assert result["is_error"]
+    assert f"'{ran}' may be cell filler-{ran}, at that place" in text_of(result)
+    assert f"or cell load-cell, run as In [{ran}] (rows = [1, 2, 3, 4]). Name one, by its id." in text_of(result)
+    assert book.seen("questions") == []
+    change = {"source": "rows = []", "replace": f"In [{ran}]"}
+    (result,), _ = book.call(("propose_cell", change), before=RUNS, answers=("Accept",))
+    assert "cell load-cell has the new source now" in text_of(result)
 
 
 def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> None:
@@ -334,7 +349,7 @@ def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> N
         before="front['replace_cell'] = {'id': 'load-cell'}",
         answers=("Accept",),
     )
-    assert "cell 2 has the new source now" in text_of(result)
+    assert "cell load-cell has the new source now" in text_of(result)
     assert payload == []
     (question,) = book.seen("questions")
     assert question.startswith("Change the 2nd cell?\n\n--- now")
@@ -403,7 +418,7 @@ def test_several_cells_are_one_question_and_come_in_order(book: Book) -> None:
     cells = [
         {"source": "# Totals", "cell_type": "markdown", "after": "load-cell"},
         {"source": "total = sum(rows)\ntotal"},
-        {"source": "rows = [1, 2, 3, 4]", "replace": 2},
+        {"source": "rows = [1, 2, 3, 4]", "replace": "load-cell"},
         {"source": "last = 1"},
     ]
     before = f"""{RUNS}
@@ -431,7 +446,9 @@ front = Pages(front)"""
     assert ids[1] == "load-cell"
     assert len(ids) == 3
     told = text_of(result)
-    assert told.startswith("The user accepted 4 cells.\n1. Accepted: the cell is in the notebook now, below cell 2")
+    assert told.startswith(
+        "The user accepted 4 cells.\n1. Accepted: the cell is in the notebook now, below cell load-cell"
+    )
     assert told.count("It runs as soon as") == 3
     assert told.count("It was not run.") == 1
 
@@ -439,7 +456,7 @@ front = Pages(front)"""
 def test_of_several_cells_nothing_is_proposed_when_one_cannot_be(book: Book) -> None:
     for cells, said in (
         ([{"source": "x = 1"}, {"source": " "}], "empty"),
-        ([{"source": "x = 1", "replace": 2}, {"source": "y", "replace": "load-cell"}], "named twice"),
+        ([{"source": "x = 1", "replace": "load-cell"}, {"source": "y", "replace": "load-cell"}], "named twice"),
         ([{"source": f"x{n} = 1"} for n in range(31)], "too many for a question"),
         ([{"source": "x" * 19_000}] * 3, "too long for one question"),
     ):
@@ -460,7 +477,9 @@ def test_several_cells_without_such_a_page_share_the_one_below(book: Book) -> No
 
 
 def test_without_such_a_page_the_new_version_stands_below_and_the_user_is_told(book: Book) -> None:
-    (result,), payload = book.call(("propose_cell", {"source": "rows = []", "replace": 2}), answers=("Accept",))
+    (result,), payload = book.call(
+        ("propose_cell", {"source": "rows = []", "replace": "load-cell"}), answers=("Accept",)
+    )
     assert "until then that cell is as it was" in text_of(result)
     assert payload[0]["text"] == "rows = []"
     assert book.seen("notes") == [
@@ -478,11 +497,11 @@ def test_an_accepted_cell_that_cannot_be_put_anywhere_is_said(book: Book) -> Non
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"source": "x = 1", "after": 9}, "There is no cell '9'"),
-        ({"source": "x = 1", "replace": "1-2"}, "Name one"),
+        ({"source": "x = 1", "after": 999}, "There is no cell '999'"),
+        ({"source": "x = 1", "replace": "1-2"}, "Name one, by its id"),
         ({"source": "x = 1", "replace": 1, "after": 1}, "not both"),
         ({"source": " \n"}, "empty"),
-        ({"source": "rows = [1, 2, 3]\n", "replace": 2}, "has that source already"),
+        ({"source": "rows = [1, 2, 3]\n", "replace": "load-cell"}, "has that source already"),
         ({"source": "x = '\u202e'"}, "cannot be shown"),
         ({"source": "print('\x1b[2J')"}, "cannot be shown"),
         ({"source": "x" * 30_000}, "too many for one cell"),

@@ -52,6 +52,24 @@ def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: Message
     assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
 
 
+def test_commands_that_answer_for_a_whole_prompt_move_all_of_it(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("mine = [1]; other = [1]; apart = [1]")
+    kernel.run("%agent --approve never")
+    calls = [Reply(ToolUse("python", {"code": code})) for code in ("other.append(2)", "mine.append(2)")]
+    api.add(Reply(ToolUse("python", {"code": "apart.append(2)"})), Reply("Done."), *calls, Reply("Done."))
+    kernel.run("%agent first")
+    kernel.run("%agent then")
+    kernel.run("mine.append(3)")
+    refused = kernel.run("%agent undo prompt")
+    shown = f"{refused.error} {refused.streams} {refused.shown}"
+    for answer in ("keep", "over", "both"):
+        assert f"`%agent undo prompt {answer}`" in shown
+    refused = kernel.run("%agent undo 3")
+    assert "`%agent undo 3 keep`" in f"{refused.error} {refused.streams} {refused.shown}"
+    kernel.run("%agent undo prompt keep")
+    assert kernel.run("print(mine, other, apart)").streams == "[1, 2, 3] [1] [1, 2]\n"
+
+
 def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("steps = []")
     for number in (1, 2, 3):

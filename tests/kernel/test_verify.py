@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import Page, Wire
 
 from indus_nb.kernel.document.verifying import difference
 
@@ -71,7 +72,8 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     assert api.requests == []
     api.add(Reply("I see."))
     assert kernel.run("%agent verify --fix", 90).status == "ok"
-    assert "Cell 5 fails: NameError" in str(api.requests[-1].body["messages"][-1])
+    failed = json.loads((kernel.folder / "book.ipynb").read_text())["cells"][4]["id"]
+    assert f"Cell {failed} fails: NameError" in str(api.requests[-1].body["messages"][-1])
 
 
 def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_the_code_into_cells(
@@ -101,6 +103,52 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert "by_region was made by" not in shown
     assert "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all`" in shown
+
+
+def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_the_fresh_one_differs(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    prices = "prices = ['1', '2']"
+    write(
+        kernel.folder / "book.ipynb", ("%load_ext indus_nb", ""), (prices, ""), (f"{ASK}numbers", ""), ("same = 1", "")
+    )
+    asking = json.loads((kernel.folder / "book.ipynb").read_text())["cells"][2]["id"]
+    kernel.run(f"{prices}; same = 1")
+    code = "prices[:] = map(int, prices); same = 1; new = 2"
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+    assert kernel.run(f"{ASK}--approve never numbers", cell_id=asking).status == "ok"
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert (
+        "≠ prices is another in the fresh kernel:\n    - list of 2 · [1, 2]\n    + list of 2 · ['1', '2']\n"
+        "prices was changed by the agent in the 3rd cell, which was left out: `%agent cell all` writes its code into "
+        "cells."
+    ) in shown
+    assert "✓" not in shown
+    assert "same is" not in shown
+    assert "new is" not in shown
+    kernel.run("prices[:] = ['1', '2']")
+    assert "✓ All outputs are as the notebook shows them." in "\n".join(kernel.run("%agent verify", 90).shown)
+
+
+def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(kernel: Kernel, api: MessagesApi) -> None:
+    write(kernel.folder / "book.ipynb", ("%load_ext indus_nb", ""), ("print(by_region)", "3\n"))
+    kernel.run(f"{ASK}--approve never")
+    wire = Wire(kernel)
+    shown = kernel.begin("%agent panel", asks=True).finish()
+    bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
+    page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+    api.add(Reply(ToolUse("python", {"code": "by_region = 3"})), Reply("Done."))
+    page.prompt("sum up")
+    page.wait_until_idle("Done.")
+    kernel.run("%agent --name other")
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "by_region was made by the agent, whose code stands in no cell: ask for it again" in shown
+    kernel.run("%agent --name main")
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    wire.close()
+    assert (
+        "by_region was made by the agent, whose code stands in no cell: `%agent cell all` writes its code into cells."
+    ) in shown
 
 
 def test_that_the_file_is_not_known_is_said_in_a_sentence(kernel: Kernel) -> None:
@@ -160,6 +208,10 @@ def test_what_varies_by_itself_is_no_difference() -> None:
     assert same == ""
     assert difference(printed("1200 rows"), printed("1148 rows")) == "- 1200 rows\n+ 1148 rows"
     assert difference(printed("0.4054"), printed("-0.0466")) == "- 0.4054\n+ -0.0466"
+    long = difference(printed("a" * 9_000 + "b" * 9_000), printed("a" * 9_000 + "c" * 9_000))
+    assert long == f"- …{'a' * 40}{'b' * 120}…\n+ …{'a' * 40}{'c' * 120}…"
+    many = difference(printed("\n".join(map(str, range(90)))), printed("\n".join(map(str, range(100, 190)))))
+    assert many == "- 0\n- 1\n- 2\n- … 87 more lines\n+ 100\n+ 101\n+ 102\n+ … 87 more lines"
     figure = {"output_type": "display_data", "data": {"image/png": "abc", "text/plain": "<Figure size 640x480>"}}
     other = {"output_type": "display_data", "data": {"image/png": "def", "text/plain": "<Figure size 600x400>"}}
     assert difference([figure], [other]) == ""

@@ -84,6 +84,21 @@ def test_what_changes_something_becomes_a_cell_and_a_look_stays_in_its_card(
     assert "the 4th cell new" in page.text
 
 
+def test_a_look_that_showed_a_figure_becomes_a_cell_with_it(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    kernel.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
+    draws = "plt.plot(rows)\nplt.show()"
+    ask(page, api, Reply(python("len(rows)")), Reply(python(draws)))
+    _, drawn = inserted(page)
+    assert drawn["source"] == draws
+    assert ["image/png" in output.get("data", {}) for output in drawn["outputs"]] == [True]
+    assert results(api).count("of the notebook now") == 1
+    page.prompt("/undo")
+    page.wait_for(lambda: "Taken back: " in f"{page.text} {page.toasts}")
+    assert draws not in page.cells.values()
+
+
 def test_cells_without_a_number_are_named_by_the_one_above_and_notes_for_the_model_are_not_shown(
     page: NotebookPage, api: MessagesApi
 ) -> None:

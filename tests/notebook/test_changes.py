@@ -43,6 +43,16 @@ def test_the_card_says_where_a_call_ran_that_could_not_do_anything() -> None:
         assert (f"{words} · 2.0 s</span>" if words else ">2.0 s</span>") in card.bundle()["text/html"]
 
 
+def test_the_card_of_a_call_whose_variables_stay_says_that_they_were_taken_over_and_all_that_changed() -> None:
+    changed = ", ".join(f"a_name_of_some_length_{number} new" for number in range(8))
+    card = Card("b1", call=Call("python", {"code": "x = 1"}, state="done", folded=True))
+    card.show_result([TextContent(text="word " * 50)], {"ran": "copy", "changed": changed}, stored=False)
+    head = card.bundle()["text/html"].partition("</summary>")[0]
+    assert "tried in a copy, taken over" in head
+    assert f"Changed: {changed}" in head
+    assert head.count("word") < 25
+
+
 def test_what_the_preview_had_not_named_is_a_warning_on_the_card_open_or_folded() -> None:
     unseen = "total changed too, which the preview had not named."
     for folded in (False, True):

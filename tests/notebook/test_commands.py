@@ -195,7 +195,11 @@ async def test_the_tree_shows_branches_labels_and_where_the_conversation_stands(
     await session.prompt("compute 3 + 3")
     rows = (await said(session, "tree")).splitlines()[2:]
     assert [row for row in rows if row.startswith("→")] == [rows[-1]]
-    assert any(row.endswith(f"{second}  \N{EM SPACE}[the sum] user: compute 2 + 2") for row in rows)
+    at = next(number for number, row in enumerate(rows) if second in row)
+    begin = "\N{BOX DRAWINGS LIGHT UP AND RIGHT}\N{THIN SPACE}"
+    assert rows[at].endswith(f"{second}  {begin}[the sum] user: compute 2 + 2")
+    assert "  \N{EM SPACE}assistant: " in rows[at + 1]
+    assert any(row.endswith("  user: compute 3 + 3") for row in rows[at + 2 :])
     assert await said(session, f"tree {end}") == (
         f"The conversation goes on behind {end} now. What was said since stays in the tree."
     )

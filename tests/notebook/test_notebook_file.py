@@ -102,7 +102,7 @@ def test_fields_of_wrong_types_harm_nothing(tmp_path: Path) -> None:
     assert [cell.source for cell in file.cells] == ["", "x", "y", "%agent x"]
     reading = Reading(ran=["", "z"])
     assert "two" in reading.whole(file.cells, [1, 2, 3, 4], 10_000)[0]
-    assert "[2] code" in reading.listing(file.cells)
+    assert "code · place 2" in reading.listing(file.cells)
 
 
 def test_a_cell_of_the_agents_was_run_though_it_has_no_number(tmp_path: Path) -> None:

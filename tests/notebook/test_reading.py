@@ -12,7 +12,8 @@ from notebook_files import code, png, shown, stream, write
 from PIL import Image
 from work import cpu_stays_in_proportion
 
-from indus_nb.kernel.document import Cell, Reading, chosen_cells, read_notebook
+from indus_nb.kernel.document import Cell, Reading, read_notebook
+from indus_nb.kernel.document.selection import chosen_cells, one_cell
 from indus_nb.tools.tool import ToolError
 
 
@@ -106,12 +107,12 @@ def test_a_cell_tells_whether_it_ran_in_this_kernel(tmp_path: Path) -> None:
         Cell("code", "v = 5", by_agent=True),
     ]
     listing = Reading(ran=["", "x = 1\n", "y = 1", "w = 4", "w = 4"]).listing(cells)
-    assert "[1] code · run as In [1] · 1 line" in listing
-    assert "[2] code · run as In [2] (by an earlier kernel, or changed since)" in listing
-    assert "[3] code · not run" in listing
-    assert "[4] code · run as In [4] since it was saved" in listing
-    assert "[5] markdown · id t · 1 line\n      # Title" in listing
-    assert "[6] code · run by the agent, as it was written" in listing
+    assert "code · place 1 · run as In [1] · 1 line" in listing
+    assert "code · place 2 · run as In [2] (by an earlier kernel, or changed since)" in listing
+    assert "code · place 3 · not run" in listing
+    assert "code · place 4 · run as In [4] since it was saved" in listing
+    assert "id t · markdown · place 5 · 1 line\n      # Title" in listing
+    assert "code · place 6 · run by the agent, as it was written" in listing
 
 
 def test_cells_without_room_are_named_and_their_images_left_out(tmp_path: Path) -> None:
@@ -120,16 +121,36 @@ def test_cells_without_room_are_named_and_their_images_left_out(tmp_path: Path) 
     text, left = reading.whole(cells, [1, 2, 4], 7000)
     assert left == [4]
     assert len(reading.images) == 2
-    assert "[4]" not in text
+    assert "place 4" not in text
 
 
-def test_cells_are_chosen_by_number_span_and_id() -> None:
+def test_cells_are_chosen_by_place_span_run_and_id() -> None:
     cells = [Cell("code", "", id=name) for name in ("aa", "bb", "123", "5", "ee")]
     assert chosen_cells(cells, "3") == [3]
     assert chosen_cells(cells, "2-4, ee 2") == [2, 3, 4, 5]
     assert chosen_cells(cells, "4-99") == [4, 5]
     assert chosen_cells(cells, "[1]") == [1]
     assert chosen_cells(cells, "5,123") == [5, 3]
+    runs = {7: [2], 8: [1, 4]}
+    assert chosen_cells(cells, "In [7], In[8] ee", lambda number: runs.get(number, [])) == [2, 1, 4, 5]
+    with pytest.raises(ToolError, match=r"There is no cell 'In \[9\]'"):
+        chosen_cells(cells, "In [9]", lambda number: runs.get(number, []))
     for wrong in ("0", "6", "zz", "-1", "1-2-3", "9" * 5000):
         with pytest.raises(ToolError, match=r"There is no cell .*1-5"):
             chosen_cells(cells, wrong)
+
+
+def test_a_number_names_a_cell_to_change_only_if_place_and_run_are_the_same_cell() -> None:
+    cells = [Cell("code", f"x = {name!r}", id=name) for name in ("aa", "bb", "cc")]
+    runs = {2: [1], 3: [3], 12: [2], 13: [1, 2]}
+
+    def named(wanted: str) -> int:
+        return one_cell(cells, wanted, lambda number: runs.get(number, []))
+
+    assert [named(wanted) for wanted in ("1", "3", "12", "In [2]", "in[3]", "bb")] == [1, 3, 2, 1, 3, 2]
+    for wanted in ("2", "[2]"):
+        with pytest.raises(ToolError, match=r"may be cell bb, at that place .*, or cell aa, run as In \[2\]"):
+            named(wanted)
+    for wanted in ("13", "In [13]", "1-2"):
+        with pytest.raises(ToolError, match=r"cell aa.* cell bb.* Name one, by its id\. Nothing was proposed\."):
+            named(wanted)

@@ -66,9 +66,24 @@ def test_only_branchings_that_lead_somewhere_indent_and_the_branch_at_hand_comes
         ("first", 0, None, False),
         ("left early", 1, None, False),
         ("left late", 1, None, False),
-        ("here", 1, "good", True),
-        ("further here", 1, None, False),
+        ("here", 0, "good", True),
+        ("further here", 0, None, False),
     ]
+
+
+def test_a_long_conversation_that_branched_often_stays_on_one_line_and_branches_of_branches_stand_deeper() -> None:
+    session = store()
+    for number in range(3):
+        place = session.append_message(ask(f"left {number}"))
+        inner = session.append_message(answer(f"answer {number}"))
+        session.append_message(ask(f"left inside {number}"))
+        session.move_leaf(inner)
+        session.append_message(ask(f"went on {number}"))
+        session.move_leaf(session.entry(place).parent_id)
+        session.append_message(ask(f"kept {number}"))
+    branch = [("left {}", 1), ("answer {}", 1), ("left inside {}", 2), ("went on {}", 1), ("kept {}", 0)]
+    expected = [(text.format(number), depth) for number in range(3) for text, depth in branch]
+    assert [(row["text"], row["depth"]) for row in tree_rows(session, 20)] == expected
 
 
 def test_texts_are_cut_and_become_one_line() -> None:

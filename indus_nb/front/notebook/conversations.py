@@ -137,7 +137,9 @@ class Conversations:
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
         steps = self.kernel.steps
-        self._notebook = NotebookTools(shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker)
+        self._notebook = NotebookTools(
+            shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
+        )
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
@@ -250,7 +252,9 @@ class Conversations:
                 words, along = prompt_about_error(command.name, self._journal)
                 return words, [along]
             case "verify":
-                verified = self._with_page(partial(verified_in, self._notebook), VERIFYING_STOPPED)
+                verified = self._with_page(
+                    partial(verified_in, self._notebook, session.store.session_id), VERIFYING_STOPPED
+                )
                 if command.argument and not verified.is_good:
                     words, along = verified.prompt()
                     return words, [along]
@@ -437,6 +441,7 @@ class Conversations:
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
         run.drawing = self._drawing
+        run.has_page = partial(self.has_door, self._cells.client)
         run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
         run.ended = self._ended
         run.fails_cell = request.wait

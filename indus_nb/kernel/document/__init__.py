@@ -10,7 +10,7 @@ from indus_nb.kernel.document.notebook_file import (
 )
 from indus_nb.kernel.document.notebook_tools import NotebookTools
 from indus_nb.kernel.document.proposals import FinishedCell
-from indus_nb.kernel.document.reading import NotebookReader, Reading, chosen_cells
+from indus_nb.kernel.document.reading import NotebookReader, Reading
 
 __all__ = [
     "Cell",
@@ -20,7 +20,6 @@ __all__ = [
     "NotebookTools",
     "Reading",
     "Traces",
-    "chosen_cells",
     "find_notebook",
     "named_notebook",
     "read_notebook",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.extend.api import ExtensionApi
@@ -28,17 +28,20 @@ class NotebookTools:
         insert_below: Callable[[str], bool],
         cells: CellIds,
         note_cell: NoteCell = lambda _call, _session, _cell: None,
-        maker: Callable[[str], Maker | None] = lambda _name: None,
+        maker: Callable[[str, str], Maker | None] = lambda _name, _session: None,
+        made: Callable[[str], Awaitable[Mapping[str, tuple[Maker, str]]]] | None = None,
     ) -> None:
         """Make the tools of a shell.
 
         Args:
             ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
             note_cell: Takes note of cells that calls have changed.
-            maker: Finds the agent's call that made a variable.
+            maker: Finds the agent's call that made a variable, by its name and the session that asks.
+            made: Finds the variables that the agent's calls changed outside of cells: the call, and a view of each.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
         self._maker = maker
+        self._made = made
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
@@ -54,16 +57,23 @@ class NotebookTools:
             describe=described,
         )
 
-    async def verify(self, on_progress: Callable[[Verified], None]) -> Verified:
+    async def verify(self, on_progress: Callable[[Verified], None], session: str) -> Verified:
         """Run the notebook's cells in a fresh kernel, and compare what they give.
 
-        `on_progress` is called with the results until then.
+        Args:
+            on_progress: Called with the results until then.
+            session: The session that the user's cell talks to.
         """
         from indus_nb.kernel.document.verifying import verify
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker)
+        made = None if self._made is None else await self._made(session)
+
+        def maker(name: str) -> Maker | None:
+            return self._maker(name, session)
+
+        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

@@ -24,7 +24,8 @@ from indus_nb.extend.api import Context
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.in_place import ASKED_AT, CellType, PlacedCell
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
-from indus_nb.kernel.document.reading import AskPage, NotebookReader, chosen_cells
+from indus_nb.kernel.document.reading import AskPage, NotebookReader
+from indus_nb.kernel.document.selection import RunAs, name_for_model, one_cell
 from indus_nb.kernel.undo import CellStep
 from indus_nb.render.markup import plain
 from indus_nb.tools import CallDescription, ToolError
@@ -34,7 +35,7 @@ from indus_nb.tools.tool import REFUSED, ToolContext, text_output
 NoteCell = Callable[[str, str, CellStep], None]
 """Callback that records what a call did to a cell: the ids of call and session, and the cell."""
 CellName = Annotated[int | str, WithJsonSchema({"type": "string"})]
-"""A cell's number or id; models are told of one type, and some give numbers all the same."""
+"""Text that names a cell; models are told of one type, and some give numbers all the same."""
 
 _MAX_PROPOSAL_CHARACTERS = 20_000
 _MAX_SUMMARY_CHARACTERS = 60
@@ -74,7 +75,7 @@ class FinishedCell:
 class _New:
     """A new cell: the cell above it, and that place in words; ``follows`` the one before it in the list.
 
-    ``where`` is for the user, who knows cells by the numbers that stand at them, ``place`` for the model, which counts.
+    ``where`` is for the user, who knows cells by the numbers that stand at them, ``place`` for the model, by ids.
     """
 
     source: str
@@ -114,6 +115,7 @@ class _Change:
     source: str
     place: int
     name: str
+    model_name: str
     cell: Cell
     difference: str
     above: str
@@ -212,8 +214,8 @@ class CellProposals:
             call: Given by the session
             source: Whole source of the cell
             cell_type: Type of a new cell
-            after: Number or id of the cell above it; by default the one that runs
-            replace: Number or id of the cell that gets this source
+            after: Id or In [3] of the cell above it; by default the one that runs
+            replace: Id or In [3] of the cell to change
             cells: Several cells, in place of the other arguments
 
         Returns:
@@ -259,16 +261,17 @@ class CellProposals:
     async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
         named = any(each.after is not None or each.replace is not None for each in wanted)
         seen = await self._reader.look() if named else None
-        known = [] if seen is None else seen.cells
+        known: Sequence[Cell] = () if seen is None else seen.cells
+        run_as: RunAs = (lambda _number: ()) if seen is None else seen.run_as
         plans: list[_New | _Change] = []
         for each in wanted:
             before = plans[-1] if plans else None
             if each.replace is not None:
-                plans.append(_change(each.source, known, each.replace))
+                plans.append(_change(each.source, known, one_cell(known, str(each.replace), run_as)))
             elif each.after is not None:
-                at = _one(known, each.after)
+                at = one_cell(known, str(each.after), run_as)
                 line = known[at - 1].first_line()
-                where, place = f"below {_name(known, at)} ({line})", f"below cell {at} ({line})"
+                where, place = (f"below {name(known, at)} ({line})" for name in (_name, name_for_model))
                 plans.append(_New(each.source, each.cell_type, known[at - 1].id, where, place, named=True))
             elif isinstance(before, _New):
                 where, place = ("below that",) * 2 if before.named else (before.where, before.place)
@@ -351,12 +354,12 @@ class CellProposals:
             done = CellStep(
                 changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place, plan.name
             )
-            return done, f": cell {place} has the new source now."
+            return done, f": {plan.model_name} has the new source now."
         outcome = self._put_below(plan.source, plan.type)
         ctx.ui.notify(f"The new version of {plan.name} comes in a cell below the running one: put it in its place.")
         return None, (
-            f", but this front end lets nobody change cell {place}. {outcome} "
-            f"The user was told to put it in the place of cell {place}; until then that cell is as it was."
+            f", but this front end lets nobody change {plan.model_name}. {outcome} "
+            "The user was told to put it in that cell's place; until then that cell is as it was."
         )
 
     async def _can_run(self) -> bool:
@@ -483,24 +486,16 @@ def _checked(source: str) -> str:
     return source
 
 
-def _one(cells: Sequence[Cell], wanted: int | str) -> int:
-    numbers = chosen_cells(cells, str(wanted))
-    if len(numbers) != 1:
-        raise ToolError(f"{wanted!r} names {len(numbers)} cells. Name one. Nothing was proposed.")
-    return numbers[0]
-
-
-def _change(source: str, cells: Sequence[Cell], target: int | str) -> _Change:
-    place = _one(cells, target)
-    cell = cells[place - 1]
+def _change(source: str, cells: Sequence[Cell], place: int) -> _Change:
+    cell, model_name = cells[place - 1], name_for_model(cells, place)
     if cell.source.strip("\n") == source.strip("\n"):
-        raise ToolError(f"Cell {place} has that source already. Nothing was proposed.")
+        raise ToolError(f"{model_name[0].upper()}{model_name[1:]} has that source already. Nothing was proposed.")
     lines = difflib.unified_diff(cell.source.splitlines(), source.splitlines(), "now", "then", lineterm="")
     difference = plain(clean_text("\n".join(lines)))
     if len(difference) > _MAX_PROPOSAL_CHARACTERS:
-        raise ToolError(f"The change of cell {place} is too long to be shown to the user. Propose less at a time.")
+        raise ToolError(f"The change of {model_name} is too long to be shown to the user. Propose less at a time.")
     above = cells[place - 2].id if place > 1 else ""
-    return _Change(source, place, _name(cells, place), cell, difference, above or "")
+    return _Change(source, place, _name(cells, place), model_name, cell, difference, above or "")
 
 
 def _name(cells: Sequence[Cell], place: int) -> str:

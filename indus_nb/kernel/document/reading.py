@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -36,6 +35,7 @@ from indus_nb.kernel.document.notebook_file import (
     parse_cell,
     shown_notebook,
 )
+from indus_nb.kernel.document.selection import chosen_cells
 from indus_nb.render.markup import cut, plain
 from indus_nb.safety.redaction import hide, labelled_secrets
 from indus_nb.tools.files.read import read_image
@@ -111,10 +111,11 @@ class Reading:
         return "\n\n".join(parts), []
 
     def _title(self, number: int, cell: Cell) -> str:
-        parts = [cell.type, *([f"id {cell.id[:64]}"] if cell.id else [])]
+        """Write the id first: a number in brackets is what a cell ran with, everywhere else."""
+        parts = [*([f"id {cell.id[:64]}"] if cell.id else []), cell.type, f"place {number}"]
         if cell.type == "code":
             parts.append(self._when(cell))
-        return f"[{number}] {' · '.join(parts)}"
+        return " · ".join(parts)
 
     def _when(self, cell: Cell) -> str:
         here = self._numbers.get(cell.source.strip())
@@ -233,34 +234,6 @@ def _image(text: str) -> ImageContent:
     return next(block for block in output.content if isinstance(block, ImageContent))
 
 
-def chosen_cells(cells: Sequence[Cell], text: str) -> list[int]:
-    """Parse a selection of cells.
-
-    Args:
-        cells: All cells of the notebook.
-        text: Numbers (``3``), spans (``3-7``) or ids, several of them with commas.
-
-    Returns:
-        The numbers of the cells, from 1, in the order given, each once.
-
-    Raises:
-        ToolError: No cell has that number or id.
-    """
-    ids = {cell.id: number for number, cell in enumerate(cells, 1) if cell.id}
-    numbers: dict[int, None] = {}
-    for part in re.split(r"[\s,]+", text.strip()):
-        span = re.fullmatch(r"\[?(\d{1,9})\s*(?:[-:\u2013]\s*(\d{1,9}))?\]?", part)
-        if span and 1 <= int(span[1]) <= len(cells):
-            numbers.update(dict.fromkeys(range(int(span[1]), min(int(span[2] or span[1]), len(cells)) + 1)))
-        elif part in ids:
-            numbers[ids[part]] = None
-        else:
-            raise ToolError(
-                f"There is no cell {part[:80]!r}. The cells have the numbers 1-{len(cells)}, and their ids."
-            )
-    return [*numbers]
-
-
 def _spans(numbers: Sequence[int]) -> str:
     """Abbreviate runs of numbers, as in ``3-5,9``.
 
@@ -288,6 +261,7 @@ class KnownNotebook:
         file: The file, if it was found.
         ran: The sources of cells that ran here, by number.
         path: Where the page has it; empty if it sends none.
+        ids: The ids of cells that ran here, by number.
     """
 
     cells: list[Cell]
@@ -295,6 +269,19 @@ class KnownNotebook:
     ran: Sequence[str]
     from_page: bool
     path: str = ""
+    ids: Mapping[int, str] = field(default_factory=dict[int, str])
+
+    def run_as(self, number: int) -> list[int]:
+        """Return the places of the cells that ran here with a number, then of those that show it from before.
+
+        A cell counts whose source is another by now, where the front end gave its id.
+        """
+        own_id, source = self.ids.get(number), self.ran[number].strip() if 0 < number < len(self.ran) else ""
+        numbered = [*enumerate(self.cells, 1)]
+        places = [place for place, cell in numbered if own_id is not None and cell.id == own_id]
+        places = places or [place for place, cell in numbered if source and cell.source.strip() == source]
+        shown = [place for place, cell in numbered if cell.shown_as == number]
+        return [*dict.fromkeys([*places, *shown])]
 
     @property
     def name(self) -> str:
@@ -333,7 +320,7 @@ class NotebookReader:
         page, traces = cells_of(answer), self._traces()
         if not page:
             file = await in_thread(lambda _: find_notebook(traces))
-            return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False)
+            return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False, ids=self.cells.numbers)
         path = path_of(answer)
         try:
             file = await in_thread(lambda _: self._file_of(page, path, traces))
@@ -344,7 +331,7 @@ class NotebookReader:
             page = [
                 replace(saved.get(cell.id or "", cell), source=cell.source, shown_as=cell.shown_as) for cell in page
             ]
-        return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path)
+        return KnownNotebook(page, file, traces.ran_in(page), from_page=True, path=path, ids=self.cells.numbers)
 
     def _file_of(self, page: Sequence[Cell], path: str, traces: Traces) -> NotebookFile | None:
         """Find the file of the notebook with these cells on its page."""
@@ -360,7 +347,7 @@ class NotebookReader:
         what ran since and was not saved is named.
 
         Args:
-            cells: Cells to see in full: numbers ("3", "3-7", "2,5") or ids; empty for the whole notebook
+            cells: Cells to see in full: ids, In [3], or places ("3-7"); empty for the whole notebook
         """
         seen = await self.look()
 
@@ -369,7 +356,7 @@ class NotebookReader:
             parts = _head(seen)
             everything = [*range(1, len(seen.cells) + 1)]
             if cells.strip():
-                text, left = reading.whole(seen.cells, chosen_cells(seen.cells, cells), _MAX_CHARACTERS)
+                text, left = reading.whole(seen.cells, chosen_cells(seen.cells, cells, seen.run_as), _MAX_CHARACTERS)
                 if left:
                     text += f'\n\n[There was no room for more. Go on with cells="{_spans(left)}".]'
             else:
@@ -391,9 +378,8 @@ class NotebookReader:
             ToolError: No cell ran with that number, or the notebook is not known.
         """
         seen = await self.look()
-        source = seen.ran[number].strip() if 0 < number < len(seen.ran) else None
-        places = [place for place, cell in enumerate(seen.cells, 1) if source and cell.source.strip() == source]
-        places += [place for place, cell in enumerate(seen.cells, 1) if source is None and cell.run_as == number]
+        source = seen.ran[number].strip() if 0 < number < len(seen.ran) else ""
+        places = [at for at in seen.run_as(number) if not source or seen.cells[at - 1].source.strip() == source]
         if not places:
             raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
         return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])

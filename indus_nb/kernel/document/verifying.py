@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import itertools
+import json
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
+from indus_nb.kernel.document.selection import name_for_model
 from indus_nb.render.markup import plain
 from indus_nb.safety.redaction import hide, labelled_secrets
 from indus_nb.tools.commands.shell import printed_text
@@ -38,6 +41,16 @@ _ALIVE_EVERY = 0.5
 _DIED = "the kernel died"
 _MAX_TEXT_CHARACTERS = 20_000
 _MAX_DIFFERENCE_LINES = 12
+_MAX_SIDE_LINES = 3
+_MAX_LINE_CHARACTERS = 160
+_CHARACTERS_BEFORE = 40
+_VIEWS = (
+    "print(__import__('json').dumps(__import__('indus_nb.kernel.values.describe', fromlist=['views'])"
+    ".views(globals(), {!r})))"
+)
+"""Code that prints views of variables in the fresh kernel."""
+_Run: TypeAlias = Callable[[str], Awaitable[tuple[str | None, list[JsonObject]]]]
+"""Runs code there; returns its error, and its outputs."""
 _MAX_LISTED = 5
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
 _NOT_DEFINED = re.compile(r"NameError: name '(\w{1,200})' is not defined")
@@ -46,6 +59,7 @@ _MAY_FAIL = frozenset({"raises-exception", "nbval-raises-exception"})
 _NOT_COMPARED = frozenset({"nbval-ignore-output"})
 """Tags of cells, by which nbclient, Jupyter Book and nbval go too."""
 _MAX_TITLE_CHARACTERS = 60
+_MAX_ERROR_CHARACTERS = 600
 _FIGURES = ("image/", "application/vnd.plotly", "application/vnd.vega")
 _VARYING = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
@@ -57,11 +71,11 @@ _VARYING = (
 _FRACTION = re.compile(r"(?<![\w.])-?\d+\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
 
 
-class Lacking(NamedTuple):
-    """A variable that a cell did not find.
+class ByAgent(NamedTuple):
+    """A variable that a call of the agent made or changed in the user's kernel.
 
     Attributes:
-        maker: The agent's call that made it in the user's kernel, if one is known.
+        maker: The call, if one is known.
         cell: The cell in which that was asked for; ``None`` where it was in none of the notebook.
     """
 
@@ -78,9 +92,10 @@ class Verified:
         name: The name of the notebook's file; empty if it is not known.
         tagged: Cells that are not run because of their tags.
         different: Cells that gave something else, and the difference.
-        names: What cells are called for the user.
+        names: What cells are called for the user, and in ``model_names`` for the model.
         running: The cell that runs, and its first line.
         lacks: The variable that the failed cell did not find.
+        others: Variables that the agent's calls changed, and how they differ in the fresh kernel.
     """
 
     name: str = ""
@@ -93,12 +108,14 @@ class Verified:
     running: tuple[int, str] | None = None
     is_over: bool = False
     names: Mapping[int, str] = field(default_factory=dict[int, str])
-    lacks: Lacking | None = None
+    model_names: Mapping[int, str] = field(default_factory=dict[int, str])
+    lacks: ByAgent | None = None
+    others: dict[ByAgent, str] = field(default_factory=dict[ByAgent, str])
 
     @property
     def is_good(self) -> bool:
         """Return whether all cells ran, and gave what the notebook shows."""
-        return self.is_over and self.failed is None and not self.different
+        return self.is_over and self.failed is None and not self.different and not self.others
 
     def at_work(self) -> str:
         """Describe the progress for the user."""
@@ -131,15 +148,17 @@ class Verified:
                 return []
             made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent"
             return [f"{made}: `%agent cell all`, right after such a cell has run, writes the agent's code into cells."]
+        return [self._origin(f"{name} was made", maker, cell)]
+
+    def _origin(self, made: str, maker: Maker, cell: int | None) -> str:
+        """Say in which cell the agent did something, and what brings its code into cells."""
         if cell is None:
-            made = f"{name} was made by the agent, whose code stands in no cell"
-            again = "ask for it again"
+            made, again = f"{made} by the agent, whose code stands in no cell", "ask for it again"
         else:
-            made = f"{name} was made by the agent in {self._name(cell)}, which was left out"
-            again = "run that one again"
+            made, again = f"{made} by the agent in {self._name(cell)}, which was left out", "run that one again"
         if maker.is_of_last_prompt:
-            return [f"{made}: `%agent cell all` writes its code into cells."]
-        return [f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."]
+            return f"{made}: `%agent cell all` writes its code into cells."
+        return f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."
 
     def text(self) -> str:
         """Describe the result, so far or at the end."""
@@ -163,6 +182,12 @@ class Verified:
                 f"≠ {self._begin(number)} gives something else:",
                 *(f"    {line}" for line in difference.split("\n")),
             ]
+        for (name, maker, cell), difference in self.others.items():
+            rows += [
+                f"≠ {name} is another in the fresh kernel:",
+                *(f"    {line}" for line in difference.split("\n")),
+                *([] if maker is None else [self._origin(f"{name} was changed", maker, cell)]),
+            ]
         if self.is_good:
             rows.append("✓ All outputs are as the notebook shows them.")
         elif self.is_over:
@@ -171,11 +196,11 @@ class Verified:
 
     def prompt(self) -> tuple[str, Attachment]:
         """Write the prompt that asks the agent to fix the differences: words, and what goes along for the model."""
-        counted = replace(self, names={}).text()
+        report = replace(self, names=self.model_names).text()
         task = (
-            "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are numbered as in the tool "
-            "`notebook`. Find out why it does not give what the notebook shows, and propose the mended cells with "
-            f"propose_cell; an output that is only out of date needs no change, say so.\n\n{counted}"
+            "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are named by their ids, as in "
+            "the tool `notebook`. Find out why it does not give what the notebook shows, and propose the mended cells "
+            f"with propose_cell; an output that is only out of date needs no change, say so.\n\n{report}"
         )
         return "Fix this notebook", going_along("what a fresh kernel gives", task)
 
@@ -186,6 +211,7 @@ async def verify(
     on_progress: Callable[[Verified], None] = lambda _: None,
     name: str = "",
     maker: Callable[[str], Maker | None] = lambda _name: None,
+    made: Mapping[str, tuple[Maker, str]] | None = None,
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -195,12 +221,17 @@ async def verify(
         on_progress: Called with the results until then: before each cell, and at the end.
         name: Of the notebook; empty if it is not known.
         maker: Finds the agent's call that made a variable of the user's kernel.
+        made: Variables that the agent's calls changed there outside of cells: the call, and a view of the value.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
     """
     shown = [cell.shown_as for cell in cells]
-    outcome = Verified(name, names={number: cell_name(number, shown) for number, _ in enumerate(cells, 1)})
+    outcome = Verified(
+        name,
+        names={number: cell_name(number, shown) for number, _ in enumerate(cells, 1)},
+        model_names={number: name_for_model(cells, number) for number, _ in enumerate(cells, 1)},
+    )
     code = [(number, cell) for number, cell in enumerate(cells, 1) if cell.type == "code" and cell.source.strip()]
     outcome.tagged = [number for number, cell in code if _SKIPPED & cell.tags]
     outcome.skipped = [
@@ -209,6 +240,11 @@ async def verify(
     to_run = [(number, cell) for number, cell in code if number not in (*outcome.skipped, *outcome.tagged)]
     if not to_run:
         raise ToolError("The notebook has no cells that could be run without the agent.")
+    places = {cells[each - 1].id: each for each in outcome.skipped}
+
+    def by_agent(variable: str, call: Maker | None) -> ByAgent:
+        return ByAgent(variable, call, None if call is None or call.cell is None else places.get(call.cell))
+
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
     async with _fresh_kernel(directory) as run:
@@ -219,23 +255,24 @@ async def verify(
             error, outputs = await run(cell.source)
             outcome.running = None
             if error is not None and (not _MAY_FAIL & cell.tags or error == _DIED):
-                outcome.failed = number, error
+                outcome.failed = number, middle(error, _MAX_ERROR_CHARACTERS, " … ")
                 if (missing := _NOT_DEFINED.match(error)) is not None:
-                    made = maker(missing[1])
-                    places = {cells[each - 1].id: each for each in outcome.skipped}
-                    asked_in = None if made is None else made.cell
-                    outcome.lacks = Lacking(missing[1], made, None if asked_in is None else places.get(asked_in))
+                    outcome.lacks = by_agent(missing[1], maker(missing[1]))
                 break
             outcome.ran.append(number)
             if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
                 outcome.different[number] = found
+        if made and (outcome.failed is None or outcome.failed[1] != _DIED):
+            there = await _views(run, made)
+            compared = ((name, difference(_printed(made[name][1]), _printed(view))) for name, view in there.items())
+            outcome.others = {by_agent(name, made[name][0]): found for name, found in compared if found}
     outcome.is_over = True
     on_progress(outcome)
     return outcome
 
 
 @contextlib.asynccontextmanager
-async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
+async def _fresh_kernel(directory: Path) -> AsyncGenerator[_Run]:
     """Start a kernel of this interpreter; yield a function that runs code, and returns an error and outputs."""
     managers: Any = import_module("jupyter_client.manager")
     specs: Any = import_module("jupyter_client.kernelspec")
@@ -307,10 +344,57 @@ def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, An
     before, after = _compared(shown), _compared(now)
     if before == after:
         return ""
-    lines = [*difflib.unified_diff(before, after, lineterm="", n=0)][2:]
-    lines = [f"{line[0]} {line[1:]}" for line in lines if not line.startswith("@@")]  # -0.4 would be a number
+    return _differing(before, after)
+
+
+def _differing(before: Sequence[str], after: Sequence[str]) -> str:
+    """Write the lines that differ, a few of each side at a place, and of long ones the part that differs.
+
+    >>> print(_differing(["0.4"], ["-0.4", "2", "3", "4", "5"]))
+    - 0.4
+    + -0.4
+    + 2
+    + 3
+    + … 2 more lines
+    """
+    lines: list[str] = []
+    for kind, *ends in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if kind == "equal":
+            continue
+        old, new = before[ends[0] : ends[1]], after[ends[2] : ends[3]]
+        for sign, side, other in (("-", old, new), ("+", new, old)):
+            pairs = zip(side[:_MAX_SIDE_LINES], itertools.chain(other, itertools.repeat("")), strict=False)
+            lines += [f"{sign} {_where_differing(*pair)}" for pair in pairs]  # with a blank: -0.4 would be a number
+            if len(side) > _MAX_SIDE_LINES:
+                lines.append(f"{sign} … {counted(len(side) - _MAX_SIDE_LINES, 'more line')}")
     more = len(lines) - _MAX_DIFFERENCE_LINES
     return "\n".join([*lines[:_MAX_DIFFERENCE_LINES], *([f"… {more} more lines"] if more > 0 else [])])
+
+
+def _where_differing(line: str, other: str) -> str:
+    """Return a line, or of a long one the part from a little before the first character that differs."""
+    if len(line) <= _MAX_LINE_CHARACTERS:
+        return line
+    same = sum(1 for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(line, other, strict=False)))
+    begin = max(0, same - _CHARACTERS_BEFORE)
+    end = begin + _MAX_LINE_CHARACTERS
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+
+
+async def _views(run: _Run, names: Collection[str]) -> dict[str, str]:
+    """Return views of variables in the fresh kernel, of those that there are; none where it does not give them."""
+    _, outputs = await run(_VIEWS.format([*names]))
+    try:
+        printed = "".join(joined_text(output.get("text")) for output in outputs)
+        found: object = json.loads(printed.strip().rpartition("\n")[2])
+    except ValueError:
+        return {}
+    given = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return {name: view for name in names if isinstance(view := given.get(name), str)}
+
+
+def _printed(text: str) -> list[JsonObject]:
+    return [{"output_type": "stream", "text": text}]
 
 
 def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:

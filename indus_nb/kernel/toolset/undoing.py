@@ -47,12 +47,16 @@ _LARGE_SECONDS = 2.0
 class ChangedSinceError(UsageError):
     """Something was changed since; the user has to decide what becomes of it."""
 
-    def __init__(self, question: str, verb: str) -> None:
-        """Set the message: the question, and the commands that answer it."""
+    def __init__(self, question: str, command: str) -> None:
+        """Set the message: the question, and the commands that answer it.
+
+        Args:
+            command: What was asked for, such as ``undo prompt``.
+        """
         self.question = question
         super().__init__(
-            f"Nothing was changed: {question} `%agent {verb} keep` leaves that as it is and moves the rest, `%agent "
-            f"{verb} over` overwrites it, `%agent {verb} both` leaves it and puts the other beside it."
+            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
+            f"{command} over` overwrites it, `%agent {command} both` leaves it and puts the other beside it."
         )
 
 
@@ -106,7 +110,6 @@ class Steps:
         self._history = History(namespace)
         self._books: dict[str, Book] = {}
         self._runs: dict[str, int] = {}
-        self._last_run = ""
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
@@ -130,7 +133,6 @@ class Steps:
     async def begin_run(self, session: str) -> None:
         """Register another prompt, and read small files while its model thinks."""
         self._runs[session] = self._runs.get(session, 0) + 1
-        self._last_run = f"{session} {self._runs[session]}"
         self._large.clear()
         ended = f"{session} {self._runs[session] - 1}"
         for call in [call for call, held in list(self._held.items()) if held.run == ended]:
@@ -148,12 +150,23 @@ class Steps:
         run = f"{session} {self._runs.get(session, 0)}"
         self._open[call] = _Open(self._books.get(session), run, asked_in=asked_in)
 
-    def maker(self, name: str) -> Maker | None:
-        """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells."""
+    def maker(self, name: str, session: str) -> Maker | None:
+        """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells.
+
+        Args:
+            session: The session whose last prompt counts.
+        """
         step = self._history.last_that_bound(name)
-        if step is None or step.cells is not None:
-            return None
-        return Maker(step.asked_in, is_of_last_prompt=step.run == self._last_run and step.asked_in is not None)
+        return None if step is None or step.cells is not None else self._maker(step, session)
+
+    def makers(self, session: str) -> dict[str, Maker]:
+        """Find the variables that calls changed whose code stands in no cell, each with the newest such call."""
+        steps = (step for step in tuple(self._history.done) if step.cells is None)
+        changes = ((step, step.variables) for step in steps if step.variables is not None)
+        return {name: self._maker(step, session) for step, change in changes for name in change.names}
+
+    def _maker(self, step: Step, session: str) -> Maker:
+        return Maker(step.asked_in, is_of_last_prompt=step.run == f"{session} {self._runs.get(session, 0)}")
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
         """Take a snapshot of the files, right before a call may change them; on a thread that may block."""
@@ -347,13 +360,19 @@ class Steps:
             what = "taken back" if verb == "undo" else "done once more"
             raise UsageError(f"Of the agent's steps in this kernel {there} {what}.")
         if cells is not None and cells.undecided:
-            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), verb)
+            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), self._command(verb, count))
         try:
             return (self._history.undo if verb == "undo" else self._history.redo)(count, touched, cells)
         except TouchedError as error:
-            raise ChangedSinceError(self._question(error.names), verb) from error
+            raise ChangedSinceError(self._question(error.names), self._command(verb, count)) from error
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
+
+    def _command(self, verb: str, count: int) -> str:
+        """Return the command that moves that many steps."""
+        if count == 1:
+            return verb
+        return f"{verb} {'prompt' if count == self.of_last_run(verb) else count}"
 
     def _open_code(self) -> bool:
         return any(running.variables is not None for running in self._open.values())

@@ -46,7 +46,9 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
+from indus_nb.kernel.undo import Maker
 from indus_nb.kernel.undo.reach import bound_in_source
+from indus_nb.kernel.values.describe import views
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval
@@ -102,6 +104,16 @@ class UserKernel:
         short = ShortWork(work)
         await self._main.do(short)
         return short.result()
+
+    async def made(self, session: str) -> dict[str, tuple[Maker, str]]:
+        """Return the variables that calls changed whose code stands in no cell: the call, and a view of each.
+
+        Args:
+            session: The session whose last prompt counts.
+        """
+        makers = self.steps.makers(session)
+        shown = await self.run(lambda: views(self._shell.user_ns, makers)) if makers else {}
+        return {name: (makers[name], view) for name, view in shown.items()}
 
     async def compute(self, placeholders: Sequence[str]) -> dict[str, Computed]:
         """Compute the values of a prompt's placeholders in a copy of the kernel."""

@@ -124,7 +124,7 @@ class Maker(NamedTuple):
 
     Attributes:
         cell: The id of the cell in which its prompt stood; ``None`` where that was elsewhere, or is not known.
-        is_of_last_prompt: Whether its prompt stood in a cell, and no other one has come since, in any conversation.
+        is_of_last_prompt: Whether its prompt is the last of the conversation that is asked about.
     """
 
     cell: str | None
@@ -294,7 +294,9 @@ class History:
             The step that has them.
         """
         with self._lock:
-            made = next((each for each in reversed(self.done) if each.call == step.call), None)
+            # Some servers count the calls of each request anew: their ids come again.
+            asked = step.call, step.run
+            made = next((each for each in reversed(self.done) if (each.call, each.run) == asked), None)
             if made is None:
                 self.add(step, room)
                 return step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any
@@ -62,6 +63,15 @@ def describe(value: object, name: str = "") -> str:
         return cut(without_secrets(_line(value, kind)), MAX_LINE_CHARACTERS)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return kind
+
+
+def views(namespace: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """Describe variables as ``given`` does, of those that there are; none whose names look like secrets'.
+
+    >>> views({"x": 1, "token": 2}, ["x", "token", "y"])
+    {'x': 'int · 1'}
+    """
+    return {name: given(namespace[name]) for name in names if name in namespace and not is_secret_name(name)}
 
 
 def given(value: object) -> str:

@@ -87,6 +87,8 @@ class CellRun:
         """Whether the prompt is planned first."""
         self.drawing: set[str | None] = set()
         """The connections whose pages have drawn a widget of this kernel, and so will draw others, however late."""
+        self.has_page: Callable[[], bool] = lambda: False
+        """Whether the page that ran the cell is known to be there, before it has drawn a widget."""
         self.explained: set[str | None] | None = None
         """The connections whose users know what their pages lack that show no widgets; ``None`` if nobody knows it."""
         self.ended: EndedRuns = EndedRuns()
@@ -250,6 +252,8 @@ class CellRun:
         """Draw the end, also if the user interrupts the wait for a slow page."""
         try:
             if self.asked:
+                if self._asks and self._client not in self.drawing and self.has_page():
+                    await view.drawn(always=True)  # beside the answer it says what no file is to keep
                 await self._explain(view)
         finally:
             await self._part(view)

@@ -189,8 +189,11 @@ async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget], sec
 VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells had started."
 
 
-async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
+async def verified_in(notebook: NotebookTools, session: str, cell: CellWork) -> Verified:
     """Run the notebook in a fresh kernel, and show progress and result in a cell.
+
+    Args:
+        session: The session that the cell talks to.
 
     Raises:
         UsageError: The notebook is not known, or cannot be read.
@@ -202,6 +205,6 @@ async def verified_in(notebook: NotebookTools, cell: CellWork) -> Verified:
             cell.say(outcome.at_work())
 
     try:
-        return await notebook.verify(show)
+        return await notebook.verify(show, session)
     except ToolError as error:
         raise UsageError(str(error)) from error

@@ -53,7 +53,7 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> CellsOfRun:
         for call in message.tool_calls:
             shown = board.of(call.id)
             if call.id in good and (cell := _cell(session, call, shown)) is not None:
-                groups[-1].append((cell, good[call.id] and not _has_figure(shown)))
+                groups[-1].append((cell, good[call.id] and not has_figure(shown)))
     everything = [[cell for cell, _ in group] for group in groups]
     kept = [[cell for cell, looks in group if not looks] for group in groups]
     kept = kept if any(kept) else everything
@@ -61,7 +61,8 @@ def cells_of_run(session: AgentSession, board: OutputBoard) -> CellsOfRun:
     return CellsOfRun([cell for group in kept for cell in _joined(group)], left_out)
 
 
-def _has_figure(shown: CallOutputs | None) -> bool:
+def has_figure(shown: CallOutputs | None) -> bool:
+    """Return whether a call showed a figure, which is a result, also of code that only looked."""
     return shown is not None and any(output.is_figure for output in shown.outputs)
 
 

@@ -1,4 +1,4 @@
-"""Work in cells: code of the agent's that changed something is written as cells of the notebook, where it belongs.
+"""Work in cells: code of the agent's that changed something, or showed a figure, is written as cells of the notebook.
 
 What this module promises: the code runs once, before its cell is there; the cell gets what it showed, and is a part of
 the step that ``%agent undo`` takes back. Code that failed, holds a secret or could not be read as it is stays in its
@@ -19,7 +19,7 @@ from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart
-from indus_nb.front.notebook.cells.run_as_cells import notebook_outputs
+from indus_nb.front.notebook.cells.run_as_cells import has_figure, notebook_outputs
 from indus_nb.kernel.cell_ids import Origin
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, parse_cell
@@ -100,7 +100,8 @@ class WorkInCells:
                 details["forModel"] = [_FAILED]
             raise
         shown = self._board.of(call.call_id)
-        if shown is None or had_no_effect(output.details) or not _is_shown_as_it_is(code, call):
+        looked = had_no_effect(output.details) and not has_figure(shown)
+        if shown is None or looked or not _is_shown_as_it_is(code, call):
             return output
         written, changed = None, ""
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import ModelNotFoundError, SessionBusyError, UsageError
 from indus_nb.base.messages import ThinkingLevel, text_of
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.words import broken_off_in_words, cost_in_words
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession
@@ -240,9 +241,11 @@ def _entries(store: SessionStore) -> CommandOutput:
     if not rows:
         return CommandOutput("Nothing was said yet.", "notice")
     listed: list[tuple[str, str, str]] = []
-    for row in rows:
+    for before, row in zip([None, *rows], rows, strict=False):
         label = f"[{cut(row['label'])}] " if row["label"] else ""
         indented = "\N{EM SPACE}" * min(row["depth"], _MAX_DEPTH)
+        if before is not None and _begins_branch(before, row):
+            indented = f"{indented[1:]}\N{BOX DRAWINGS LIGHT UP AND RIGHT}\N{THIN SPACE}"
         where = "→" if row["here"] else " "
         listed.append((where, row["id"] or "", f"{indented}{label}{row['role']}: {row['text']}"))
         listed += [(" ", "", f"{indented}{path}") for path in [_session_of(store, row["id"])] if path]
@@ -250,6 +253,12 @@ def _entries(store: SessionStore) -> CommandOutput:
     if any(row["role"] == "sub-agent" for row in rows):
         title += " `%agent --session PATH` goes on with a sub-agent."
     return CommandOutput(title, "listing", listed)
+
+
+def _begins_branch(before: JsonObject, row: JsonObject) -> bool:
+    """Return whether a branch that was left begins at a row: one deeper than the row before it, or beside its end."""
+    depth, above = row["depth"], before["depth"]
+    return depth > above or (depth == above > 0 and before["leaf"])
 
 
 def _session_of(store: SessionStore, entry_id: str | None) -> str:

@@ -345,9 +345,13 @@ class CellView:
         """Return whether no page was ready to show the widget within three seconds, nor has been since."""
         return self._late is not None
 
-    async def drawn(self) -> None:
-        """Wait until a page has drawn the widget, or was given time to, if nothing may take its place before."""
-        while self._keeps_place and self._live is not None and not self._live.ready.is_set():
+    async def drawn(self, *, always: bool = False) -> None:
+        """Wait until a page has drawn the widget, or was given time to, if nothing may take its place before.
+
+        Args:
+            always: Whether to wait even if something may.
+        """
+        while (always or self._keeps_place) and self._live is not None and not self._live.ready.is_set():
             if self._transcript.clock() - self._shown_at > _READY_WITHIN:
                 self._give_up()
                 return
