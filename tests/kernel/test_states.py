@@ -104,7 +104,10 @@ def test_a_cell_that_the_agent_works_in_is_a_step_before_and_behind_it(kernel: K
 
 
 def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("frame = [1, 2, 3]")
+    asked(kernel, api, python("frame = [1, 2, 3]"))
+    assert "state" not in {tool["name"] for tool in api.requests[-1].body["tools"]}
+    said(kernel, "%agent state on")
+    said(kernel, "%agent state off")
     asked(
         kernel,
         api,
@@ -115,7 +118,7 @@ def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: Mess
         ToolUse("state", {"action": "back", "name": "raw"}),
         ToolUse("state", {"action": "back", "name": "nowhere"}),
     )
-    texts = results(api)
+    texts = results(api)[1:]
     assert "There are no states." in texts[0]
     assert "This state is “raw” now." in texts[1]
     assert "Since “raw”: frame 3 → 2 items, out.txt new." in texts[3]
@@ -126,15 +129,28 @@ def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: Mess
     assert kernel.run("print(frame, Path('out.txt').exists())").streams == "[1, 2] True\n"
 
 
-def test_the_model_asks_before_it_goes_back_and_may_be_refused(kernel: Kernel, api: MessagesApi) -> None:
+def test_the_user_is_asked_what_going_back_would_change(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("rows = [1]")
-    asked(kernel, api, ToolUse("state", {"action": "save", "name": "raw"}), python("rows.append(2)"))
-    kernel.run("%agent --approve looks")
-    asked(kernel, api, ToolUse("state", {"action": "diff", "name": "raw"}))
-    assert "rows 1 → 2 items" in results(api)[-1]
-    asked(kernel, api, ToolUse("state", {"action": "back", "name": "raw"}))
-    assert "rows" in results(api)[-1]
-    assert kernel.run("print(rows)").streams == "[1, 2]\n"
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("rows.append(2); Path('b').touch()"))
+    kernel.run("%agent --approve effects")
+    api.add(
+        Reply(ToolUse("state", {"action": "diff", "name": "raw"})),
+        Reply(ToolUse("state", {"action": "back", "name": "raw"})),
+        Reply(ToolUse("state", {"action": "back", "name": "raw"})),
+        Reply("Done."),
+    )
+    cell = kernel.begin("%agent go", asks=True)
+    question = cell.answer("n")
+    assert "Go back to the state “raw”?" in question
+    assert "changes rows" in question
+    assert "/b" in question
+    cell.answer("y")
+    assert cell.finish().status == "ok"
+    assert "rows 1 → 2 items" in results(api)[-3]
+    assert "The user did not allow this call." in results(api)[-2]
+    assert "This is “raw” again: b, rows." in results(api)[-1]
+    assert kernel.run("print(rows, Path('b').exists())").streams == "[1] False\n"
 
 
 def test_a_state_is_lost_with_a_sentence_when_there_is_no_memory_left_for_it(kernel: Kernel) -> None:

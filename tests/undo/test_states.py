@@ -164,7 +164,8 @@ class Program:
         )
         self.did.append(code)
         files = self.book and self.book.files.begin([self.namespace["work"] / name for name in "ab"])
-        checkpoint = take(self.namespace, code, CheckpointBudget(60, 1 << 30))
+        budget = CheckpointBudget(60, 1 << 30, below_frames=self.chance.random() < 0.5)
+        checkpoint = take(self.namespace, code, budget)
         run(code, self.namespace)
         step = Step(code, "run", checkpoint.close(), files and files.close(), self.book)
         if step.is_empty:

@@ -126,6 +126,7 @@ class TakingBack:
         self._steps = kernel.steps
         self._states = kernel.states
         self._run = kernel.run
+        self._offer_states = kernel.offer_states
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
 
@@ -180,6 +181,9 @@ class TakingBack:
             UsageError: It is not possible; nothing was done.
         """
         states, name = self._states, wanted.name
+        if wanted.action in ("on", "save"):
+            await session.start()
+            self._offer_states()
         match wanted.action:
             case "on" | "off":
                 await self._run(partial(states.cells.switch, on=wanted.action == "on"))

@@ -43,10 +43,10 @@ class KernelStates:
         Raises:
             UsageError: The name cannot be one, or steps are not kept.
         """
-        if not name.strip() or name == LAST or textcut.one_line(name, _MAX_NAME_CHARACTERS) != name:
+        if name in ("", LAST) or '"' in name or textcut.one_line(name, _MAX_NAME_CHARACTERS) != name:
             raise UsageError(
-                f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} characters, and not {LAST}, which is where "
-                "you were before you last went back. Nothing was saved."
+                f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} characters without quotation marks, and not "
+                f"{LAST}, which is where you were before you last went back. Nothing was saved."
             )
         if not self._steps.settings.undo:
             raise UsageError("Nothing was saved: `notebook.undo` is off in the settings, so no steps are kept.")

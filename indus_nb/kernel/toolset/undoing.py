@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -240,8 +240,12 @@ class Steps:
             running.problem = f"variables: {_reason(error)}"
 
     def checkpoint(self, code: str) -> Checkpoint:
-        """Take a checkpoint of what a cell of the user's can change, in half the time that a call's may take."""
-        return take(self._namespace, code, self.budget(1), transform=self._transform)
+        """Take a checkpoint of what a cell of the user's can change, in half the time that a call's may take.
+
+        Most cells only look at frames: that these are compared below pandas, too, would take most of the time.
+        """
+        budget = replace(self.budget(1), below_frames=False)
+        return take(self._namespace, code, budget, transform=self._transform)
 
     def forget(self, call: str) -> None:
         """Discard a call that has not run."""
