@@ -6,11 +6,10 @@ import copy
 import random
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from indus_nb.kernel.undo import (
@@ -27,6 +26,8 @@ from indus_nb.kernel.undo import (
     take,
 )
 
+np: Any = import_module("numpy")
+pd: Any = import_module("pandas")
 PROGRAMS = 500
 BLOCKS = 4
 BEGINNING = """
@@ -119,10 +120,10 @@ def equal(one: Any, other: Any) -> bool:
         return one.equals(other) and [*one.columns] == [*other.columns] and one.index.names == other.index.names
     if isinstance(one, np.ndarray):
         return one.shape == other.shape and one.tobytes() == other.tobytes()
-    if isinstance(one, dict):
-        return [*one] == [*other] and all(equal(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(equal, one, other))
+    if type(one) is dict:
+        return [*one] == [*other] and equal([*one.values()], [*other.values()])
+    if type(one) is list:
+        return len(cast("list[Any]", one)) == len(other) and all(map(equal, cast("list[Any]", one), other))
     return bool(one == other)
 
 
@@ -329,6 +330,18 @@ class Interrupting(dict[str, Any]):
         if name == self.name:
             raise KeyboardInterrupt
         super().__setitem__(name, value)
+
+
+def test_steps_that_a_state_needs_outlast_the_hundred_that_are_kept_without_up_to_five_hundred() -> None:
+    place = Place()
+    for _ in range(50):
+        place.step("x.append(1)")
+    place.history.save("early")
+    for number in range(500):
+        assert place.step(f"y = {number}").states == []
+    assert len(place.history.done) == 500
+    assert place.step("y = None") == (401, ["early"])
+    assert len(place.history.done) == 100
 
 
 def test_an_interrupt_on_the_way_leaves_everything_as_it_was() -> None:

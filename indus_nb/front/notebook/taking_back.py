@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, cast
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import SessionBusyError, UsageError
 from indus_nb.base.messages import CustomMessage, ToolResultMessage
 from indus_nb.base.wire import JsonObject
@@ -153,11 +154,13 @@ class TakingBack:
         """
         await _ready(session)
         count = self._count(wanted)
+        are_calls = self._steps.are_calls(wanted.verb, count)
         changes = partial(self._steps.cells, wanted.verb, count)
         turn = partial(self._steps.move, wanted.verb, count, wanted.touched)
         moved = await self._move(_Move(wanted.verb, changes, turn, wanted.touched))
+        made = "your last call" if count == 1 else f"your last {count} calls"
+        which = made if are_calls else f"the last {textcut.counted(count, 'step')}, cells of theirs among them,"
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
-        which = "your last call" if count == 1 else f"your last {count} calls"
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved

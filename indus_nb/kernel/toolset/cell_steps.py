@@ -55,6 +55,7 @@ class CellSteps:
     def _begin(self, info: Any) -> None:
         if work_here() is not None or not _is_on_main_thread():
             return
+        self._pause()  # a cell of which no end was told
         code = getattr(info, "raw_cell", "") or ""
         lines = without_our_lines(code) if getattr(info, "store_history", True) else ""
         self._code = lines if any(line.strip() != "pass" for line in lines.split("\n") if line.strip()) else ""

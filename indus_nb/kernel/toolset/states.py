@@ -9,6 +9,7 @@ from typing import Literal
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.events import ToolOutput
+from indus_nb.base.visible import visible
 from indus_nb.base.wire_model import wire_field
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.undoing import Steps
@@ -43,10 +44,10 @@ class KernelStates:
         Raises:
             UsageError: The name cannot be one, or steps are not kept.
         """
-        if name in ("", LAST) or '"' in name or textcut.one_line(name, _MAX_NAME_CHARACTERS) != name:
+        if name in ("", LAST) or '"' in name or visible(textcut.one_line(name, _MAX_NAME_CHARACTERS)) != name:
             raise UsageError(
-                f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} characters without quotation marks, and not "
-                f"{LAST}, which is where you were before you last went back. Nothing was saved."
+                f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} visible characters without quotation marks, "
+                f"and not {LAST}, which is where you were before you last went back. Nothing was saved."
             )
         if not self._steps.settings.undo:
             raise UsageError("Nothing was saved: `notebook.undo` is off in the settings, so no steps are kept.")
@@ -215,20 +216,20 @@ class StateTool:
 
     def _describe(self, default: CallDescription, arguments: StateArguments) -> CallDescription:
         summary = " ".join(filter(None, (arguments.action, arguments.name)))
-        shown = replace(default, summary=summary, details={}, has_effects=arguments.action == "back")
-        if not shown.has_effects:
+        shown = replace(default, summary=summary, details={}, has_effects=False)
+        if arguments.action != "back":
             return shown
         try:
-            self._states.way(arguments.name)
+            moves = bool(self._states.way(arguments.name))
         except UsageError as error:
             return replace(shown, rejection=ToolError(str(error)))
-        return replace(shown, approval=lambda: self._approval(arguments.name))
+        return replace(shown, has_effects=moves, approval=lambda: self._approval(arguments.name))
 
     def _approval(self, name: str) -> Approval:
         self._asked[name] = self._states.way(name)
         effects = self._states.effects(name)
         lines = "\n".join(effect.words for effect in effects)
-        return Approval(f"Go back to the state “{name}”?", lines or "changes nothing", effects=effects)
+        return Approval(f"Go back to the state “{name}”?", lines, effects=effects)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -313,6 +313,10 @@ class Steps:
             count += 1
         return count
 
+    def are_calls(self, verb: str, count: int) -> bool:
+        """Return whether the last steps are calls of the agent, and none is a cell of the user's."""
+        return not any(step.is_users for step in self._side(verb)[-count:])
+
     def since(self, calls: Collection[str], session: str) -> int:
         """Count the newest steps of a session that are not among some calls.
 

@@ -320,7 +320,7 @@ SUBCOMMANDS = (
         "[save|back|diff|drop NAME|on|off]",
         _STATE,
         Kind.CHOICE,
-        ("on", "off", "list"),
+        ("save", "back", "diff", "drop", "list", "on", "off"),
         page="undo",
     ),
     Subcommand("fix", "have the agent mend the cell that failed last; it proposes the new source"),
