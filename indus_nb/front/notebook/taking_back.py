@@ -124,10 +124,10 @@ class TakingBack:
         Args:
             ask_page: Sends a request to the page that shows the notebook.
         """
+        self._kernel = kernel
         self._steps = kernel.steps
         self._states = kernel.states
         self._run = kernel.run
-        self._offer_states = kernel.offer_states
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
 
@@ -185,8 +185,7 @@ class TakingBack:
         """
         states, name = self._states, wanted.name
         if wanted.action in ("on", "save"):
-            await session.start()
-            self._offer_states()
+            self._kernel.offers_states = True
         match wanted.action:
             case "on" | "off":
                 await self._run(partial(states.cells.switch, on=wanted.action == "on"))

@@ -71,6 +71,8 @@ class UserKernel:
         outputs: The outputs of the calls of ``python`` for the user.
         carry_out: Given each call of ``python``, with its session and code.
         go_back: Goes to a named state, and returns a sentence.
+        offers_states: Whether sessions have the tool ``state`` from their next prompt on. It is none of the usual ones,
+            as each costs every request something, and most work has no use for it.
     """
 
     tools: tuple[str, ...] = ("python", "variables")
@@ -93,9 +95,7 @@ class UserKernel:
         self.cells: CellSteps = CellSteps(shell, self.steps)
         self.states: KernelStates = KernelStates(self.steps, self.cells)
         self.go_back: Callable[[str], Awaitable[str]] = self._go_back
-        self._states_offered = False
-        self._offers: list[Callable[[], None]] = []
-        """What offers the tool to sessions that do not have it yet."""
+        self.offers_states: bool = False
         self.calls: CallSteps = CallSteps(self.steps)
         self.outputs: OutputBoard = OutputBoard()
         self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work
@@ -167,21 +167,16 @@ class UserKernel:
 
         declare()
         api.register_tool(variables_tool("the user's kernel", look))
-        self._offers.append(partial(api.register_tool, StateTool(self.states, self.run, self.go_back).tool()))
-        if self._states_offered:
-            self.offer_states()
+        states = StateTool(self.states, self.run, self.go_back).tool()
+
+        def offer(_event: object, _ctx: Context) -> None:
+            if self.offers_states:
+                api.register_tool(states)
+
         api.on("session_start", configure)
+        api.on("before_agent_start", offer)
         api.on("before_agent_start", self._add_context)
         self.calls.follow(api)
-
-    def offer_states(self) -> None:
-        """Offer the tool ``state`` from the next request on, in all sessions; on the agent's loop.
-
-        It is none of the usual tools, as each costs every request something, and most work has no use for it.
-        """
-        self._states_offered = True
-        while self._offers:
-            self._offers.pop()()
 
     async def _go_back(self, name: str) -> str:
         return f"Gone back: {line(await self.run(lambda: self.states.back(name)))}."
