@@ -41,7 +41,7 @@ BUILTIN_TOOLS = ("read", "bash", "edit", "write", "grep", "find", "ls")
 """Tools that ``builtin_tools`` makes, in the order in which the model sees them."""
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 """Tools that are active unless others are chosen."""
-RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, AGENTS, JOB, "python", "variables", "notebook", "propose_cell")
+RESERVED_TOOLS = (*BUILTIN_TOOLS, TODO, AGENTS, JOB, "python", "variables", "state", "notebook", "propose_cell")
 """Reserved names that no server's tool is given: the above, and the notebook's own tools."""
 
 

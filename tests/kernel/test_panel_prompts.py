@@ -212,7 +212,7 @@ def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) ->
         f"/{name}"
         for name in ["new", "model", "compact", "stats", "export", "help", "tree", "sessions", "undo", "redo"]
     } <= {*commands}
-    assert offered(page, "/st") == ["/stats"]
+    assert offered(page, "/st") == ["/stats", "/state"]
 
 
 def test_commands_are_carried_out_and_nothing_is_asked_of_the_model(page: Page, api: MessagesApi) -> None:

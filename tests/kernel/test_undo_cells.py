@@ -120,3 +120,20 @@ def test_without_its_cells_nothing_is_taken_back(
         page.__dict__.pop("_answered", None)
         undo(page, "/undo 2", "Taken back: a.txt, rows, the 3rd cell (removed).")
         assert state(kernel) == "[1] old"
+
+
+def test_cells_go_back_and_forth_with_a_named_state(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:
+    undo(page, "/state save raw", "This state is “raw” now.")
+    before = dict(page.cells)
+    propose(page, api, ToolUse("propose_cell", NEW), ToolUse("propose_cell", CHANGE), WORK)
+    after = dict(page.cells)
+    undo(page, "/state diff raw", "Since “raw”: rows 1 → 2 items, a.txt edited, 2 cells of the notebook.")
+    page.refuses = "read-only"
+    undo(page, "/state back raw", "Nothing was changed")
+    assert (page.cells, state(kernel)) == (after, "[1, 2] new")
+    page.refuses = None
+    undo(page, "/state back raw", "This is “raw” again: a.txt, rows, the 1st cell, the 3rd cell (removed).")
+    assert (page.cells, state(kernel)) == (before, "[1] old")
+    undo(page, "/state back last", "This is “last” again")
+    assert (page.cells, state(kernel)) == (after, "[1, 2] new")
+    undo(page, "/state", "raw")

@@ -17,6 +17,7 @@ from indus_nb.kernel.undo import (
     Book,
     CheckpointBudget,
     Contents,
+    Dropped,
     Files,
     History,
     RefusedError,
@@ -37,7 +38,7 @@ class Place:
         self.history = History(self.names)
         self.book = Book(Files(self.work, Contents(root / "kept")), session_key(root / "agent", "1") or b"")
 
-    def run(self, code: str, room: int = 1 << 30) -> int:
+    def run(self, code: str, room: int = 1 << 30) -> Dropped:
         files = self.book.files.begin()
         variables = take(self.names, code, CheckpointBudget(30))
         exec(code, self.names)
@@ -122,8 +123,8 @@ def test_what_cannot_be_copied_is_refused_before_anything_is_changed(place: Plac
 
 def test_the_oldest_steps_are_dropped_when_there_is_no_room(place: Place) -> None:
     place.names["data"] = bytearray(1000)
-    assert place.run("data[0] = 1", room=3000) == 0
-    assert place.run("data[0] = 2", room=3000) == 1
+    assert place.run("data[0] = 1", room=3000) == (0, [])
+    assert place.run("data[0] = 2", room=3000) == (1, [])
     assert len(place.history.done) == 1
 
 

@@ -15,7 +15,7 @@ from indus_nb.front.notebook.magic import Command
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
-from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
+from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
 from indus_nb.front.notebook.view import blocks
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.journal import Journal
@@ -60,7 +60,7 @@ class PanelKernel:
     @property
     def commands(self) -> Mapping[str, PanelCommand]:
         """Return the kernel's commands by name, which a panel has besides its own."""
-        declared = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS)}
+        declared = {name: COMMANDS[name] for name in (*_OF_SESSIONS, *_STEPS, "state")}
         return {
             name: PanelCommand(f"{each.usage}: {each.help}".lstrip(": "), whole=each.argument("") is not None)
             for name, each in declared.items()
@@ -139,6 +139,10 @@ class PanelKernel:
         command = Command(name, given)
         if name in _STEPS:
             return await self._move_steps(session, command)
+        if name == "state":
+            text, rows = await self._taking_back.state(session, state_wanted(command.argument))
+            text = text.replace("`%agent ", "`/")
+            return (blocks.table(text, rows) if rows else blocks.notice(text))["text/html"]
         shown = await serve(command, session)
         return shown.bundle(partial(_AS_IN_A_CELL.sub, "`/"))["text/html"]
 

@@ -52,7 +52,7 @@ from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
-from indus_nb.front.notebook.taking_back import TakingBack, steps_wanted
+from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import (
     Screen,
@@ -70,6 +70,7 @@ from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
+from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
@@ -119,7 +120,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel.steps, self.kernel.run, self.ask_page)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -140,6 +141,7 @@ class Conversations:
         self._notebook = NotebookTools(
             shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
         )
+        self.kernel.go_back = self.taking_back.for_model
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
@@ -294,6 +296,7 @@ class Conversations:
             self._gate.close()
         agent.front_end = agent.usual_model = None
         self._day_cost.close()
+        self.kernel.cells.switch(on=False)
         self.thread.close()
 
     async def ask_page(self, what: str, payload: Mapping[str, Any]) -> JsonObject | None:
@@ -577,6 +580,7 @@ class Conversations:
             "cell": self._insert_code,
             "undo": self._undo,
             "redo": self._undo,
+            "state": self._state,
             "context": self._show_context,
             "key": self._ask_key,
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
@@ -732,6 +736,17 @@ class Conversations:
         self._run(session.start)  # which restores the steps of earlier kernels
         self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
 
+    def _state(self, command: Command, session: AgentSession) -> None:
+        """Save, list, compare or forget named states, or go to one."""
+        wanted = state_wanted(command.argument)
+
+        async def do(cell: CellWork) -> None:
+            text, rows = await self.taking_back.state(session, wanted)
+            cell.left = blocks.table(text, rows) if rows else blocks.notice(text)
+
+        self._run(session.start)
+        self._with_page(do, asks=self.taking_back.state_needs_page(wanted), wait=UNDO_PAGE_SECONDS)
+
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
         made = cells_of_run(session, self.kernel.outputs)
@@ -859,7 +874,7 @@ class Conversations:
             notebook.sessions.last() if request.continue_last else None,
             like,
             [self.kernel, self._notebook, self._in_cells],
-            [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
+            [*self.kernel.tools, STATE, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)

@@ -8,19 +8,32 @@ other changes are rolled back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import SessionBusyError, UsageError
 from indus_nb.base.messages import CustomMessage, ToolResultMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.document.notebook_file import parse_cell
 from indus_nb.kernel.document.reading import AskPage
-from indus_nb.kernel.toolset.undoing import ChangedSinceError, Steps, line
-from indus_nb.kernel.undo import CellsChange, CellsPlan, CellState, RemovedCell, Touched, leave_cells, plan_cells
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, line
+from indus_nb.kernel.toolset.user_kernel import UserKernel
+from indus_nb.kernel.undo import (
+    LAST,
+    CellsChange,
+    CellsPlan,
+    CellState,
+    Moved,
+    RemovedCell,
+    Touched,
+    leave_cells,
+    plan_cells,
+)
 
 _CHOICES: Mapping[str, Touched] = {
     "Leave that, undo the rest": "keep",
@@ -29,6 +42,7 @@ _CHOICES: Mapping[str, Touched] = {
 }
 _YES = "Yes, take it back"
 _NO = "No, leave it as it is"
+_WITH_CHOICE = re.compile(r"(.+?)\s+(keep|over|both)")
 _NO_PAGE = (
     "Nothing was changed: cells of the notebook belong to it, and no page that shows the notebook can be asked. Open "
     "the notebook in its page and try again, or leave its cells as they are with `%agent {verb} keep`."
@@ -63,18 +77,57 @@ def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
     return StepsWanted(verb, count, cast("Touched", touched))
 
 
+@dataclass(frozen=True, slots=True)
+class StateWanted:
+    """What to do with named states; ``name`` is that of a state where the action needs one."""
+
+    action: Literal["on", "off", "list", "save", "back", "diff", "drop"] = "list"
+    name: str = ""
+    touched: Touched = ""
+
+
+def state_wanted(argument: str) -> StateWanted:
+    """Parse the argument of a state command, which ``SUBCOMMANDS`` has checked.
+
+    >>> state_wanted("back 'before it' over")
+    StateWanted(action='back', name='before it', touched='over')
+    """
+    action, *behind = argument.split(maxsplit=1) or ["list"]
+    name, touched = (behind or [""])[0].strip(), ""
+    if action == "back" and (found := _WITH_CHOICE.fullmatch(name)):
+        name, touched = found.groups()
+    name = name[1:-1] if name[:1] in ('"', "'") else name
+    return StateWanted(cast("Any", action), name, cast("Touched", touched))
+
+
+class _Move(NamedTuple):
+    """Steps to move: what asks for it, their changes of cells in that order, and what moves the rest."""
+
+    command: str
+    changes: Callable[[], list[CellsChange]]
+    turn: Callable[[CellsPlan | None], Moved]
+    touched: Touched
+
+
+async def _ready(session: AgentSession) -> None:
+    await session.start()
+    if session.is_running:
+        raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
+
+
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
-    def __init__(self, steps: Steps, run: Callable[[Callable[[], Any]], Awaitable[Any]], ask_page: AskPage) -> None:
+    def __init__(self, kernel: UserKernel, ask_page: AskPage) -> None:
         """Create the undo of one kernel.
 
         Args:
-            run: Runs work on the thread that runs the user's code.
             ask_page: Sends a request to the page that shows the notebook.
         """
-        self._steps = steps
-        self._run = run
+        self._kernel = kernel
+        self._steps = kernel.steps
+        self._states = kernel.states
+        self._run = kernel.run
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
 
@@ -99,23 +152,81 @@ class TakingBack:
             ChangedSinceError: The user has to decide first; nothing was done.
             UsageError: It is not possible; nothing was done.
         """
-        await session.start()
-        if session.is_running:
-            raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
+        await _ready(session)
         count = self._count(wanted)
-        # What has begun goes on to its end, or back, also when no caller waits for it any more.
-        moved = await asyncio.shield(asyncio.ensure_future(self._move(replace(wanted, count=count))))
+        are_calls = self._steps.are_calls(wanted.verb, count)
+        changes = partial(self._steps.cells, wanted.verb, count)
+        turn = partial(self._steps.move, wanted.verb, count, wanted.touched)
+        moved = await self._move(_Move(wanted.verb, changes, turn, wanted.touched))
+        made = "your last call" if count == 1 else f"your last {count} calls"
+        which = made if are_calls else f"the last {textcut.counted(count, 'step')}, cells of theirs among them,"
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
-        which = "your last call" if count == 1 else f"your last {count} calls"
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved
 
-    async def _move(self, wanted: StepsWanted) -> str:
+    def state_needs_page(self, wanted: StateWanted) -> bool:
+        """Return whether cells of the notebook change on the way to a state, which needs a page."""
+        try:
+            return wanted.action == "back" and bool(self._states.cells_changed(wanted.name))
+        except UsageError:
+            return False
+
+    async def state(self, session: AgentSession, wanted: StateWanted) -> tuple[str, Sequence[Sequence[str]]]:
+        """Do what is wanted with named states.
+
+        Returns:
+            A text for the user, and the rows of a table below it.
+
+        Raises:
+            SessionBusyError: A run is going on, and variables would be moved.
+            ChangedSinceError: The user has to decide first; nothing was done.
+            UsageError: It is not possible; nothing was done.
+        """
+        states, name = self._states, wanted.name
+        if wanted.action in ("on", "save"):
+            self._kernel.offers_states = True
+        match wanted.action:
+            case "on" | "off":
+                await self._run(partial(states.cells.switch, on=wanted.action == "on"))
+                return states.title(), ()
+            case "save":
+                return await self._run(partial(states.save, name, remind=True)), ()
+            case "drop":
+                return await self._run(partial(states.drop, name)), ()
+            case "list":
+                return await self._run(states.title), await self._run(states.rows)
+            case "diff":
+                await _ready(session)
+                return await self._run(partial(states.difference, name)), ()
+            case "back":
+                await _ready(session)
+                moved = await self._back(name, wanted.touched)
+                text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
+                await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+                return f"This is “{name}” again: {moved}. `%agent state back {LAST}` turns that around.", ()
+
+    async def for_model(self, name: str) -> str:
+        """Go to a named state within a run of the agent's; return a sentence for the model.
+
+        Raises:
+            UsageError: It is not possible; nothing was done.
+        """
+        return f"This is “{name}” again: {await self._back(name, '')}. “{LAST}” is the state that was left."
+
+    def _back(self, name: str, touched: Touched) -> Awaitable[str]:
+        changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name, touched)
+        return self._move(_Move(f'state back "{name}"', changes, turn, touched))
+
+    async def _move(self, move: _Move) -> str:
+        """Move steps; what has begun goes on to its end, or back, also when no caller waits for it any more."""
+        return await asyncio.shield(asyncio.ensure_future(self._carry_out(move)))
+
+    async def _carry_out(self, move: _Move) -> str:
         async with self._one_at_a_time:
-            changes = self._steps.cells(wanted.verb, wanted.count)
-            plan = await self._plan(changes, wanted) if changes else None
-            moved = await self._run(partial(self._steps.move, wanted.verb, wanted.count, wanted.touched, plan))
+            changes = move.changes()
+            plan = await self._plan(changes, move) if changes else None
+            moved = await self._run(partial(move.turn, plan))
             if plan is not None and plan.edits:
                 if problem := await self._edit(plan):
                     await self._run(moved.back)
@@ -125,16 +236,16 @@ class TakingBack:
                 moved.finish()
             return line(moved)
 
-    async def _plan(self, changes: list[CellsChange], wanted: StepsWanted) -> CellsPlan:
+    async def _plan(self, changes: list[CellsChange], move: _Move) -> CellsPlan:
         answer = await self._ask_page("cells", {})
         listed: object = None if answer is None else answer.get("cells")
         if not isinstance(listed, list):
-            if wanted.touched != "keep":
-                raise UsageError(_NO_PAGE.format(verb=wanted.verb))
+            if move.touched != "keep":
+                raise UsageError(_NO_PAGE.format(verb=move.command))
             return leave_cells(changes)
         cells = [cell for given in cast("list[object]", listed) if (cell := parse_cell(given)) is not None]
         there = [CellState(cell.id, cell.source, cell.shown_as) for cell in cells if cell.id is not None]
-        return plan_cells(changes, there, wanted.touched)
+        return plan_cells(changes, there, move.touched)
 
     async def _edit(self, plan: CellsPlan) -> str:
         """Send the planned edits to the page; returns the reason if it did not apply them."""

@@ -183,7 +183,7 @@ class Journal:
     def _begin(self, info: Any) -> None:
         if work_here() is not None:
             return
-        self.begun.append(_without_our_lines(getattr(info, "raw_cell", "") or ""))
+        self.begun.append(without_our_lines(getattr(info, "raw_cell", "") or ""))
         self._routes.install()
         self._tail = _Tail() if is_users(info) else None
         self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
@@ -248,7 +248,7 @@ def _users_code(code: str) -> str:
     return code if lines and first.startswith("%load_ext") else ""
 
 
-def _without_our_lines(code: str) -> str:
+def without_our_lines(code: str) -> str:
     """Return a cell as Python runs it, without the lines for the agent."""
     return "" if code.lstrip().startswith("%%agent") else _OUR_LINES.sub(r"\1pass", code)
 

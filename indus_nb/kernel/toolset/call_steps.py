@@ -15,6 +15,7 @@ from indus_nb.base.messages import TextContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import ToolBegin, ToolResultEvent
+from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.tools.tool import in_thread
 
@@ -56,7 +57,7 @@ class CallSteps:
 
     async def _begin(self, event: ToolBegin, ctx: Context) -> None:
         described = ctx.describe_call(event.tool_name, event.input)
-        if not described.has_effects:
+        if not described.has_effects or event.tool_name == STATE:  # which goes from step to step
             return
         if self.open_notebooks is not None:
             shown = await self.open_notebooks.paths()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
@@ -22,6 +22,7 @@ from indus_nb.kernel.undo import (
     Checkpoint,
     CheckpointBudget,
     Contents,
+    Dropped,
     Files,
     History,
     Maker,
@@ -36,6 +37,7 @@ from indus_nb.kernel.undo import (
 from indus_nb.kernel.undo.files import FilesCheckpoint, HeldFile, hold
 from indus_nb.kernel.undo.sealing import session_key
 
+T = TypeVar("T")
 _MAX_NAMED = 5
 _MAX_LINE_CHARACTERS = 300
 _SHARE_OF_MEMORY = 10
@@ -96,7 +98,12 @@ class _Held:
 
 
 class Steps:
-    """Changes by calls, in the order in which they ran; variables are used on the thread that runs the code."""
+    """Changes by calls, in the order in which they ran; variables are used on the thread that runs the code.
+
+    Attributes:
+        cell_pauses: Called before a call's code runs or steps are moved, as a cell of the user's may run around it.
+        cell_goes_on: Called afterwards.
+    """
 
     def __init__(self, namespace: MutableMapping[str, Any], transform: Callable[[str], str]) -> None:
         """Start without steps.
@@ -105,9 +112,11 @@ class Steps:
             transform: Makes Python of what a notebook allows besides.
         """
         self.settings: NotebookSettings = NotebookSettings()
+        self.cell_pauses: Callable[[], None] = lambda: None
+        self.cell_goes_on: Callable[[], None] = lambda: None
         self._namespace = namespace
         self._transform = transform
-        self._history = History(namespace)
+        self.history: History = History(namespace)
         self._books: dict[str, Book] = {}
         self._runs: dict[str, int] = {}
         self._open: dict[str, _Open] = {}
@@ -128,7 +137,7 @@ class Steps:
         key = None if directory is None else session_key(agent_dir, store.session_id)
         files = Files(store.cwd, Contents(None if key is None else directory), apart=[agent_dir])
         book = self._books[store.session_id] = Book(files, key or b"")
-        self._history.load(book)
+        self.history.load(book)
 
     async def begin_run(self, session: str) -> None:
         """Register another prompt, and read small files while its model thinks."""
@@ -156,12 +165,12 @@ class Steps:
         Args:
             session: The session whose last prompt counts.
         """
-        step = self._history.last_that_bound(name)
-        return None if step is None or step.cells is not None else self._maker(step, session)
+        step = self.history.last_that_bound(name)
+        return None if step is None or step.cells is not None or step.is_users else self._maker(step, session)
 
     def makers(self, session: str) -> dict[str, Maker]:
         """Find the variables that calls changed whose code stands in no cell, each with the newest such call."""
-        steps = (step for step in tuple(self._history.done) if step.cells is None)
+        steps = (step for step in tuple(self.history.done) if step.cells is None and not step.is_users)
         changes = ((step, step.variables) for step in steps if step.variables is not None)
         return {name: self._maker(step, session) for step, change in changes for name in change.names}
 
@@ -208,7 +217,7 @@ class Steps:
         files = held.book.files.only({path: held.files[path] for path in overwritten}).close()
         step = Step(call, held.run, book=held.book, files=files)
         if not step.is_empty:
-            self._history.add(step, self._room())
+            self.add(step)
         return "; ".join(files.left_out.values())
 
     def note_cell(self, call: str, session: str, cell: CellStep) -> None:
@@ -228,19 +237,28 @@ class Steps:
             return ""
         run = f"{session} {self._runs.get(session, 0)}"
         step = Step(call, run, book=self._books.get(session), cells=CellsChange(cells))
-        return self._history.add_to(step, self._room()).summary
+        return self.history.add_to(step, self.room).summary
 
     def begin(self, call: str, code: str, first: Collection[str]) -> None:
         """Take a checkpoint of what code can change, right before it runs."""
         if not self.settings.undo:
             return
+        self.cell_pauses()
         running = self._open.setdefault(call, _Open(None, ""))
         self.begin_files(call, ())
         try:
-            budget = self._budget(2, large=code in self._large)
+            budget = self.budget(2, large=code in self._large)
             running.variables = take(self._namespace, code, budget, transform=self._transform, first=first)
         except Exception as error:  # noqa: BLE001 - an object of the user's that fails: the code runs all the same
             running.problem = f"variables: {_reason(error)}"
+
+    def checkpoint(self, code: str) -> Checkpoint:
+        """Take a checkpoint of what a cell of the user's can change, in half the time that a call's may take.
+
+        Most cells only look at frames: that these are compared below pandas, too, would take most of the time.
+        """
+        budget = replace(self.budget(1), below_frames=False)
+        return take(self._namespace, code, budget, transform=self._transform)
 
     def forget(self, call: str) -> None:
         """Discard a call that has not run."""
@@ -270,9 +288,10 @@ class Steps:
             except Exception as error:  # noqa: BLE001 - as at its beginning
                 problems.append(f"files: {_reason(error)}")
         summary = step.summary
-        if not step.is_empty and (dropped := self._history.add(step, self._room())):
-            what = "the oldest step was" if dropped == 1 else f"the {dropped} oldest steps were"
-            summary = f"{summary}; {what} dropped" if summary else ""
+        dropped = Dropped() if step.is_empty else self.add(step)
+        self.cell_goes_on()
+        if summary or dropped.states:
+            summary = "; ".join(filter(None, (summary, dropped_in_words(dropped))))
         return summary, "; ".join(problems), step.variables.names if step.variables is not None else frozenset()
 
     def outlook(self, code: str, first: Collection[str]) -> Outlook:
@@ -283,10 +302,10 @@ class Steps:
         """
         if not self.settings.undo:
             return Outlook()
-        found = forecast(self._namespace, code, self._budget(1), transform=self._transform, first=first)
+        found = forecast(self._namespace, code, self.budget(1), transform=self._transform, first=first)
         if not found:
             return Outlook()
-        budget = self._budget(1, large=True)
+        budget = self.budget(1, large=True)
         left = forecast(self._namespace, code, budget, transform=self._transform, first=first)
         large = {name: why for name, why in found.items() if name not in left}
         return Outlook(f"Changes inside of these cannot be undone: {_with_reasons(found)}.", _with_reasons(large))
@@ -307,6 +326,10 @@ class Steps:
             count += 1
         return count
 
+    def are_calls(self, verb: str, count: int) -> bool:
+        """Return whether the last steps are calls of the agent, and none is a cell of the user's."""
+        return not any(step.is_users for step in self._side(verb)[-count:])
+
     def since(self, calls: Collection[str], session: str) -> int:
         """Count the newest steps of a session that are not among some calls.
 
@@ -317,7 +340,7 @@ class Steps:
             The number of steps to undo to get back to that point.
         """
         count = 0
-        for step in reversed(self._history.done):
+        for step in reversed(self.history.done):
             if step.call in calls or not step.run.startswith(f"{session} "):
                 break
             count += 1
@@ -325,7 +348,7 @@ class Steps:
 
     def summary(self, count: int) -> str:
         """Return the changes of the newest steps, as a line."""
-        changed = ", ".join(filter(None, (step.summary for step in self._history.done[-count:]))) if count else ""
+        changed = ", ".join(filter(None, (step.summary for step in self.history.done[-count:]))) if count else ""
         return textcut.one_line(changed, _MAX_LINE_CHARACTERS)
 
     def cells(self, verb: str, count: int) -> list[CellsChange]:
@@ -351,9 +374,6 @@ class Steps:
             ChangedSinceError: Something was changed since, and ``touched`` does not cover it; nothing was done.
             UsageError: There are not as many, or it is not possible; nothing was done.
         """
-        if self._open_code():
-            # what is moved meanwhile would count as what that code changes
-            raise UsageError("Nothing was changed: code of the agent's still runs. Wait for its end, or stop it first.")
         side = self._side(verb)
         if not 0 < count <= len(side):
             there = f"{len(side)} can be" if side else "none can be"
@@ -361,12 +381,31 @@ class Steps:
             raise UsageError(f"Of the agent's steps in this kernel {there} {what}.")
         if cells is not None and cells.undecided:
             raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), self._command(verb, count))
+        turn = self.history.undo if verb == "undo" else self.history.redo
+        return self.carry_out(self._command(verb, count), lambda: turn(count, touched, cells))
+
+    def carry_out(self, command: str, move: Callable[[], T]) -> T:
+        """Move steps while no code of the agent's runs, and apart from the user's cell that does.
+
+        Args:
+            command: The sub-command of ``%agent`` that asks for it.
+
+        Raises:
+            ChangedSinceError: Something was changed since, and the user has to decide; nothing was done.
+            UsageError: It is not possible; nothing was done.
+        """
+        if self.code_runs:
+            # what is moved meanwhile would count as what that code changes
+            raise UsageError("Nothing was changed: code of the agent's still runs. Wait for its end, or stop it first.")
+        self.cell_pauses()
         try:
-            return (self._history.undo if verb == "undo" else self._history.redo)(count, touched, cells)
+            return move()
         except TouchedError as error:
-            raise ChangedSinceError(self._question(error.names), self._command(verb, count)) from error
+            raise ChangedSinceError(self._question(error.names), command) from error
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
+        finally:
+            self.cell_goes_on()
 
     def _command(self, verb: str, count: int) -> str:
         """Return the command that moves that many steps."""
@@ -374,11 +413,17 @@ class Steps:
             return verb
         return f"{verb} {'prompt' if count == self.of_last_run(verb) else count}"
 
-    def _open_code(self) -> bool:
+    def add(self, step: Step) -> Dropped:
+        """Add a step, within the memory that all may take."""
+        return self.history.add(step, self.room)
+
+    @property
+    def code_runs(self) -> bool:
+        """Return whether code of a call runs."""
         return any(running.variables is not None for running in self._open.values())
 
     def _side(self, verb: str) -> list[Step]:
-        return self._history.done if verb == "undo" else self._history.undone
+        return self.history.done if verb == "undo" else self.history.undone
 
     def _question(self, names: Collection[str]) -> str:
         outside = {name for name in names if name.startswith(os.sep)}
@@ -390,16 +435,31 @@ class Steps:
             sentences.append(f"{_listed(outside)} {are} outside the working directory.")
         return " ".join(sentences)
 
-    def _budget(self, share: int, *, large: bool = False) -> CheckpointBudget:
+    def budget(self, share: int, *, large: bool = False) -> CheckpointBudget:
         """Return the budget of a checkpoint; the forecast gets half, so that its promises hold."""
         seconds, room = self.settings.undo_milliseconds / 1000 * share, self.settings.undo_megabytes << 20
         if not large:
             return CheckpointBudget(seconds, room)
         return CheckpointBudget(seconds, max(room, free_memory() * share // _SHARE_WHERE_WANTED), _LARGE_SECONDS)
 
-    def _room(self) -> int:
+    @property
+    def room(self) -> int:
         """Return the memory that all steps may take, in bytes."""
         return max(self.settings.undo_megabytes << 20, free_memory() // _SHARE_OF_MEMORY)
+
+
+def dropped_in_words(dropped: Dropped) -> str:
+    """Return what a new step left no room for; empty for nothing.
+
+    >>> dropped_in_words(Dropped(2, ["raw"]))
+    'the 2 oldest steps were dropped; the state “raw” is lost, as there is no memory left for it'
+    """
+    parts: list[str] = []
+    if dropped.steps:
+        what = "the oldest step was" if dropped.steps == 1 else f"the {dropped.steps} oldest steps were"
+        parts.append(f"{what} dropped")
+    parts += [f"the state “{name}” is lost, as there is no memory left for it" for name in dropped.states]
+    return "; ".join(parts)
 
 
 def _reason(error: Exception) -> str:

@@ -32,6 +32,7 @@ from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.beside import names_beside, not_kept, run_beside
 from indus_nb.kernel.toolset.call_steps import CallSteps, change_details
+from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.declarations import (
     LiveArguments,
     PythonArguments,
@@ -43,7 +44,8 @@ from indus_nb.kernel.toolset.declarations import (
 from indus_nb.kernel.toolset.long_code import LongCode, Running, elsewhere
 from indus_nb.kernel.toolset.prompt_context import PromptContext
 from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported, without_secrets
-from indus_nb.kernel.toolset.undoing import Steps
+from indus_nb.kernel.toolset.states import KernelStates, StateTool
+from indus_nb.kernel.toolset.undoing import Steps, line
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.kernel.trials.trying import Trial, Trials, lines
 from indus_nb.kernel.undo import Maker
@@ -65,11 +67,14 @@ _NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 
 
 class UserKernel:
-    """The kernel of one shell, with its tools ``python`` and ``variables``.
+    """The kernel of one shell, with its tools ``python``, ``variables`` and ``state``.
 
     Attributes:
         outputs: The outputs of the calls of ``python`` for the user.
         carry_out: Given each call of ``python``, with its session and code.
+        go_back: Goes to a named state, and returns a sentence.
+        offers_states: Whether sessions have the tool ``state`` from their next prompt on. It is none of the usual ones,
+            as each costs every request something, and most work has no use for it.
     """
 
     tools: tuple[str, ...] = ("python", "variables")
@@ -89,6 +94,10 @@ class UserKernel:
         """Of pieces of code, for tracebacks: they take no numbers of the user's cells."""
         self._long = LongCode()
         self.steps: Steps = Steps(shell.user_ns, shell.transform_cell)
+        self.cells: CellSteps = CellSteps(shell, self.steps)
+        self.states: KernelStates = KernelStates(self.steps, self.cells)
+        self.go_back: Callable[[str], Awaitable[str]] = self._go_back
+        self.offers_states: bool = False
         self.calls: CallSteps = CallSteps(self.steps)
         self.outputs: OutputBoard = OutputBoard()
         self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work
@@ -170,9 +179,19 @@ class UserKernel:
 
         declare()
         api.register_tool(variables_tool("the user's kernel", look))
+        states = StateTool(self.states, self.run, self.go_back).tool()
+
+        def offer(_event: object, _ctx: Context) -> None:
+            if self.offers_states:
+                api.register_tool(states)
+
         api.on("session_start", configure)
+        api.on("before_agent_start", offer)
         api.on("before_agent_start", self._add_context)
         self.calls.follow(api)
+
+    async def _go_back(self, name: str) -> str:
+        return f"Gone back: {line(await self.run(lambda: self.states.back(name)))}."
 
     def _configure(self, ctx: Context) -> None:
         self._cwd = ctx.cwd

@@ -22,10 +22,13 @@ from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
-from indus_nb.kernel.undo.history import Book, History, Maker, Moved, Step, Touched
+from indus_nb.kernel.undo.history import History, Moved
+from indus_nb.kernel.undo.states import LAST, Dropped
+from indus_nb.kernel.undo.steps import Book, Maker, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
 
 __all__ = [
+    "LAST",
     "Book",
     "CellState",
     "CellStep",
@@ -35,6 +38,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointBudget",
     "Contents",
+    "Dropped",
     "Files",
     "FilesChange",
     "History",

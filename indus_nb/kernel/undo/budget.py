@@ -28,11 +28,13 @@ class CheckpointBudget:
     Attributes:
         room: Bytes that copies may take.
         copies: Processor time that copies may take, where that is apart from the rest.
+        below_frames: Whether arrays of numpy below frames are copied, to notice what is written to them past pandas.
     """
 
     seconds: float = 0.05
     room: int = 256 << 20
     copies: float | None = None
+    below_frames: bool = True
     _end: float = 0.0
     _copied: float = 0.0
 

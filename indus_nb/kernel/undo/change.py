@@ -86,6 +86,7 @@ class Change:
     namespace: MutableMapping[str, Any] = field(repr=False)
     _side: Side = field(repr=False)
     _watch: Callable[[Iterable[Any], Iterable[Held]], list[Held]] = field(repr=False)
+    _weighed: tuple[Side | None, int] = field(default=(None, 0), repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -126,9 +127,11 @@ class Change:
     @property
     def weight(self) -> int:
         """Return roughly how many bytes it keeps from being freed."""
-        held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
-        held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
-        return held + sum(_nbytes(other) for other, _ in self._side.bound.values())
+        if self._weighed[0] is not self._side:
+            held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
+            held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
+            self._weighed = self._side, held + sum(_nbytes(other) for other, _ in self._side.bound.values())
+        return self._weighed[1]
 
     def held_before(self, name: str) -> int:
         """Return the id of a variable's value before the code; 0 if there was none, or it is the same."""

@@ -173,7 +173,8 @@ class _Walk:
         Arrays of numpy below frames can be written to by those alone who evade what pandas hands out, so none is named
         for its size. The others are handed out as they are.
         """
-        beneath = [each for each in self._beneath if self._keep or not is_array(each[1])]
+        copied = self._keep and self._budget.below_frames
+        beneath = [each for each in self._beneath if copied or not is_array(each[1])]
         self._beneath.clear()
         for holder, value in sorted(beneath, key=lambda each: int(getattr(each[1], "nbytes", 0))):
             failure = self._attempt(value)

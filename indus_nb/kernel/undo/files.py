@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -200,9 +200,7 @@ class FilesCheckpoint:
                 left_out[name] = why
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
                 steps.append(FileStep(path, was, now, parents))
-        if len(sentences) > _MAX_NAMED:
-            sentences = [*sentences[: _MAX_NAMED - 1], f"{len(sentences) - _MAX_NAMED + 1} more files"]
-        return FilesChange(self._root, ", ".join(sentences), left_out, self._contents, steps)
+        return FilesChange(self._root, _few(sentences), left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:
         was, data, missing = self._was(path)
@@ -302,6 +300,12 @@ def shown(path: Path, root: Path) -> str:
     return tail(one_line(name.encode(errors="replace").decode(), len(name)), _MAX_NAME_CHARACTERS)
 
 
+def _few(sentences: Sequence[str]) -> str:
+    if len(sentences) > _MAX_NAMED:
+        sentences = [*sentences[: _MAX_NAMED - 1], f"{len(sentences) - _MAX_NAMED + 1} more files"]
+    return ", ".join(sentences)
+
+
 def _changed(name: str, was: State, now: State) -> str:
     if was is None:
         return f"{name} new"
@@ -310,6 +314,22 @@ def _changed(name: str, was: State, now: State) -> str:
     if isinstance(was, FileState) and isinstance(now, FileState) and was.digest == now.digest:
         return f"{name} mode {was.mode:o} \N{RIGHTWARDS ARROW} {now.mode:o}"
     return f"{name} edited"
+
+
+def net_changes(changes: Iterable[FilesChange]) -> str:
+    """Describe how files differ from what they would be if changes were undone or redone, in this order.
+
+    Returns:
+        Their names in one line, with "new", "deleted" or "edited"; empty where none differs.
+    """
+    there: dict[Path, FileState | None] = {}
+    now: dict[Path, tuple[FileState | None, Path]] = {}
+    for change in changes:
+        for step in change.steps:
+            there[step.path] = step.other
+            now.setdefault(step.path, (step.now, change.root))
+    differing = [(shown(path, root), there[path], state) for path, (state, root) in now.items() if state != there[path]]
+    return _few([_changed(*each) for each in sorted(differing, key=lambda each: each[0])])
 
 
 @dataclass

@@ -45,7 +45,10 @@ _NAMED = re.compile(r"(?<![\w.\"'])(?:(?P<owner>[^\W\d]\w*)\.)?(?P<part>(?:[^\W\
 _CALLED = re.compile(r"\s*/(?P<name>\S+) (?P<typed>.*)")
 _OPENS = "([+-*/%<>=,"
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_TOOLS = ("python", "variables", "notebook", "propose_cell", "read", "bash", "edit", "write", "grep", "find", "ls")
+_TOOLS = (
+    *("python", "variables", "state", "notebook", "propose_cell"),
+    *("read", "bash", "edit", "write", "grep", "find", "ls"),
+)
 """Tools that a conversation in a notebook may have, for completion before there is one."""
 _MAX_DESCRIBED_SESSIONS = 20
 _MAX_NOTE_CHARACTERS = 60

@@ -234,6 +234,11 @@ _ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
 _WORD = r"(?P<argument>\S+)?"
 _KEEP = r"(?P<argument>off|drop|\S+\.json)?"
 _STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both)?)"
+_STATE_NAME = r"""(?:"[^"\n]+"|'[^'\n]+'|[^\s"']+)"""
+_STATE = (
+    rf"(?P<argument>(?:on|off|list|(?:save|diff|drop)\s+{_STATE_NAME}"
+    rf"|back\s+{_STATE_NAME}(?:\s+(?:keep|over|both))?)?)"
+)
 
 SUBCOMMANDS = (
     Subcommand("model", "the models that can be used; or talk to another one", "[NAME]", _WORD, Kind.MODEL),
@@ -310,6 +315,15 @@ SUBCOMMANDS = (
         page="undo",
     ),
     Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both]", _STEPS),
+    Subcommand(
+        "state",
+        "states under names, to go back to; on: your cells are steps",
+        "[save|back|diff|drop NAME|on|off]",
+        _STATE,
+        Kind.CHOICE,
+        ("save", "back", "diff", "drop", "list", "on", "off"),
+        page="undo",
+    ),
     Subcommand("fix", "have the agent mend the cell that failed last; it proposes the new source"),
     Subcommand("explain", "have it explain why that cell failed"),
     Subcommand(

@@ -1,0 +1,240 @@
+"""Named states of a kernel, for the user and for the model: what may be done with them, and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Literal
+
+from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
+from indus_nb.base.events import ToolOutput
+from indus_nb.base.visible import visible
+from indus_nb.base.wire_model import wire_field
+from indus_nb.kernel.toolset.cell_steps import CellSteps
+from indus_nb.kernel.toolset.undoing import Steps
+from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, Step, Touched
+from indus_nb.safety.effects import Effect
+from indus_nb.tools.description import Approval, CallDescription
+from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
+
+STATE = "state"
+"""The tool's name."""
+_MAX_NAME_CHARACTERS = 60
+_MAX_STATES = 50
+_RANDOM = "random numbers"
+_MAX_LINE_CHARACTERS = 1_000
+_CELLS_OFF = "Of your own cells it knows nothing: `%agent state on` makes steps of those that you run from then on."
+
+
+class KernelStates:
+    """The named states of one kernel; used on the thread that runs the user's code."""
+
+    def __init__(self, steps: Steps, cells: CellSteps) -> None:
+        """Name states among the steps of a kernel."""
+        self.cells = cells
+        self._steps = steps
+
+    def save(self, name: str, *, remind: bool = False) -> str:
+        """Give the present state a name; return a sentence.
+
+        Args:
+            remind: Whether to say that cells of the user's are no steps, where that is so.
+
+        Raises:
+            UsageError: The name cannot be one, or steps are not kept.
+        """
+        if name in ("", LAST) or '"' in name or visible(textcut.one_line(name, _MAX_NAME_CHARACTERS)) != name:
+            raise UsageError(
+                f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} visible characters without quotation marks, "
+                f"and not {LAST}, which is where you were before you last went back. Nothing was saved."
+            )
+        if not self._steps.settings.undo:
+            raise UsageError("Nothing was saved: `notebook.undo` is off in the settings, so no steps are kept.")
+        held = [each.name for each in self._steps.history.states()]
+        if name not in held and len(held) >= _MAX_STATES:
+            raise UsageError(f"Nothing was saved: there are {len(held)} states. `%agent state drop NAME` forgets one.")
+        self._steps.cell_pauses()
+        self._steps.history.save(name)
+        self._steps.cell_goes_on()
+        again = ", and no longer an earlier one" if name in held else ""
+        return f"This state is “{name}” now{again}.{f' {_CELLS_OFF}' if remind and not self.cells.on else ''}"
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Return a row for each state: name, way, memory, and what it is not sure of."""
+        return [
+            (
+                held.name,
+                f"{textcut.counted(held.steps, 'step')} from here" if held.steps else "here",
+                _size(held.weight),
+                f"may differ: {_listed(held.unsure)}" if held.unsure else "",
+            )
+            for held in self._steps.history.states()
+        ]
+
+    def title(self) -> str:
+        """Return what is true of all states, in a sentence or two."""
+        used, room = self._steps.history.weight, self._steps.room
+        recorded = "Your cells are steps." if self.cells.on else f"Your cells are no steps. {_CELLS_OFF}"
+        unknown = (
+            f" Changes inside of these are in no step: {_listed(self.cells.left_out)}." if self.cells.left_out else ""
+        )
+        return f"All steps take {_size(used)} of {_size(room)}. {recorded}{unknown}"
+
+    def cells_changed(self, name: str) -> list[CellsChange]:
+        """Return changes of the notebook's cells on the way to a state, in the order in which they are moved."""
+        return [step.cells for step in self.way(name) if step.cells is not None and not step.cells.is_empty]
+
+    def back(self, name: str, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Go to a state, all of it or not at all.
+
+        Raises:
+            ChangedSinceError: Something was changed outside of steps, and ``touched`` does not cover it.
+            UsageError: There is no such state, or it is not possible; nothing was changed.
+        """
+        self.way(name)
+        return self._steps.carry_out(f'state back "{name}"', lambda: self._steps.history.back(name, touched, cells))
+
+    def difference(self, name: str) -> str:
+        """Describe what differs now from a state, in a line or two.
+
+        Raises:
+            UsageError: There is no such state, or it cannot be compared; nothing was changed.
+        """
+        self.way(name)
+        look = self._steps.history.differences
+        found, left_out = self._steps.carry_out(f'state back "{name}"', lambda: look(name, self._steps.budget(4)))
+        said = textcut.one_line(found, _MAX_LINE_CHARACTERS)
+        text = f"Since “{name}”: {said}." if said else f"No step has changed anything since “{name}”."
+        return f"{text} Not compared: {_listed(left_out)}." if left_out else text
+
+    def drop(self, name: str) -> str:
+        """Forget a state; return a sentence.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        self.way(name)
+        self._steps.history.drop(name)
+        return f"“{name}” is no state any more. Variables and files are as they were."
+
+    def effects(self, name: str) -> list[Effect]:
+        """Return what going to a state would change; in any thread.
+
+        Raises:
+            UsageError: There is no such state.
+        """
+        steps = self.way(name)
+        changes = [step.variables for step in steps if step.variables is not None]
+        names = sorted({each for change in changes for each in change.names})
+        settings = sorted({each for change in changes for each in change.found.settings})
+        files = sorted({each.path for step in steps if step.files is not None for each in step.files.steps})
+        effects = [Effect("changes_variable", each, f"changes {each}") for each in names]
+        effects += [
+            Effect("draws_random" if each == _RANDOM else "changes_setting", each, f"changes {each}")
+            for each in settings
+        ]
+        effects += [Effect("writes_file", str(path), f"writes {path}") for path in files]
+        if self.cells_changed(name):
+            effects.append(Effect("unknown", "cells of the notebook", "changes cells of the notebook"))
+        return effects
+
+    def way(self, name: str) -> list[Step]:
+        """Return the steps that are moved on the way to a state, in order; in any thread.
+
+        Raises:
+            UsageError: There is no such state.
+        """
+        route = self._steps.history.route(name)
+        if route is None:
+            named = ", ".join(f"“{each.name}”" for each in self._steps.history.states())
+            there = f"There are {named}." if named else "There are none: `%agent state save NAME` makes one."
+            raise UsageError(f"There is no state “{name}”. {textcut.one_line(there, _MAX_LINE_CHARACTERS)}")
+        return route.steps
+
+
+class StateArguments(Arguments):
+    """The arguments of the tool ``state``."""
+
+    action: Literal["save", "list", "back", "diff"] = wire_field(description="diff: what differs now")
+    name: str = wire_field(default="", description="Of the state; needed but for list")
+
+
+class StateTool:
+    """The tool ``state`` of one kernel."""
+
+    def __init__(
+        self,
+        states: KernelStates,
+        run: Callable[[Callable[[], str]], Awaitable[str]],
+        go_back: Callable[[str], Awaitable[str]],
+    ) -> None:
+        """Make the tool of a kernel's states.
+
+        Args:
+            run: Runs work on the thread that runs the user's code.
+            go_back: Goes to a state, and returns a sentence.
+        """
+        self._states = states
+        self._run = run
+        self._go_back = go_back
+        self._asked: dict[str, list[Step]] = {}
+        """What the user was asked about, which alone an answer allows."""
+
+    def tool(self) -> FunctionTool[StateArguments]:
+        """Return the tool, for a session."""
+        return FunctionTool(
+            name=STATE,
+            description=(
+                "Save the state of variables and files under a name before you try something, and go back to it. "
+                "No code is run again."
+            ),
+            arguments=StateArguments,
+            run=self._do,
+            describe=self._describe,
+            keeps_state=True,
+        )
+
+    async def _do(self, arguments: StateArguments, _: ToolContext) -> ToolOutput:
+        states, name = self._states, arguments.name
+        try:
+            match arguments.action:
+                case "save":
+                    text = await self._run(lambda: states.save(name))
+                case "list":
+                    text = await self._run(lambda: "\n".join("; ".join(filter(None, row)) for row in states.rows()))
+                case "diff":
+                    text = await self._run(lambda: states.difference(name))
+                case "back":
+                    way = states.way(name)
+                    if self._asked.pop(name, way) != way:
+                        raise ToolError("Nothing was changed: there are other steps by now. Look at it again first.")
+                    text = await self._go_back(name)
+        except UsageError as error:
+            raise ToolError(str(error)) from error
+        return text_output(text or "There are no states.")
+
+    def _describe(self, default: CallDescription, arguments: StateArguments) -> CallDescription:
+        summary = " ".join(filter(None, (arguments.action, arguments.name)))
+        shown = replace(default, summary=summary, details={}, has_effects=False)
+        if arguments.action != "back":
+            return shown
+        try:
+            moves = bool(self._states.way(arguments.name))
+        except UsageError as error:
+            return replace(shown, rejection=ToolError(str(error)))
+        return replace(shown, has_effects=moves, approval=lambda: self._approval(arguments.name))
+
+    def _approval(self, name: str) -> Approval:
+        self._asked[name] = self._states.way(name)
+        effects = self._states.effects(name)
+        lines = "\n".join(effect.words for effect in effects)
+        return Approval(f"Go back to the state “{name}”?", lines, effects=effects)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return textcut.one_line(", ".join(sorted(names)), _MAX_LINE_CHARACTERS)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:,.1f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"

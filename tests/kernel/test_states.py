@@ -1,0 +1,174 @@
+"""States under names in the user's kernel, for the user and for the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kernels import Cell, Kernel, private_environment
+from messages_api import MessagesApi, Reply, ToolUse
+
+
+@pytest.fixture
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("states")
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(root, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb\nfrom pathlib import Path").status == "ok"
+        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+        yield kernel
+
+
+def asked(kernel: Kernel, api: MessagesApi, *calls: ToolUse) -> Cell:
+    api.add(*map(Reply, calls), Reply("Done."))
+    cell = kernel.run("%agent go")
+    assert cell.status == "ok", cell.error
+    return cell
+
+
+def python(code: str) -> ToolUse:
+    return ToolUse("python", {"code": code})
+
+
+def said(kernel: Kernel, line: str) -> str:
+    cell = kernel.run(line)
+    assert cell.status == "ok", cell.error
+    return "\n".join(cell.shown)
+
+
+def refused(kernel: Kernel, line: str) -> str:
+    cell = kernel.run(line)
+    return f"{cell.error} {cell.streams} {cell.shown}"
+
+
+def results(api: MessagesApi) -> list[str]:
+    """What the model has read of its calls, the last one last."""
+    held = [block for message in api.requests[-1].body["messages"] for block in message["content"]]
+    return [str(block["content"]) for block in held if block["type"] == "tool_result"]
+
+
+def test_a_state_is_gone_back_to_and_left_again_in_the_objects(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]; also = rows; Path('a.txt').write_text('old')")
+    assert "of your own cells it knows nothing" in said(kernel, '%agent state save "before the filter"').lower()
+    asked(kernel, api, python("rows.append(2); Path('a.txt').write_text('new')"), python("rows.append(3); fresh = 1"))
+    gone = said(kernel, '%agent state back "before the filter"')
+    assert "This is “before the filter” again: a.txt, also, fresh, rows." in gone
+    look = "print(rows, also is rows, 'fresh' in globals(), Path('a.txt').read_text())"
+    assert kernel.run(look).streams == "[1] True False old\n"
+    asked(kernel, api, python("rows.append('other')"))
+    said(kernel, "%agent state save other")
+    said(kernel, '%agent state back "before the filter"')
+    said(kernel, "%agent state back other")
+    assert kernel.run(look).streams == "[1, 'other'] True False old\n"
+    said(kernel, "%agent state back last")
+    assert kernel.run(look).streams == "[1] True False old\n"
+    api.requests.clear()
+    api.add(Reply("I see."))
+    kernel.run("%agent what now?")
+    assert "The user has gone back to the state “before the filter”" in str(api.requests[-1].body["messages"])
+
+
+def test_the_users_cells_are_steps_once_that_is_asked_for(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("data = {'a': 1}; untouched = 1")
+    assert "Your cells are steps." in said(kernel, "%agent state on")
+    said(kernel, "%agent state save raw")
+    kernel.run("data['a'] = 2; more = [1]")
+    kernel.run("data['b'] = 3\n1 / 0")
+    kernel.run("len(data)")
+    asked(kernel, api, python("data['c'] = 4"))
+    assert "3 steps from here" in said(kernel, "%agent state list")
+    shown = said(kernel, "%agent state diff raw")
+    assert "Since “raw”: data 1 → 3 keys (b added; c added; a changed), more new." in shown
+    assert kernel.run("print(data, more)").streams == "{'a': 2, 'b': 3, 'c': 4} [1]\n"
+    said(kernel, "%agent state back raw")
+    assert kernel.run("print(data, 'more' in globals())").streams == "{'a': 1} False\n"
+    said(kernel, "%agent state back last")
+    said(kernel, "%agent state off")
+    kernel.run("data['mine'] = 5")
+    assert "data was changed since" in refused(kernel, "%agent state back raw")
+    assert kernel.run("print(data)").streams == "{'a': 2, 'b': 3, 'c': 4, 'mine': 5}\n"
+    said(kernel, "%agent state back raw over")
+    assert kernel.run("print(data)").streams == "{'a': 1}\n"
+    assert "may differ: data" in said(kernel, "%agent state")
+
+
+def test_a_cell_that_the_agent_works_in_is_a_step_before_and_behind_it(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent state on")
+    kernel.run("steps = []")
+    api.add(Reply(python("steps.append('agent')")), Reply("Done."))
+    cell = kernel.run("steps.append('before')\nanswer = %agent go\nsteps.append('behind')")
+    assert cell.status == "ok", cell.error
+    for there in ("['before', 'agent']", "['before']", "[]"):
+        said(kernel, "%agent undo")
+        assert kernel.run("print(steps)").streams == f"{there}\n"
+
+
+def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: MessagesApi) -> None:
+    asked(kernel, api, python("frame = [1, 2, 3]"))
+    assert "state" not in {tool["name"] for tool in api.requests[-1].body["tools"]}
+    said(kernel, "%agent state on")
+    said(kernel, "%agent state off")
+    asked(
+        kernel,
+        api,
+        ToolUse("state", {"action": "list"}),
+        ToolUse("state", {"action": "save", "name": "raw"}),
+        python("frame.pop(); Path('out.txt').write_text('x')"),
+        ToolUse("state", {"action": "diff", "name": "raw"}),
+        ToolUse("state", {"action": "back", "name": "raw"}),
+        ToolUse("state", {"action": "back", "name": "nowhere"}),
+    )
+    texts = results(api)[1:]
+    assert "There are no states." in texts[0]
+    assert "This state is “raw” now." in texts[1]
+    assert "Since “raw”: frame 3 → 2 items, out.txt new." in texts[3]
+    assert "This is “raw” again: frame, out.txt." in texts[4]
+    assert "There is no state “nowhere”. There are “raw”, “last”." in texts[5]
+    assert kernel.run("print(frame, Path('out.txt').exists())").streams == "[1, 2, 3] False\n"
+    said(kernel, "%agent state back last")
+    assert kernel.run("print(frame, Path('out.txt').exists())").streams == "[1, 2] True\n"
+
+
+def test_the_user_is_asked_what_going_back_would_change(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("rows.append(2); Path('b').touch()"))
+    kernel.run("%agent --approve effects")
+    api.add(
+        Reply(ToolUse("state", {"action": "diff", "name": "raw"})),
+        Reply(ToolUse("state", {"action": "back", "name": "raw"})),
+        Reply(ToolUse("state", {"action": "back", "name": "raw"})),
+        Reply("Done."),
+    )
+    cell = kernel.begin("%agent go", asks=True)
+    question = cell.answer("n")
+    assert "Go back to the state “raw”?" in question
+    assert "changes rows" in question
+    assert "/b" in question
+    cell.answer("y")
+    assert cell.finish().status == "ok"
+    assert "rows 1 → 2 items" in results(api)[-3]
+    assert "The user did not allow this call." in results(api)[-2]
+    assert "This is “raw” again: b, rows." in results(api)[-1]
+    assert kernel.run("print(rows, Path('b').exists())").streams == "[1] False\n"
+
+
+def test_a_state_is_lost_with_a_sentence_when_there_is_no_memory_left_for_it(kernel: Kernel) -> None:
+    kernel.run("import indus_nb.kernel.toolset.undoing as u; u.free_memory = lambda: 0; big = bytearray(100 << 20)")
+    kernel.run("%agent state on")
+    said(kernel, "%agent state save raw")
+    kernel.run("big[0] = 1")
+    assert "1 step from here  200.0 MB" in said(kernel, "%agent state list")
+    assert "the state “raw” is lost, as there is no memory left for it" in kernel.run("big[0] = 2").streams
+    assert "There is no state “raw”" in refused(kernel, "%agent state back raw")
+
+
+def test_names_are_checked_and_prompts_that_begin_alike_are_none(kernel: Kernel, api: MessagesApi) -> None:
+    assert "A state's name is a line" in refused(kernel, "%agent state save last")
+    assert "There is no state “x”. There are none" in refused(kernel, "%agent state drop x")
+    said(kernel, "%agent state save x")
+    assert "no state any more" in said(kernel, "%agent state drop x")
+    api.requests.clear()
+    api.add(Reply("Well."))
+    kernel.run("%agent state back to what it was about")
+    assert len(api.requests) == 1

@@ -1,0 +1,361 @@
+"""States under names: whatever comes between, a state is what it was when it got its name."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from indus_nb.kernel.undo import (
+    LAST,
+    Book,
+    CheckpointBudget,
+    Contents,
+    Dropped,
+    Files,
+    History,
+    RefusedError,
+    Step,
+    TouchedError,
+    take,
+)
+
+np: Any = import_module("numpy")
+pd: Any = import_module("pandas")
+PROGRAMS = 500
+BLOCKS = 4
+BEGINNING = """
+import numpy as np
+import pandas as pd
+rows = [1, [2, 3], {'k': [4]}]
+also = rows[1]
+table = {'a': 1, 'b': [2, 3], 'c': {'d': []}}
+array = np.arange(12.0).reshape(3, 4)
+view = array[1:]
+frame = pd.DataFrame({'x': [3, 1, 2], 'y': [1.0, None, 3.0], 's': list('uvw')})
+count = 0
+"""
+ACTIONS = (
+    "rows.append({i})",
+    "rows.insert(0, [{i}])",
+    "rows[1].append({i}) if isinstance(rows[1], list) else rows.reverse()",
+    "rows = [*rows, {i}]",
+    "rows.clear(); rows.extend([{i}, [{i}], {{'k': [{i}]}}])",
+    "also.append({i})",
+    "also = rows",
+    "also = [{i}]",
+    "table['n{i}'] = rows",
+    "table['b'] = [{i}]",
+    "table.setdefault('b', []).append({i})",
+    "table.pop('a', None); table['a'] = {i}",
+    "table = {{**table, 'm': also}}",
+    "table.clear()",
+    "array += {i}",
+    "array[0] = {i}",
+    "array = array * 2",
+    "view[...] = {i}",
+    "view = array[:1]",
+    "frame['x'] = frame['x'] + {i}",
+    "frame.loc[frame.index[0], 'y'] = {i}",
+    "frame['n{i}'] = range(len(frame))",
+    "frame.sort_values('x', inplace=True)",
+    "frame = frame.dropna()",
+    "frame = pd.concat([frame, frame])",
+    "frame.drop(columns=frame.columns[-1], inplace=True)",
+    "new{i} = frame",
+    "new{i} = [rows, array]",
+    "del count",
+    "count = {i}",
+    "rows[0] = frame; frame.index.name = 'i{i}'",
+    "raise ValueError",
+)
+FILE_ACTIONS = (
+    "(work / 'a').write_text('{i}')",
+    "(work / 'b').write_text('{i}')",
+    "(work / 'a').unlink()",
+    "(work / 'b').write_text((work / 'a').read_text() + '{i}')",
+)
+SAVED = ("one", "two", "three")
+
+
+def run(code: str, namespace: dict[str, Any]) -> None:
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            exec(code, namespace)
+    except Exception:
+        return
+
+
+class Snapshot:
+    """A model of a state: deep copies of all values, which variables are the same object, and what files hold."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        held = {name: value for name, value in namespace.items() if name not in ("np", "pd") and name[:2] != "__"}
+        self.values = copy.deepcopy(held)
+        work = namespace.get("work")
+        self.files = {path.name: path.read_text() for path in work.iterdir()} if work else {}
+        self.shared = {(one, other) for one in held for other in held if held[one] is held[other]}
+
+    def differs(self, namespace: dict[str, Any]) -> list[str]:
+        other = Snapshot(namespace)
+        names = [name for name in self.values.keys() | other.values.keys() if not self._is_same(name, other)]
+        names += ["files"] if self.files != other.files else []
+        return [*names, *(["what is shared"] if self.shared != other.shared else [])]
+
+    def _is_same(self, name: str, other: Snapshot) -> bool:
+        both = name in self.values and name in other.values
+        return both and equal(self.values[name], other.values[name])
+
+
+def equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, pd.DataFrame):
+        return one.equals(other) and [*one.columns] == [*other.columns] and one.index.names == other.index.names
+    if isinstance(one, np.ndarray):
+        return one.shape == other.shape and one.tobytes() == other.tobytes()
+    if type(one) is dict:
+        return [*one] == [*other] and equal([*one.values()], [*other.values()])
+    if type(one) is list:
+        return len(cast("list[Any]", one)) == len(other) and all(map(equal, cast("list[Any]", one), other))
+    return bool(one == other)
+
+
+class Program:
+    """Random steps, names, jumps, undo and redo, with a model: the states on the way, the redo list and the names."""
+
+    def __init__(self, seed: int, root: Path | None = None) -> None:
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.room = self.chance.choice([1 << 30, 1 << 30, 4_000, 1_500])
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        exec(BEGINNING, self.namespace)
+        self.book: Book | None = None
+        if root is not None:
+            (root / "work").mkdir(parents=True)
+            self.namespace["work"] = root / "work"
+            self.book = Book(Files(root / "work", Contents(root / "kept")), b"key")
+        self.actions = (*ACTIONS, *(FILE_ACTIONS * 4 if root else ()))
+        self.history = History(self.namespace)
+        self.path = [Snapshot(self.namespace)]
+        self.undone: list[Snapshot] = []
+        self.named: dict[str, list[Snapshot]] = {}
+        self.did: list[str] = []
+        self.jumps = self.lost = 0
+
+    def go(self, length: int) -> None:
+        moves: list[Callable[[], None]] = [self.step, self.save, self.back, self.undo, self.redo, self.drop, self.look]
+        for _ in range(length):
+            move = self.chance.choices(moves, [9, 3, 4, 2, 2, 1, 1])[0]
+            move()
+            where = f"program {self.seed}: {self.did}"
+            assert self.path[-1].differs(self.namespace) == [], where
+            assert {held.name for held in self.history.states()} == self.named.keys(), where
+            assert len(self.history.done) == len(self.path) - 1, where
+
+    def step(self) -> None:
+        code = "; ".join(self.chance.sample(self.actions, self.chance.randint(1, 2))).format(
+            i=self.chance.randint(0, 9)
+        )
+        self.did.append(code)
+        files = self.book and self.book.files.begin([self.namespace["work"] / name for name in "ab"])
+        budget = CheckpointBudget(60, 1 << 30, below_frames=self.chance.random() < 0.5)
+        checkpoint = take(self.namespace, code, budget)
+        run(code, self.namespace)
+        step = Step(code, "run", checkpoint.close(), files and files.close(), self.book)
+        if step.is_empty:
+            return
+        dropped, lost = self.history.add(step, self.room)
+        self.undone.clear()
+        self.path.append(Snapshot(self.namespace))
+        for name in lost:
+            del self.named[name]
+        for path in (self.path, *self.named.values()):
+            del path[:dropped]
+        self.lost += len(lost)
+        assert self.history.weight <= self.room or len(self.path) == 2, f"{self.seed}: {self.did}"
+
+    def save(self) -> None:
+        name = self.chance.choice(SAVED)
+        self.did.append(f"save {name}")
+        self.history.save(name)
+        self.named[name] = [*self.path]
+
+    def back(self) -> None:
+        if not self.named:
+            return
+        name = self.chance.choice([*self.named])
+        self.did.append(f"back {name}")
+        self.history.back(name)
+        self.named[LAST], self.path = self.path, [*self.named[name]]
+        self.undone.clear()
+        self.jumps += 1
+
+    def undo(self) -> None:
+        count = self.chance.randint(1, 3)
+        self.did.append(f"undo {count}")
+        if count >= len(self.path):
+            with pytest.raises(RefusedError):
+                self.history.undo(count)
+            return
+        self.history.undo(count)
+        self.undone += reversed(self.path[-count:])
+        del self.path[-count:]
+
+    def redo(self) -> None:
+        if self.undone:
+            self.did.append("redo")
+            self.history.redo(1)
+            self.path.append(self.undone.pop())
+
+    def drop(self) -> None:
+        name = self.chance.choice(SAVED)
+        self.did.append(f"drop {name}")
+        assert self.history.drop(name) == (self.named.pop(name, None) is not None)
+
+    def look(self) -> None:
+        for name, path in self.named.items():
+            self.did.append(f"diff {name}")
+            said, too_large = self.history.differences(name, CheckpointBudget(60, 1 << 30))
+            assert not too_large
+            assert bool(said) >= bool({*path[-1].differs(self.namespace)} - {"what is shared"}), f"{self.seed}: {said}"
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_a_state_is_what_deep_copies_say_it_was_after_any_steps_and_jumps(block: int) -> None:
+    jumps = lost = 0
+    for seed in range(block, PROGRAMS, BLOCKS):
+        program = Program(seed)
+        program.go(24)
+        jumps, lost = jumps + program.jumps, lost + program.lost
+    assert jumps > PROGRAMS // BLOCKS  # else it shows little
+    assert lost > 0
+
+
+def test_states_hold_files_as_well_and_their_contents_go_with_the_last_that_needs_them(tmp_path: Path) -> None:
+    for seed in range(40):
+        program = Program(seed, tmp_path / str(seed))
+        program.go(24)
+        for name in [*program.named]:
+            program.history.drop(name)
+        program.history.add(Step("1", "run", book=program.book), 1 << 30)
+        files = [step.files for step in program.history.done if step.files is not None]
+        wanted = set[str]().union(*(each.digests() for each in files))
+        assert {path.name for path in (tmp_path / str(seed) / "kept").glob("?" * 64)} <= wanted
+
+
+class Place:
+    """Variables that steps change, and a history of these."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {"x": [1], "y": [1]}
+        self.history = History(self.names)
+
+    def step(self, code: str, room: int = 1 << 30) -> Dropped:
+        checkpoint = take(self.names, code, CheckpointBudget(30, 1 << 30))
+        exec(code, self.names)
+        return self.history.add(Step(code, "run", checkpoint.close()), room)
+
+    @property
+    def unsure(self) -> dict[str, list[str]]:
+        return {held.name: [*held.unsure] for held in self.history.states()}
+
+
+def test_what_was_changed_outside_of_steps_is_in_the_way_and_nothing_is_done() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2)")
+    place.step("y.append(2)")
+    place.names["x"].append("mine")
+    with pytest.raises(TouchedError) as refused:
+        place.history.back("raw")
+    assert refused.value.names == ["x"]
+    assert (place.names["x"], place.names["y"]) == ([1, 2, "mine"], [1, 2])
+    assert [held.name for held in place.history.states()] == ["raw"]
+
+
+def test_what_is_overwritten_is_no_longer_sure_in_states_that_lead_through_that_step() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2)")
+    place.history.save("two")
+    place.step("y.append(2)")
+    place.names["x"].append("mine")
+    place.history.back("raw", "over")
+    assert (place.names["x"], place.names["y"]) == ([1], [1])
+    assert place.unsure == {"raw": [], "two": ["x"], LAST: ["x"]}
+    place.history.back("two")
+    assert place.names["x"] == [1, 2, "mine"]
+
+
+def test_what_is_kept_is_no_longer_sure_in_any_state() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2); y.append(2)")
+    place.names["x"].append("mine")
+    moved = place.history.back("raw", "keep")
+    assert moved.kept == {"x"}
+    assert (place.names["x"], place.names["y"]) == ([1, 2, "mine"], [1])
+    assert place.unsure == {"raw": ["x"], LAST: ["x"]}
+
+
+def test_a_state_that_is_lost_takes_its_steps_along_and_leaves_others_whole() -> None:
+    place = Place()
+    place.names["data"] = bytearray(1000)
+    place.history.save("raw")
+    place.step("data[0] = 1")
+    place.history.save("one")
+    room = place.history.weight * 5 // 2
+    assert place.step("data[0] = 2", room) == (0, [])
+    assert place.step("data[0] = 3", room) == (1, ["raw"])
+    assert place.history.weight <= room
+    place.history.back("one")
+    assert place.names["data"][0] == 1
+    with pytest.raises(RefusedError, match="no state of the name raw"):
+        place.history.back("raw")
+
+
+class Interrupting(dict[str, Any]):
+    """Variables of which one cannot be bound without an interrupt."""
+
+    name = ""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name == self.name:
+            raise KeyboardInterrupt
+        super().__setitem__(name, value)
+
+
+def test_steps_that_a_state_needs_outlast_the_hundred_that_are_kept_without_up_to_five_hundred() -> None:
+    place = Place()
+    for _ in range(50):
+        place.step("x.append(1)")
+    place.history.save("early")
+    for number in range(500):
+        assert place.step(f"y = {number}").states == []
+    assert len(place.history.done) == 500
+    assert place.step("y = None") == (401, ["early"])
+    assert len(place.history.done) == 100
+
+
+def test_an_interrupt_on_the_way_leaves_everything_as_it_was() -> None:
+    names = Interrupting(x=1, y=1)
+    place = Place()
+    place.names, place.history = names, History(names)
+    place.history.save("raw")
+    place.step("y = 2")
+    place.step("x = 2")
+    names.name = "y"
+    with pytest.raises(KeyboardInterrupt):
+        place.history.back("raw")
+    assert (names["x"], names["y"]) == (2, 2)
+    assert [held.name for held in place.history.states()] == ["raw"]
+    names.name = ""
+    place.history.back("raw")
+    assert (names["x"], names["y"]) == (1, 1)
