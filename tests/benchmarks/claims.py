@@ -26,7 +26,7 @@ from benchmarks.traced_statements import KINDS, STYLES
 from indus_nb.kernel.claims import Kind, Output, trace
 
 PUBLISHED_SEED = 4_000_000
-PUBLISHED_CASES = 50
+PUBLISHED_CASES = 40
 """Of each kind and way of writing."""
 
 

@@ -141,6 +141,46 @@ def test_cells_of_tables_in_an_answer_are_looked_up() -> None:
     assert kinds(answer, TABLE) == {"12,345.68": "rounded", "9,876.51": "missing"}
 
 
+FLIGHTS = (
+    """           count       mean        std   min   25%   50%     75%     max
+origin
+EWR     117127.0  15.009110  41.185035 -56.0 -14.0  -4.0  16.000  1109.0
+JFK     109079.0   5.551481  44.275007 -79.0 -18.0  -6.0  13.000  1272.0
+LGA     101140.0   5.783488  43.862273 -68.0 -17.0  -5.0  12.000   911.0""",
+    """month
+6     16.481330
+7     16.711307
+8      6.040652
+9     -4.018364
+Name: arr_delay, dtype: float64""",
+    "(336776, 19)\nmissing arr_delay: 9430 (2.80%)\nr: np.float64(0.9148)",
+)
+
+
+def test_in_an_answer_as_models_write_it_only_what_no_output_has_is_missing() -> None:
+    answer = """## Flight delays in 2013
+
+The data has **336,776** flights and 19 columns; `arr_delay` is missing in 9,430 rows (2.8 %); 327,346 have it (97.2 %).
+
+| Origin | Flights | Mean delay (min) |
+|---|---:|---:|
+| EWR | 117,127 | 15.0 |
+| JFK | 109,079 | 5.6 |
+
+1. **Newark** is worst: 15.0 minutes, about 2.7x JFK's 5.6. EWR has 8,048 more flights than JFK (+7.4 %).
+2. The worst months are July (16.7 min) and June (16.5 min); September is best at \u22124.0 min.
+3. The longest delay was 1,272 minutes (≈ 21.2 hours). Delays correlate (r ≈ 0.91, p < 0.001); LGA's mean is 6.8.
+"""
+    found = kinds(answer, *FLIGHTS)
+    assert [number for number, kind in found.items() if kind == "missing"] == ["21.2", "6.8"]
+    assert (found["327,346"], found["8,048"], found["+7.4"], found["2.7"]) == (
+        "difference",
+        "difference",
+        "change",
+        "ratio",
+    )
+
+
 def test_spans_to_be_marked_are_those_of_numbers_that_are_missing_and_none_where_nothing_was_computed() -> None:
     answer = "`12` **55** of 42"
     ((start, end),) = untraced(answer, [Output("a", "42")])

@@ -323,13 +323,25 @@ class _Pairs:
         self._of_tables: dict[Form, list[_Derived]] = {}
 
     def find(self, number: Number) -> _Source | None:
-        """Look for a number among what is cited beside it, then among lines and columns of outputs."""
-        cited = self._cited.get(self._paragraph(number), [])
+        """Look for a number among what is cited beside it, then among lines and columns of outputs.
+
+        What it is computed from counts as cited from then on: the difference of two, then how many percent that is.
+        """
+        cited = self._cited[self._paragraph(number)]
+        source = self._beside(number, cited) or self._in_tables(number)
+        if source:
+            cited += ((number.start, cell) for cell in source.cells)
+        return source
+
+    def _beside(self, number: Number, cited: Sequence[tuple[int, _Cell]]) -> _Source | None:
         near = [cell for _, cell in nsmallest(_MAX_BESIDE, cited, key=lambda each: abs(each[0] - number.start))]
         for count in range(2, len(near) + 1):
             beside = _derived(combinations(sorted(near[:count], key=_order), 2), number.form)
             if source := _match(number, beside, _CHANCE_NEXT if count == 2 else _CHANCE_BESIDE):
                 return source
+        return None
+
+    def _in_tables(self, number: Number) -> _Source | None:
         if number.form not in self._of_tables:
             self._of_tables[number.form] = _derived(islice(_pairs_of(self._tables), _MAX_PAIRS), number.form)
         return _match(number, self._of_tables[number.form], _CHANCE_ALONE)
