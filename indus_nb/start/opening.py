@@ -313,8 +313,6 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
             settings, shell = plan.settings, plan.confined_shell(cwd)
 
             def make() -> dict[str, Tool]:
-                if shared is not None and shared.bare:
-                    return {}
                 resizes = settings.images.auto_resize
                 tools = builtin_tools(
                     cwd,

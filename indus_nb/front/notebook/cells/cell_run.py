@@ -198,11 +198,19 @@ class CellRun:
             self._dialogs.detach()
             for unsubscribe in subscriptions:
                 unsubscribe()
-            self.asked = self._transcript.asked
-            self._transcript.asides += [found] if (found := self._kept.words()) else []
-            # A cell whose prompt was a command, or was handled by an extension, ends well.
-            self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
+            self._end(ended=ended)
             await self._show_end(view)
+
+    def _end(self, *, ended: bool) -> None:
+        """Close the transcript.
+
+        Args:
+            ended: Whether the run came to its end.
+        """
+        self.asked = self._transcript.asked
+        self._transcript.asides += filter(None, [self._kept.words()])
+        # A cell whose prompt was a command, or was handled by an extension, ends well.
+        self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
 
     async def _send(
         self,
