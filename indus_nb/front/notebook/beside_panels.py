@@ -22,6 +22,7 @@ from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
+from indus_nb.render.live import LiveLookup
 from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
@@ -40,12 +41,14 @@ class PanelKernel:
         taking_back: TakingBack,
         compute: Callable[[Sequence[str]], Awaitable[Mapping[str, Computed]]],
         note_session: Callable[[AgentSession], str | None],
+        values_of: Callable[[str], LiveLookup | None],
     ) -> None:
         """Bind the kernel's namespace, journal, notebook and undo to its panels.
 
         Args:
             compute: Computes the values of placeholders in a copy of the kernel.
             note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
+            values_of: Returns the values in a whole answer, by its text.
         """
         self.note_session = note_session
         self._compute = compute
@@ -53,6 +56,7 @@ class PanelKernel:
         self._journal = journal
         self._notebook = notebook
         self._taking_back = taking_back
+        self._values_of = values_of
 
     @property
     def commands(self) -> Mapping[str, PanelCommand]:
@@ -66,6 +70,10 @@ class PanelKernel:
     def variables(self) -> Mapping[str, str]:
         """Return the names of the user's variables, each with the name of its class."""
         return self._namespace.kinds()
+
+    def values_of(self, text: str) -> LiveLookup | None:
+        """Return the values in a whole answer, by its text; ``None`` where it has none."""
+        return self._values_of(text)
 
     async def fill_in(self, text: str, *, literal: bool) -> Filled:
         """Fill values of variables into a prompt, as ``%agent`` does.

@@ -23,6 +23,7 @@ from indus_nb.base.errors import (
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
@@ -62,6 +63,7 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
+from indus_nb.kernel.claims import LiveAnswers, LiveRun
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -138,6 +140,7 @@ class Conversations:
         self._watch = watch
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
+        self._live_answers = LiveAnswers(self.kernel.look)
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
@@ -418,11 +421,11 @@ class Conversations:
         run.notebook_id = notebook.sessions.note(session.store.path)
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
-        run.drawing = self._drawing
         run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
-        run.ended = self._ended
+        run.drawing, run.ended = self._drawing, self._ended
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
+        run.values_of = self._live_answers.lookup
         live = run.widget = self._live(run.receive)
         if live is not None and (gate := self._gate) is not None:
             run.on_closed = partial(gate.forget, live.comm_id)
@@ -448,7 +451,9 @@ class Conversations:
                 if live is not None:
                     self._shown.remove(live)
             if request.output is not None and (answer is None or answer.is_given or inbox is None):
-                self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
+                self._shell.user_ns[request.output] = (
+                    self._live_answers.filled(session.last_text) if answer is None else outcome(session, answer)
+                )
 
         if inbox is None:
             self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
@@ -461,7 +466,12 @@ class Conversations:
         if run.stopped:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
-        return outcome(session, answer) if run.asked else None
+        return self._outcome(session, answer) if run.asked else None
+
+    def _outcome(self, session: AgentSession, answer: FinalAnswer | None) -> Any:
+        """Return what `outcome` does, with the values in a text."""
+        found = outcome(session, answer)
+        return self._live_answers.filled(found) if answer is None else found
 
     async def _ran_empty(self) -> bool:
         """Return whether the page that ran the cell says that it showed no output; where nothing is known, no."""
@@ -611,7 +621,13 @@ class Conversations:
 
         namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(
-            namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute, self._note_session
+            namespace,
+            self._watch.journal,
+            self._notebook,
+            self.taking_back,
+            self.kernel.compute,
+            self._note_session,
+            self._live_answers.lookup,
         )
 
     def _note_session(self, session: AgentSession) -> str | None:
@@ -811,7 +827,7 @@ class Conversations:
             request,
             notebook.sessions.last() if request.continue_last else None,
             like,
-            [self.kernel, self._notebook, self._in_cells],
+            [self.kernel, self._notebook, self._in_cells, LiveRun(self._live_answers)],
             [*self.kernel.tools, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
@@ -836,7 +852,7 @@ class Conversations:
     def _opened(self, name: str, options: SessionOptions) -> AgentSession:
         """Open the requested session, and close the one that had its name."""
         try:
-            session = open_session(options)
+            session = _watched(options)
         except SessionLockedError as error:
             ours = [other for other, open_one in self._sessions.items() if open_one.store.path == error.path]
             if not ours:
@@ -862,10 +878,10 @@ class Conversations:
         before = as_before(previous, options)
         self._close_session(name)
         try:
-            session = open_session(options)
+            session = _watched(options)
             self._check_key(session, options)
         except BaseException:
-            self._sessions[name] = open_session(before)
+            self._sessions[name] = _watched(before)
             raise
         return session
 
@@ -882,6 +898,13 @@ class Conversations:
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self.thread.drive(work, Inbox())
+
+
+def _watched(options: SessionOptions) -> AgentSession:
+    """Open a session, whose answers are watched by those of its extensions that can do so."""
+    session = open_session(options)
+    session.watchers += [each for each in options.extensions if isinstance(each, RunWatcher)]
+    return session
 
 
 async def _end(session: AgentSession) -> None:

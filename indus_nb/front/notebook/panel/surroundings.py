@@ -8,6 +8,7 @@ from typing import Protocol
 
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
+from indus_nb.render.live import LiveLookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,10 @@ class Surroundings(Protocol):
 
     def note_session(self, session: AgentSession, /) -> str | None:
         """Record which session the notebook uses now; returns the notebook's id for its metadata."""
+        ...
+
+    def values_of(self, text: str, /) -> LiveLookup | None:
+        """Return the values in a whole answer, by its text; ``None`` where it has none."""
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
