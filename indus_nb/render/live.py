@@ -26,14 +26,21 @@ NO_VALUE = "(no value)"
 
 
 class LiveValue(NamedTuple):
-    """Value of an expression as a line of text; or why it has none."""
+    """Value of an expression as a line of text; or why it has none.
+
+    Attributes:
+        reads: The variables that it was computed from.
+    """
 
     text: str = ""
     problem: str = ""
+    reads: tuple[str, ...] = ()
 
     def to_json(self, expression: str) -> JsonObject:
         """Return the value as the metadata of an output holds it."""
-        return {"expression": expression, **({"problem": self.problem} if self.problem else {"value": self.text})}
+        if self.problem:
+            return {"expression": expression, "problem": self.problem}
+        return {"expression": expression, "value": self.text, "reads": [*self.reads]}
 
 
 LiveLookup: TypeAlias = Callable[[str], LiveValue | None]

@@ -193,7 +193,7 @@ def test_a_saved_notebook_shows_values_in_every_form(tmp_path: Path, api: Messag
     saved = nbformat.reads(nbformat.writes(made), as_version=4)
     kept = next(output.metadata["indus_nb"] for output in saved.cells[1].outputs if "indus_nb" in output.metadata)
     assert kept["values"] == [
-        {"expression": "f'{sum(items) / 4:.2f}'", "value": "0.75"},
+        {"expression": "f'{sum(items) / 4:.2f}'", "value": "0.75", "reads": ["items"]},
         {"expression": "absent", "problem": "NameError: name 'absent' is not defined"},
     ]
     html = get_exporter("html")().from_notebook_node(saved)[0]

@@ -70,7 +70,7 @@ def test_values_take_the_place_of_marks_in_displays(before: str) -> None:
     assert "It is 7." in shown
     assert "…" not in shown
     kept = [output["metadata"]["indus_nb"] for output in outputs if output["metadata"]]
-    assert kept == [{"values": [{"expression": "n", "value": "7"}]}]
+    assert kept == [{"values": [{"expression": "n", "value": "7", "reads": []}]}]
 
 
 def test_values_take_the_place_of_marks_in_a_panel() -> None:

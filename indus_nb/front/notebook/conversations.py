@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -63,7 +63,7 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, readings
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
+    from indus_nb.kernel.undo import Reading
 
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
@@ -138,9 +139,10 @@ class Conversations:
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
+        self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
-        self._live_answers = LiveAnswers(self.kernel.look)
+        self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
@@ -566,8 +568,27 @@ class Conversations:
             "redo": self._undo,
             "context": self._show_context,
             "key": self._ask_key,
+            "claims": self._show_claims,
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
+
+    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
+        """Remember what expressions read; nothing while a cell of the user's runs."""
+        with contextlib.suppress(UsageError):
+            return await self._namespace.do(lambda space: readings(space, sources))
+        return {}
+
+    def _show_claims(self, command: Command, _: AgentSession) -> None:
+        claims = self._live_answers.claims
+        inbox = Inbox()
+        with self._watch.main.serving(inbox):
+            if command.argument:
+                self._drive(self._live_answers.check, inbox)
+            if not (kept := claims.all()):
+                self._screen.show(blocks.notice("No answer of this kernel has a value of an expression."), final=True)
+                return
+            title, rows = listed(kept)
+        self._screen.show(blocks.table(title, rows), final=True)
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.told import going_along_in_short, told
@@ -619,9 +640,8 @@ class Conversations:
         """Return the kernel's interface for panels."""
         from indus_nb.front.notebook.beside_panels import PanelKernel
 
-        namespace = UserNamespace(self._shell, self._watch.main)
         return PanelKernel(
-            namespace,
+            self._namespace,
             self._watch.journal,
             self._notebook,
             self.taking_back,

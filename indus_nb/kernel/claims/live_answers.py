@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,8 @@ from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
+from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
 from indus_nb.render.markup import markdown_text, markdown_tokens, plain
@@ -36,14 +38,27 @@ _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 
 Look = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Computed]]]
 """Computes expressions, given their sources as Python writes them; returns a value or a problem for each."""
+Read = Callable[[Iterable[str]], Awaitable[Mapping[str, Reading]]]
+"""Remembers what expressions read, on the main thread; nothing of those where that is not possible now."""
 
 
 class LiveAnswers:
-    """Values of the answers of one kernel's sessions; used on the agent's thread but for `lookup`."""
+    """Values of the answers of one kernel's sessions; used on the agent's thread but for `lookup`.
 
-    def __init__(self, look: Look) -> None:
-        """Start without answers."""
+    Attributes:
+        claims: The values with what they were computed from.
+    """
+
+    def __init__(self, look: Look, read: Read, asked_in: Callable[[], str | None]) -> None:
+        """Start without answers.
+
+        Args:
+            asked_in: Returns the id of the cell that asks, or ``None``.
+        """
+        self.claims: KeptClaims = KeptClaims()
         self._look = look
+        self._read = read
+        self._asked_in = asked_in
         self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
 
     def lookup(self, text: str) -> LiveLookup | None:
@@ -72,14 +87,44 @@ class LiveAnswers:
             except ValueError as error:
                 values[expression] = LiveValue(problem=str(error))
         if sources:
-            found = await self._look(sources)
-            values |= {expression: _shown(found[expression]) for expression in sources}
+            values |= await self._claimed(sources)
         if values:
             self._answers[text] = values
             self._answers.move_to_end(text)
             if len(self._answers) > _MAX_ANSWERS:
                 self._answers.popitem(last=False)
         return values
+
+    async def _claimed(self, sources: Mapping[str, str]) -> dict[str, LiveValue]:
+        """Compute expressions, and keep those that have a value as claims of the cell that asks."""
+        readings = await self._read(sources.values())  # first: what changes meanwhile differs
+        found = await self._look(sources)
+        values: dict[str, LiveValue] = {}
+        claims: list[Claim] = []
+        for expression, source in sources.items():
+            value, reading = shown_value(found[expression]), readings.get(source)
+            if reading is not None and not value.problem:
+                value = value._replace(reads=tuple(sorted(reading.names)))
+                claims.append(Claim(expression, source, value, self._asked_in(), reading))
+            values[expression] = value
+        self.claims.add(claims)
+        return values
+
+    def begin(self) -> None:
+        """Forget the claims of the cell that asks: its answer is replaced."""
+        self.claims.forget(self._asked_in())
+
+    async def check(self) -> None:
+        """Compute the stale claims again."""
+        stale = self.claims.stale()
+        sources = {claim.source: claim.source for claim in stale}
+        if not sources:
+            return
+        readings = await self._read(sources)
+        found = await self._look(sources)
+        for claim in stale:
+            if (reading := readings.get(claim.source)) is not None:
+                claim.check(shown_value(found[claim.source]), reading)
 
 
 class LiveRun(RunWatcher):
@@ -99,6 +144,7 @@ class LiveRun(RunWatcher):
 
     def _begin(self, _event: BeforeAgentStart, _ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
+        self._answers.begin()
         self._has_mended, self._lacking = False, {}
         untold, self._untold = self._untold, {}
         if not untold:
@@ -155,7 +201,8 @@ def source_of(expression: str) -> str:
     return source
 
 
-def _shown(found: Computed) -> LiveValue:
+def shown_value(found: Computed) -> LiveValue:
+    """Return what was computed as it is shown: one line without control signs."""
     if found.problem:
         return LiveValue(problem=textcut.one_line(plain(found.problem), _MAX_VALUE_CHARACTERS))
     text = textcut.one_line(plain(found.text), _MAX_VALUE_CHARACTERS)
