@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
     from indus_nb.kernel.undo import Reading
+    from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
@@ -577,6 +578,12 @@ class Conversations:
         with contextlib.suppress(UsageError):
             return await self._namespace.do(lambda space: readings(space, sources))
         return {}
+
+    def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
+        """Return the values that expressions of answers have now; called on the main thread."""
+        inbox = Inbox()
+        with self._watch.main.serving(inbox):
+            return self._drive(partial(self._live_answers.values_now, expressions), inbox)
 
     def _show_claims(self, command: Command, _: AgentSession) -> None:
         claims = self._live_answers.claims

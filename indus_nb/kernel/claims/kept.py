@@ -98,7 +98,7 @@ class KeptClaims:
 
     def stale(self) -> list[Claim]:
         """Return those that may have another value now."""
-        return [claim for claim in self._claims if claim.is_stale]
+        return [claim for claim in self.all() if claim.is_stale]
 
 
 def readings(namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:

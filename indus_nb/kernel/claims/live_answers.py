@@ -79,13 +79,7 @@ class LiveAnswers:
         """
         if MARK not in text:
             return {}
-        values: dict[str, LiveValue] = {}
-        sources: dict[str, str] = {}
-        for expression in expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS]:
-            try:
-                sources[expression] = source_of(expression)
-            except ValueError as error:
-                values[expression] = LiveValue(problem=str(error))
+        sources, values = _sources(expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS])
         if sources:
             values |= await self._claimed(sources)
         if values:
@@ -109,6 +103,12 @@ class LiveAnswers:
             values[expression] = value
         self.claims.add(claims)
         return values
+
+    async def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
+        """Return the values that expressions have now, and keep none."""
+        sources, values = _sources(expressions)
+        found: Mapping[str, Computed] = await self._look(sources) if sources else {}
+        return values | {expression: shown_value(found[expression]) for expression in sources}
 
     def begin(self) -> None:
         """Forget the claims of the cell that asks: its answer is replaced."""
@@ -179,6 +179,18 @@ class LiveRun(RunWatcher):
             "</system-reminder>"
         )
         return [CustomMessage(custom_type=_TYPE, content=text, display=False)]
+
+
+def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:
+    """Return the sources of expressions, and the problems of what is none."""
+    sources: dict[str, str] = {}
+    problems: dict[str, LiveValue] = {}
+    for expression in expressions:
+        try:
+            sources[expression] = source_of(expression)
+        except ValueError as error:
+            problems[expression] = LiveValue(problem=str(error))
+    return sources, problems
 
 
 def source_of(expression: str) -> str:

@@ -59,11 +59,19 @@ class NotebookTools:
 
         `on_progress` is called with the results until then.
         """
+        from indus_nb.kernel.document.claimed import claimed
         from indus_nb.kernel.document.verifying import verify
 
         seen = await self._reader.look(outputs=True)
         directory = seen.file.path.parent if seen.file is not None else self._reader.directory
-        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker)
+        # A page sends outputs without their metadata.
+        saved = {} if seen.file is None else {cell.id: cell for cell in seen.file.cells if cell.id}
+        claims = {
+            number: claimed(saved.get(cell.id or "", cell).outputs)
+            for number, cell in enumerate(seen.cells, 1)
+            if cell.type == "code"
+        }
+        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=self._maker, claims=claims)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

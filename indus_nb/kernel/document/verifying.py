@@ -12,7 +12,7 @@ import contextlib
 import difflib
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,7 @@ from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
+from indus_nb.kernel.document.claimed import Claimed, differences_now
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
 from indus_nb.render.markup import plain
 from indus_nb.safety.redaction import hide, labelled_secrets
@@ -81,6 +82,8 @@ class Verified:
         names: What cells are called for the user.
         running: The cell that runs, and its first line.
         lacks: The variable that the failed cell did not find.
+        same: How many values in answers are the same.
+        claims: Cells whose answers have other values now, with a line for each.
     """
 
     name: str = ""
@@ -94,11 +97,13 @@ class Verified:
     is_over: bool = False
     names: Mapping[int, str] = field(default_factory=dict[int, str])
     lacks: Lacking | None = None
+    same: int = 0
+    claims: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
     def is_good(self) -> bool:
         """Return whether all cells ran, and gave what the notebook shows."""
-        return self.is_over and self.failed is None and not self.different
+        return self.is_over and self.failed is None and not self.different and not self.claims
 
     def at_work(self) -> str:
         """Describe the progress for the user."""
@@ -141,6 +146,17 @@ class Verified:
             return [f"{made}: `%agent cell all` writes its code into cells."]
         return [f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."]
 
+    def _differing(self) -> list[str]:
+        """Describe what is not as the notebook shows it, and how many values of answers are."""
+        rows: list[str] = []
+        for number, difference in self.different.items():
+            rows += [f"≠ {self._begin(number)} gives something else:", *_indented(difference.split("\n"))]
+        for number, lines in self.claims.items():
+            rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
+        if self.same:
+            rows.append(f"{counted(self.same, 'value')} in answers: the same.")
+        return rows
+
     def text(self) -> str:
         """Describe the result, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
@@ -158,11 +174,7 @@ class Verified:
             rows += self._cure(number)
         if self.left:
             rows.append(f"Not run, for they come after it: {self._listed(self.left)}.")
-        for number, difference in self.different.items():
-            rows += [
-                f"≠ {self._begin(number)} gives something else:",
-                *(f"    {line}" for line in difference.split("\n")),
-            ]
+        rows += self._differing()
         if self.is_good:
             rows.append("✓ All outputs are as the notebook shows them.")
         elif self.is_over:
@@ -180,12 +192,17 @@ class Verified:
         return "Fix this notebook", going_along("what a fresh kernel gives", task)
 
 
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
 async def verify(
     cells: Sequence[Cell],
     directory: Path,
     on_progress: Callable[[Verified], None] = lambda _: None,
     name: str = "",
     maker: Callable[[str], Maker | None] = lambda _name: None,
+    claims: Mapping[int, Sequence[Claimed]] | None = None,
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -195,6 +212,7 @@ async def verify(
         on_progress: Called with the results until then: before each cell, and at the end.
         name: Of the notebook; empty if it is not known.
         maker: Finds the agent's call that made a variable of the user's kernel.
+        claims: Values in answers, by the numbers of their cells.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -211,8 +229,14 @@ async def verify(
         raise ToolError("The notebook has no cells that could be run without the agent.")
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
-    async with _fresh_kernel(directory) as run:
-        for number, cell in to_run:
+    async with _fresh_kernel(directory) as (run, evaluate):
+        for number, cell in code:
+            if number in outcome.skipped and (values := (claims or {}).get(number)):
+                if found := await differences_now(values, evaluate):
+                    outcome.claims[number] = found
+                outcome.same += len(values) - len(found)
+            if number not in outcome.left:
+                continue
             outcome.left.remove(number)
             outcome.running = number, one_line(cell.first_line(), _MAX_TITLE_CHARACTERS)
             on_progress(outcome)
@@ -236,7 +260,10 @@ async def verify(
 
 @contextlib.asynccontextmanager
 async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
-    """Start a kernel of this interpreter; yield a function that runs code, and returns an error and outputs."""
+    """Start a kernel of this interpreter; yield functions that run code, and that evaluate an expression of ours.
+
+    The first returns an error and outputs, the second the value as Python writes it, or ``None``.
+    """
     managers: Any = import_module("jupyter_client.manager")
     specs: Any = import_module("jupyter_client.kernelspec")
     # Without directories only the kernel of this interpreter is known.
@@ -256,17 +283,23 @@ async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
         except (OSError, RuntimeError) as error:
             raise ToolError(f"A fresh kernel did not start: {error}") from error
 
-        async def run(code: str) -> tuple[str | None, list[JsonObject]]:
-            running = asyncio.ensure_future(_executed(client, code))
+        async def while_alive(work: Coroutine[Any, Any, Any]) -> Any:
+            running = asyncio.ensure_future(work)
             try:
                 while not (await asyncio.wait([running], timeout=_ALIVE_EVERY))[0]:
                     if not await manager.is_alive():
-                        return _DIED, []
+                        return None
                 return await running
             finally:
                 running.cancel()
 
-        yield run
+        async def run(code: str) -> tuple[str | None, list[JsonObject]]:
+            return await while_alive(_executed(client, code)) or (_DIED, [])
+
+        async def evaluate(expression: str) -> str | None:
+            return await while_alive(_evaluated(client, expression))
+
+        yield run, evaluate
     finally:
         if client is not None:
             client.stop_channels()
@@ -293,6 +326,18 @@ async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject
     if content["status"] == "ok":
         return None, outputs
     return f"{content.get('ename', content['status'])}: {content.get('evalue', '')}".rstrip(": "), outputs
+
+
+async def _evaluated(client: Any, expression: str) -> str | None:
+    """Return the value of an expression of ours as Python writes it; ``None`` where it fails."""
+    try:
+        reply = await client.execute_interactive(
+            "", silent=True, user_expressions={"found": expression}, allow_stdin=False, timeout=_CELL_SECONDS
+        )
+    except TimeoutError:
+        return None
+    content: JsonObject = reply["content"]
+    return content.get("user_expressions", {}).get("found", {}).get("data", {}).get("text/plain")
 
 
 def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:
