@@ -55,6 +55,7 @@ USED_UNSEEN = {
         *("tool_count", "current_tool", "recent_output", "duration_ms"),
         *("agent_source", "parent_tool_call_id"),
     ),
+    "what a fresh kernel is sent as text": ("values_of_claims",),
     "called by asyncio on a protocol": (
         *("data_received", "eof_received", "connection_lost", "pause_writing", "resume_writing"),
     ),

@@ -17,6 +17,7 @@ from indus_nb.base.messages import ImageContent, TextContent, ToolCall
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.questions import Question
 from indus_nb.render import markup
+from indus_nb.render.live import LiveLookup
 from indus_nb.render.nodes import Box, CardHead, CodeBlock, DiffBlock, Fold, Node, Passage, Remarks, Sentence, TaskBlock
 from indus_nb.tools.description import CallDescription, describe_call, title_of
 from indus_nb.tools.todo import TodoList, list_of_result
@@ -227,9 +228,13 @@ def steps(amount: Steps, cards: Sequence[Node]) -> Node:
     return Box("steps", "steps", Fold(Sentence(amount.title()), cards))
 
 
-def answer(text: str) -> Node:
-    """Draw a piece of an answer, which is Markdown."""
-    return Box("answer", "answer", Passage(text))
+def answer(text: str, live: LiveLookup | None = None) -> Node:
+    """Draw a piece of an answer, which is Markdown.
+
+    Args:
+        live: Values for the expressions in it; ``None`` leaves them as code.
+    """
+    return Box("answer", "answer", Passage(text, live))
 
 
 def asked_about(question: Question) -> Node | None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from indus_nb.render.live import FAILED, NO_VALUE, LiveLookup
 from indus_nb.render.markup import known_language, markdown_tokens, plain
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _MAX_INDENTATION = 40
 _LIST_MARKS = frozenset("-+*")
 
 
-def rendition(text: str, *, quoted: bool = False) -> str:
+def rendition(text: str, *, quoted: bool = False, live: LiveLookup | None = None) -> str:
     r"""Return Markdown of models, tools or users as inert Markdown that looks the same in every viewer.
 
     >>> print(rendition("# A *title*\n![x](http://a.example/b) <b> [y](javascript:z)"))
@@ -65,11 +66,12 @@ def rendition(text: str, *, quoted: bool = False) -> str:
 
     Args:
         quoted: Whether all but blocks of code stands in a block quote.
+        live: Values for the expressions in it; ``None`` leaves them as code.
     """
     writer = _Writer()
     if quoted:
         writer.enter("> ", "> ")
-    writer.write(markdown_tokens(text))
+    writer.write(markdown_tokens(text, live))
     return "\n".join(writer.rows).strip("\n")
 
 
@@ -302,6 +304,8 @@ class _Line:
                 piece = " "
             case "code_inline":
                 piece = code_span(token.content)
+            case kind if kind == FAILED:
+                piece = f"{code_span(token.content)} {NO_VALUE}"
             case "link_open":
                 self._targets.append(_address(str(token.attrs.get("href", ""))))
                 piece = "["

@@ -22,6 +22,7 @@ from indus_nb.base import textcut
 from indus_nb.base.terminal import plain
 from indus_nb.base.wire import clean_text
 from indus_nb.render import formulas
+from indus_nb.render.live import FAILED, NO_VALUE, VALUE, LiveLookup, in_source, put_values
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -73,6 +74,7 @@ STYLES = {
     "busy": "color:var(--jp-brand-color1,#3b82c4);",
     "added": "display:inline-block;width:100%;background:#2ea04333;",
     "removed": "display:inline-block;width:100%;background:#f8514933;",
+    "live": "text-decoration:underline dotted;text-underline-offset:3px;",
 }
 _CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context"
 CLASSES = tuple(_CLASS_NAMES.split())
@@ -120,7 +122,8 @@ _ATTRIBUTES = {
     "a": {"href", "title"},
     "ol": {"start"},
     "details": {"open"},
-    **{tag: {"style"} for tag in ("code", "pre", "span", "summary", "td", "th")},
+    **{tag: {"style"} for tag in ("code", "pre", "summary", "td", "th")},
+    "span": {"style", "title", "tabindex"},
     "div": {"style", "class"},
     **formulas.ATTRIBUTES,
 }
@@ -166,6 +169,8 @@ def page(*pieces: str) -> str:
             return value if value in _ALLOWED_STYLES else None
         if attribute == "class":
             return value if value in _ALLOWED_CLASSES else None
+        if attribute == "tabindex":
+            return value if value == "0" else None
         return value
 
     return nh3.clean(
@@ -313,13 +318,23 @@ def drawn_formulas() -> Generator[None]:
         _drawn_formulas.reset(token)
 
 
-def markdown_html(text: str) -> str:
-    """Render Markdown as HTML in which tags are text, images are links, and links lead to the web or to mail."""
+def markdown_html(text: str, live: LiveLookup | None = None) -> str:
+    """Render Markdown as HTML in which tags are text, images are links, and links lead to the web or to mail.
+
+    Args:
+        live: Values for the expressions in it; ``None`` leaves them as code.
+    """
     parser = _parser()
-    return parser.renderer.render(markdown_tokens(text), parser.options, {})
+    return parser.renderer.render(markdown_tokens(text, live), parser.options, {})
 
 
-def markdown_tokens(text: str) -> list[Token]:
+def markdown_text(text: str, live: LiveLookup | None = None) -> str:
+    """Return Markdown as plain text, as it was written but for the values of expressions in it."""
+    text = plain(text)
+    return text if live is None else in_source(text, markdown_tokens(text), live)
+
+
+def markdown_tokens(text: str, live: LiveLookup | None = None) -> list[Token]:
     """Parse Markdown into the tokens of ``markdown_html``.
 
     A few signs can stand for many: cells that are left out in rows of a wide table, and the address of a reference that
@@ -335,6 +350,8 @@ def markdown_tokens(text: str) -> list[Token]:
     )
     if sum(addresses) > _MAX_SWELLING * len(text) + _MAX_SWOLLEN:
         tokens = _parser((*without, "reference")).parse(text)
+    if live is not None:
+        put_values(tokens, live)
     return tokens
 
 
@@ -467,6 +484,7 @@ def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
         (("fence", "code_block"), code),
         (("image",), image),
         (("td_open", "th_open"), cell),
+        ((VALUE, FAILED), _live),
         (("math_inline",), formula),
         (("math_block", "math_block_label"), displayed_formula),
         (("math_inline_double",), inline_displayed_formula),
@@ -474,6 +492,16 @@ def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
         for name in names:
             parser.add_render_rule(name, rule)
     return parser
+
+
+def _live(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    """Return a value with its expression as title; or the expression with the reason why it has none."""
+    token: Token = tokens[index]
+    title = html.escape(plain(token.meta["title"]).replace("\n", " "))
+    shown, style = escape(token.content), STYLES["quiet" if token.meta["pending"] else "live"]
+    if token.type == FAILED:
+        return f'<span title="{title}" tabindex="0"><code>{shown}</code> {NO_VALUE}</span>'
+    return f'<span style="{style}" title="{title}" tabindex="0">{shown}</span>'
 
 
 def _formula(latex: str, sign: str) -> str:

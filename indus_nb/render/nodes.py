@@ -9,14 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from indus_nb.render.live import LiveLookup
 from indus_nb.tools.todo import TodoList
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Markdown, as models write it."""
+    """Markdown, as models write it.
+
+    Attributes:
+        live: Values for the expressions in it; ``None`` leaves them as code.
+    """
 
     text: str
+    live: LiveLookup | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ def _html(node: Node) -> str:  # noqa: C901, PLR0911, PLR0912 - one case for eac
     match node:
         case nodes.Box(style, kind, inner):
             return element("div", _html(inner), style, kind)
-        case nodes.Passage(text):
-            return markup.markdown_html(text)
+        case nodes.Passage(text, live):
+            return markup.markdown_html(text, live)
         case nodes.Sentence(text):
             return _with_code(text)
         case nodes.Quotation(text):
@@ -101,8 +101,8 @@ def as_markdown(node: Node, *, quoted: bool = False) -> str:  # noqa: C901, PLR0
     match node:
         case nodes.Box(inner=inner):
             return as_markdown(inner, quoted=quoted)
-        case nodes.Passage(text):
-            return markdown.rendition(text, quoted=quoted)
+        case nodes.Passage(text, live):
+            return markdown.rendition(text, quoted=quoted, live=live)
         case nodes.Sentence(text):
             return _emphasised(text)
         case nodes.Quotation(text):
@@ -175,7 +175,9 @@ def as_text(node: Node) -> str:  # noqa: C901, PLR0911 - one case for each kind
     match node:
         case nodes.Box(inner=inner):
             return as_text(inner)
-        case nodes.Passage(text) | nodes.Sentence(text) | nodes.CodeBlock(text) | nodes.DiffBlock(text):
+        case nodes.Passage(text, live):
+            return markup.markdown_text(text, live)
+        case nodes.Sentence(text) | nodes.CodeBlock(text) | nodes.DiffBlock(text):
             return plain(text)
         case nodes.Quotation(text):
             return _quoted(map(str.rstrip, plain(text).split("\n")))

@@ -12,7 +12,9 @@ from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from panel_pages import Page, Wire
 
+from indus_nb.kernel.document.claimed import claimed
 from indus_nb.kernel.document.verifying import difference
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off "
 
@@ -217,3 +219,54 @@ def test_what_varies_by_itself_is_no_difference() -> None:
     assert difference([figure], [other]) == ""
     assert "- [figure]" in difference([figure], [])
     assert difference([{"output_type": "stream", "name": "stderr", "text": "warning"}], []) == ""
+
+
+def write_claims(path: Path, *claims: tuple[str, str]) -> None:
+    """Add a cell for the agent to a notebook, whose answer shows values of expressions."""
+    made = nbformat.read(path, as_version=4)
+    cell = nbformat.v4.new_code_cell(f"{ASK}so", execution_count=9)
+    values = [{"expression": expression, "value": value, "reads": []} for expression, value in claims]
+    shown = nbformat.v4.new_output("display_data", {"text/plain": "so"}, metadata={"indus_nb": {"values": values}})
+    cell.outputs = [shown]
+    made.cells.insert(-1, cell)
+    nbformat.write(made, path)
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_values_in_answers_are_computed_in_the_fresh_kernel_where_they_stand(kernel: Kernel) -> None:
+    path = kernel.folder / "book.ipynb"
+    write(path, ("%load_ext indus_nb", ""), ("items = [1, 2]", ""), ("items = []", ""))
+    write_claims(path, ("sum(items)", "3"), ("len(items)", "5"), ("by_agent + 1", "7"), ("open('made', 'w')", "x"))
+    shown = "\n".join(kernel.run("%agent verify").shown)
+    assert "3 of 3 cells ran well in a fresh kernel." in shown
+    assert "≠ Values in the answer of cell [9] are others now:" in shown
+    assert "    5 is 2: len(items)" in shown
+    assert "    7 is not computed (NameError: name 'by_agent' is not defined): by_agent + 1" in shown
+    assert "    x is not computed (" in shown
+    assert "1 value in answers: the same." in shown
+    assert "All outputs are as the notebook shows them" not in shown
+    assert [each.name for each in kernel.folder.iterdir()] == ["book.ipynb"]
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_values_that_are_the_same_are_counted(kernel: Kernel) -> None:
+    path = kernel.folder / "book.ipynb"
+    write(path, ("%load_ext indus_nb", ""), ("items = [1, 2]", ""), ("print(items)", "[1, 2]\n"))
+    write_claims(path, ("sum(items)", "3"), ("f'{items[0]:.1f}'", "1.0"))
+    shown = "\n".join(kernel.run("%agent verify").shown)
+    assert "2 values in answers: the same." in shown
+    assert "✓ All outputs are as the notebook shows them." in shown
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"indus_nb": 1},
+        {"indus_nb": {"values": {}}},
+        {"indus_nb": {"values": [1, {"expression": 1, "value": ""}, {"expression": "x"}, {"value": "x"}]}},
+        {"indus_nb": {"values": [{"expression": "x" * 10_000, "value": "1"}]}},
+    ],
+)
+def test_metadata_of_others_is_no_claim(metadata: object) -> None:
+    assert claimed([{"metadata": metadata}, {}]) == []

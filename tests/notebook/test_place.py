@@ -17,7 +17,7 @@ from indus_nb.tools.description import Approval
 def test_a_notebook_is_told_of_with_its_python_and_its_file() -> None:
     told = live_place("/srv/sales.ipynb", in_terminal=False)
     assert told.startswith("You are an agent in the user's notebook")
-    assert f"\nKernel: Python {platform.python_version()} in {sys.prefix}; %pip installs there.\n" in told
+    assert f"\nKernel: Python {platform.python_version()} in {sys.prefix}; %pip installs there." in told
     assert told.endswith("\nNotebook: /srv/sales.ipynb")
 
 

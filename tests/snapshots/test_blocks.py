@@ -11,6 +11,7 @@ from indus_nb.base.messages import Cost, CustomMessage, ImageContent, Usage
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import Call
 from indus_nb.render.context import context
+from indus_nb.render.live import LiveValue, pending
 from indus_nb.render.writers import bundle
 
 DOT = "R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
@@ -22,6 +23,12 @@ BUNDLES = {
         "# Title\n\nText with `code`, **bold** and [a link](https://example.com).\n\n```python\nx = 1\n```\n"
     ),
     "hostile_answer": blocks.answer("<script>alert(1)</script> [x](javascript:alert(1)) ![i](https://e.com/i.png)"),
+    "live_answer": blocks.answer(
+        "It is `{python} mean(x)`, **`{python} y`**, `{python} z`.\n\n```\n`{python} mean(x)`\n```\n\n| a |\n|---|\n"
+        "| `{python} mean(x)` |\n",
+        {"mean(x)": LiveValue("<b>2</b> $5$ | `_"), "y": LiveValue(problem="NameError: \"y'")}.get,
+    ),
+    "growing_live_answer": blocks.answer("It is `{python} mean(x)`", pending),
     "thinking": blocks.thinking("First this.\n\nThen that."),
     "growing_thinking": blocks.thinking("First", growing=True),
     "call_in_writing": blocks.call(Call("write", {"path": "a.py"}, written=300)),

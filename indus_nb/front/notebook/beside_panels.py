@@ -22,6 +22,7 @@ from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
+from indus_nb.render.live import LiveLookup
 from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
@@ -30,7 +31,13 @@ _AS_IN_A_CELL = re.compile(r"`%agent (?=[a-z]+(?: (?:[A-Z\[]|forget |directory)[
 
 
 class PanelKernel:
-    """The kernel of one shell, for its panels."""
+    """The kernel of one shell, for its panels.
+
+    Attributes:
+        note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
+        check_prompt: Raises ``UsageError`` if a session must not be asked now.
+        values_of: Returns the values in a whole answer, by its text; ``None`` where it has none.
+    """
 
     def __init__(
         self,
@@ -39,18 +46,15 @@ class PanelKernel:
         notebook: NotebookTools,
         taking_back: TakingBack,
         compute: Callable[[Sequence[str]], Awaitable[Mapping[str, Computed]]],
-        note_session: Callable[[AgentSession], str | None],
-        check_prompt: Callable[[AgentSession], None],
     ) -> None:
         """Bind the kernel's namespace, journal, notebook and undo to its panels.
 
         Args:
             compute: Computes the values of placeholders in a copy of the kernel.
-            note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
-            check_prompt: Raises ``UsageError`` if a session must not be asked now.
         """
-        self.note_session = note_session
-        self.check_prompt = check_prompt
+        self.note_session: Callable[[AgentSession], str | None] = lambda _: None
+        self.check_prompt: Callable[[AgentSession], None] = lambda _: None
+        self.values_of: Callable[[str], LiveLookup | None] = lambda _: None
         self._compute = compute
         self._namespace = namespace
         self._journal = journal

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -23,6 +23,7 @@ from indus_nb.base.errors import (
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
@@ -64,6 +65,7 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, readings
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -89,6 +91,8 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
+    from indus_nb.kernel.undo import Reading
+    from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
@@ -145,8 +149,10 @@ class Conversations:
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
+        self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
+        self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
@@ -443,12 +449,12 @@ class Conversations:
         run.notebook_id = notebook.sessions.note(session.store.path)
         run.beside, self._beside = self._beside, ""
         run.plans = request.plan
-        run.drawing = self._drawing
         run.has_page = partial(self.has_door, self._cells.client)
         run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
-        run.ended = self._ended
+        run.drawing, run.ended = self._drawing, self._ended
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
+        run.values_of = self._live_answers.lookup
         live = run.widget = self._live(run.receive)
         if live is not None and (gate := self._gate) is not None:
             run.on_closed = partial(gate.forget, live.comm_id)
@@ -474,7 +480,9 @@ class Conversations:
                 if live is not None:
                     self._shown.remove(live)
             if request.output is not None and (answer is None or answer.is_given or inbox is None):
-                self._shell.user_ns[request.output] = session.last_text if answer is None else outcome(session, answer)
+                self._shell.user_ns[request.output] = (
+                    self._live_answers.filled(session.last_text) if answer is None else outcome(session, answer)
+                )
 
         if inbox is None:
             self.thread.begin(partial(asked_from, self._cells.origin, partial(in_background, work, self._screen)))
@@ -487,7 +495,12 @@ class Conversations:
         if run.stopped:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
-        return outcome(session, answer) if run.asked else None
+        return self._outcome(session, answer) if run.asked else None
+
+    def _outcome(self, session: AgentSession, answer: FinalAnswer | None) -> Any:
+        """Return what `outcome` does, with the values in a text."""
+        found = outcome(session, answer)
+        return self._live_answers.filled(found) if answer is None else found
 
     async def _ran_empty(self) -> bool:
         """Return whether the page that ran the cell says that it showed no output; where nothing is known, no."""
@@ -583,8 +596,33 @@ class Conversations:
             "state": self._state,
             "context": self._show_context,
             "key": self._ask_key,
+            "claims": self._show_claims,
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
+
+    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
+        """Remember what expressions read; nothing while a cell of the user's runs."""
+        with contextlib.suppress(UsageError):
+            return await self._namespace.do(lambda space: readings(space, sources))
+        return {}
+
+    def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
+        """Return the values that expressions of answers have now; called on the main thread."""
+        inbox = Inbox()
+        with self._watch.main.serving(inbox):
+            return self._drive(partial(self._live_answers.values_now, expressions), inbox)
+
+    def _show_claims(self, command: Command, _: AgentSession) -> None:
+        claims = self._live_answers.claims
+        inbox = Inbox()
+        with self._watch.main.serving(inbox):
+            if command.argument:
+                self._drive(self._live_answers.check, inbox)
+            if not (kept := claims.all()):
+                self._screen.show(blocks.notice("No answer of this kernel has a value of an expression."), final=True)
+                return
+            title, rows = listed(kept)
+        self._screen.show(blocks.table(title, rows), final=True)
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.told import going_along_in_short, told
@@ -636,16 +674,12 @@ class Conversations:
         """Return the kernel's interface for panels."""
         from indus_nb.front.notebook.beside_panels import PanelKernel
 
-        namespace = UserNamespace(self._shell, self._watch.main)
-        return PanelKernel(
-            namespace,
-            self._watch.journal,
-            self._notebook,
-            self.taking_back,
-            self.kernel.compute,
-            self._note_session,
-            self.check_recorded,
+        kernel = PanelKernel(
+            self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
+        kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
+        kernel.values_of = self._live_answers.lookup
+        return kernel
 
     def _note_session(self, session: AgentSession) -> str | None:
         """Record which session the notebook that talks to it uses now; return the notebook's id."""
@@ -873,7 +907,7 @@ class Conversations:
             request,
             notebook.sessions.last() if request.continue_last else None,
             like,
-            [self.kernel, self._notebook, self._in_cells],
+            [self.kernel, self._notebook, self._in_cells, LiveRun(self._live_answers)],
             [*self.kernel.tools, STATE, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
@@ -911,7 +945,7 @@ class Conversations:
         return session
 
     def _begun(self, options: SessionOptions) -> AgentSession:
-        session = open_session(options)
+        session = _watched(options)
         self._recorded.note(session)
         return session
 
@@ -949,6 +983,13 @@ class Conversations:
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         self.thread.drive(work, Inbox())
+
+
+def _watched(options: SessionOptions) -> AgentSession:
+    """Open a session, whose answers are watched by those of its extensions that can do so."""
+    session = open_session(options)
+    session.watchers += [each for each in options.extensions if isinstance(each, RunWatcher)]
+    return session
 
 
 async def _end(session: AgentSession) -> None:

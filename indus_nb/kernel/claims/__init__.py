@@ -1,10 +1,13 @@
 """What answers claim, held against what was computed.
 
-``tracing`` finds where each number of an answer comes from: among the ``evidence`` of outputs, or as one that ``pairs``
-of their numbers make.
+Expressions in them have values (``live_answers``), which are kept with what they were computed from (``kept``).
+``tracing`` finds where each other number comes from: among the ``evidence`` of outputs, or as one that ``pairs`` of
+their numbers make.
 """
 
 from indus_nb.kernel.claims.evidence import Kind, Output
+from indus_nb.kernel.claims.kept import listed, readings
+from indus_nb.kernel.claims.live_answers import LiveAnswers, LiveRun
 from indus_nb.kernel.claims.tracing import Place, Traced, trace, untraced
 
-__all__ = ["Kind", "Output", "Place", "Traced", "trace", "untraced"]
+__all__ = ["Kind", "LiveAnswers", "LiveRun", "Output", "Place", "Traced", "listed", "readings", "trace", "untraced"]

@@ -64,6 +64,7 @@ class NotebookTools:
             on_progress: Called with the results until then.
             session: The session that the user's cell talks to.
         """
+        from indus_nb.kernel.document.claimed import claimed
         from indus_nb.kernel.document.verifying import verify
 
         seen = await self._reader.look(outputs=True)
@@ -73,7 +74,14 @@ class NotebookTools:
         def maker(name: str) -> Maker | None:
             return self._maker(name, session)
 
-        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made)
+        # A page sends outputs without their metadata.
+        saved = {} if seen.file is None else {cell.id: cell for cell in seen.file.cells if cell.id}
+        claims = {
+            number: claimed(saved.get(cell.id or "", cell).outputs)
+            for number, cell in enumerate(seen.cells, 1)
+            if cell.type == "code"
+        }
+        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made, claims=claims)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
         """Insert cells with their outputs below the running one, in order.

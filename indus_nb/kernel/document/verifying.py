@@ -14,7 +14,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
+from indus_nb.kernel.document.claimed import Claimed, Evaluate, differences_now
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
 from indus_nb.kernel.document.selection import name_for_model
 from indus_nb.render.markup import plain
@@ -96,6 +97,8 @@ class Verified:
         running: The cell that runs, and its first line.
         lacks: The variable that the failed cell did not find.
         others: Variables that the agent's calls changed, and how they differ in the fresh kernel.
+        same: How many values in answers are the same.
+        claims: Cells whose answers have other values now, with a line for each.
     """
 
     name: str = ""
@@ -111,11 +114,14 @@ class Verified:
     model_names: Mapping[int, str] = field(default_factory=dict[int, str])
     lacks: ByAgent | None = None
     others: dict[ByAgent, str] = field(default_factory=dict[ByAgent, str])
+    same: int = 0
+    claims: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
 
     @property
     def is_good(self) -> bool:
         """Return whether all cells ran, and gave what the notebook shows."""
-        return self.is_over and self.failed is None and not self.different and not self.others
+        differs = self.different or self.others or self.claims
+        return self.is_over and self.failed is None and not differs
 
     def at_work(self) -> str:
         """Describe the progress for the user."""
@@ -160,6 +166,27 @@ class Verified:
             return f"{made}: `%agent cell all` writes its code into cells."
         return f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."
 
+    async def compare_claims(self, number: int, claims: Sequence[Claimed], evaluate: Evaluate) -> None:
+        """Compare the values in an answer with those of the fresh kernel."""
+        found = await differences_now(claims, evaluate) if claims else []
+        if found:
+            self.claims[number] = found
+        self.same += len(claims) - len(found)
+
+    def _differing(self) -> list[str]:
+        """Describe what is not as the notebook shows it, and how many values of answers are."""
+        rows: list[str] = []
+        for number, difference in self.different.items():
+            rows += [f"≠ {self._begin(number)} gives something else:", *_indented(difference.split("\n"))]
+        for number, lines in self.claims.items():
+            rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
+        for (name, maker, cell), difference in self.others.items():
+            rows += [f"≠ {name} is another in the fresh kernel:", *_indented(difference.split("\n"))]
+            rows += [] if maker is None else [self._origin(f"{name} was changed", maker, cell)]
+        if self.same:
+            rows.append(f"{counted(self.same, 'value')} in answers: the same.")
+        return rows
+
     def text(self) -> str:
         """Describe the result, so far or at the end."""
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
@@ -177,17 +204,7 @@ class Verified:
             rows += self._cure(number)
         if self.left:
             rows.append(f"Not run, for they come after it: {self._listed(self.left)}.")
-        for number, difference in self.different.items():
-            rows += [
-                f"≠ {self._begin(number)} gives something else:",
-                *(f"    {line}" for line in difference.split("\n")),
-            ]
-        for (name, maker, cell), difference in self.others.items():
-            rows += [
-                f"≠ {name} is another in the fresh kernel:",
-                *(f"    {line}" for line in difference.split("\n")),
-                *([] if maker is None else [self._origin(f"{name} was changed", maker, cell)]),
-            ]
+        rows += self._differing()
         if self.is_good:
             rows.append("✓ All outputs are as the notebook shows them.")
         elif self.is_over:
@@ -205,6 +222,10 @@ class Verified:
         return "Fix this notebook", going_along("what a fresh kernel gives", task)
 
 
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
 async def verify(
     cells: Sequence[Cell],
     directory: Path,
@@ -212,6 +233,7 @@ async def verify(
     name: str = "",
     maker: Callable[[str], Maker | None] = lambda _name: None,
     made: Mapping[str, tuple[Maker, str]] | None = None,
+    claims: Mapping[int, Sequence[Claimed]] | None = None,
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -222,6 +244,7 @@ async def verify(
         name: Of the notebook; empty if it is not known.
         maker: Finds the agent's call that made a variable of the user's kernel.
         made: Variables that the agent's calls changed there outside of cells: the call, and a view of the value.
+        claims: Values in answers, by the numbers of their cells.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -247,8 +270,12 @@ async def verify(
 
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
-    async with _fresh_kernel(directory) as run:
-        for number, cell in to_run:
+    async with _fresh_kernel(directory) as (run, evaluate):
+        for number, cell in code:
+            if number in outcome.skipped:
+                await outcome.compare_claims(number, (claims or {}).get(number, ()), evaluate)
+            if number not in outcome.left:
+                continue
             outcome.left.remove(number)
             outcome.running = number, one_line(cell.first_line(), _MAX_TITLE_CHARACTERS)
             on_progress(outcome)
@@ -272,8 +299,11 @@ async def verify(
 
 
 @contextlib.asynccontextmanager
-async def _fresh_kernel(directory: Path) -> AsyncGenerator[_Run]:
-    """Start a kernel of this interpreter; yield a function that runs code, and returns an error and outputs."""
+async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
+    """Start a kernel of this interpreter; yield functions that run code, and that evaluate an expression of ours.
+
+    The first returns an error and outputs, the second the value as Python writes it, or ``None``.
+    """
     managers: Any = import_module("jupyter_client.manager")
     specs: Any = import_module("jupyter_client.kernelspec")
     # Without directories only the kernel of this interpreter is known.
@@ -293,17 +323,23 @@ async def _fresh_kernel(directory: Path) -> AsyncGenerator[_Run]:
         except (OSError, RuntimeError) as error:
             raise ToolError(f"A fresh kernel did not start: {error}") from error
 
-        async def run(code: str) -> tuple[str | None, list[JsonObject]]:
-            running = asyncio.ensure_future(_executed(client, code))
+        async def while_alive(work: Coroutine[Any, Any, Any]) -> Any:
+            running = asyncio.ensure_future(work)
             try:
                 while not (await asyncio.wait([running], timeout=_ALIVE_EVERY))[0]:
                     if not await manager.is_alive():
-                        return _DIED, []
+                        return None
                 return await running
             finally:
                 running.cancel()
 
-        yield run
+        async def run(code: str) -> tuple[str | None, list[JsonObject]]:
+            return await while_alive(_executed(client, code)) or (_DIED, [])
+
+        async def evaluate(expression: str) -> str | None:
+            return await while_alive(_evaluated(client, expression))
+
+        yield run, evaluate
     finally:
         if client is not None:
             client.stop_channels()
@@ -330,6 +366,18 @@ async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject
     if content["status"] == "ok":
         return None, outputs
     return f"{content.get('ename', content['status'])}: {content.get('evalue', '')}".rstrip(": "), outputs
+
+
+async def _evaluated(client: Any, expression: str) -> str | None:
+    """Return the value of an expression of ours as Python writes it; ``None`` where it fails."""
+    try:
+        reply = await client.execute_interactive(
+            "", silent=True, user_expressions={"found": expression}, allow_stdin=False, timeout=_CELL_SECONDS
+        )
+    except TimeoutError:
+        return None
+    content: JsonObject = reply["content"]
+    return content.get("user_expressions", {}).get("found", {}).get("data", {}).get("text/plain")
 
 
 def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str:

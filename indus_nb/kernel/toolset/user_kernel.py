@@ -128,6 +128,10 @@ class UserKernel:
         """Compute the values of a prompt's placeholders in a copy of the kernel."""
         return await self.trials.compute(placeholders, cwd=self._cwd.absolute(), keys=self._keys())
 
+    async def look(self, sources: Mapping[str, str]) -> dict[str, Computed]:
+        """Compute the texts of expressions in a copy of the kernel; see `Trials.look`."""
+        return await self.trials.look(sources, cwd=self._cwd.absolute(), keys=self._keys())
+
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session.
 

@@ -40,7 +40,7 @@ from indus_nb.kernel.trials.shell_state import ShellState
 from indus_nb.kernel.undo import Change, Checkpoint, CheckpointBudget, take
 from indus_nb.kernel.undo.objects.outside import settings
 from indus_nb.kernel.undo.reach import names_in_source
-from indus_nb.kernel.values.describe import for_prompt
+from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS, for_prompt
 from indus_nb.kernel.values.interpolation import written
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import is_distinct, labelled_secrets
@@ -49,6 +49,8 @@ RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
 """Keys of random number generators among the values of variables; no variable has a blank in its name."""
 VALUES = "_indus_nb_values"
 """Name in a copy of the function that sends values of a prompt: it is given placeholders, each with its expression."""
+TEXTS = "_indus_nb_texts"
+"""The same for expressions whose texts are sent."""
 _OF_SHELL = ("In", "Out")
 """Variables of the shell's own, which are not compared by name."""
 _DRAWING = frozenset({"plot", "hist", "boxplot"})
@@ -102,7 +104,8 @@ class TrialTask:
         self._stand_ins = (_STAND_IN, *{label.encode() for label in known.values()})
         _hide_keys(known, self._shell)
         _detach(self._shell, stop)
-        setattr(builtins, VALUES, partial(_send_written, send))
+        setattr(builtins, VALUES, partial(_send_computed, send, lambda key, value: written(key, value, for_prompt)))
+        setattr(builtins, TEXTS, partial(_send_computed, send, lambda _, value: _as_text(value)))
         self._import()
         _settle()
         effects[:] = [each for each in effects if each.kind != "writes_file"]
@@ -403,13 +406,17 @@ def _detach(shell: Any, stop: Stop) -> None:
     cast("Any", logging.Handler).handleError = _nothing  # of one whose file is not here
 
 
-def _send_written(send: Send, *values: tuple[str, Callable[[], object]]) -> None:
-    for placeholder, compute in values:
+def _send_computed(send: Send, write: Callable[[str, object], str], *values: tuple[str, Callable[[], object]]) -> None:
+    for key, compute in values:
         try:
-            found = {"value": written(placeholder, compute(), for_prompt), "problem": ""}
-        except Exception as error:  # noqa: BLE001 - whatever the expression raises; it says so in the prompt's place
+            found = {"value": write(key, compute()), "problem": ""}
+        except Exception as error:  # noqa: BLE001 - whatever the expression raises; it says so in the value's place
             found = {"value": "", "problem": _ended_by(error)[1]}
-        send({"of": placeholder, **found}, b"")
+        send({"of": key, **found}, b"")
+
+
+def _as_text(value: object) -> str:
+    return textcut.head(str(value), MAX_TEXT_CHARACTERS, "")
 
 
 def _ended_by(error: BaseException) -> tuple[Any, str]:

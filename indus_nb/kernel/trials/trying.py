@@ -28,7 +28,7 @@ from indus_nb.kernel.run.execution import Routes, Shown
 from indus_nb.kernel.run.main_thread import Job, MainThread
 from indus_nb.kernel.run.outputs import received
 from indus_nb.kernel.trials.definitions import definitions, imported, maker
-from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, VALUES, TrialTask, shadowed
+from indus_nb.kernel.trials.trial import NUMPY_RANDOM, RANDOM, TEXTS, VALUES, TrialTask, shadowed
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS
 from indus_nb.kernel.values.interpolation import Computed, code_of
@@ -43,6 +43,8 @@ _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Pauses between looks whether a thread of a library has ended its work, in seconds."""
 _FORK_SECONDS = 10.0
 _COMPUTE_SECONDS = 10.0
+_LOOK_TOGETHER_SECONDS, _LOOK_SECONDS = 3.0, 10.0
+"""Time for one copy with expressions, and for all copies if each has to have its own."""
 _WORDS = 624
 """Number of words in the state of a Mersenne twister."""
 _MAX_LINES = 12
@@ -124,19 +126,59 @@ class Trials:
             cwd: The project, which it may read.
             keys: Values that it must not see, with their placeholders.
         """
-        pairs = ", ".join(f"({placeholder!r}, lambda: {code_of(placeholder)})" for placeholder in placeholders)
-        code = f"{VALUES}({pairs})"
-        trial = await self.begin(code, _COMPUTE_SECONDS, cwd=cwd, readable=(), own={}, keys=keys, on_text=lambda: None)
-        trial.computed = dict.fromkeys(placeholders, Computed(problem="it ended its copy of the kernel"))
+        sources = {placeholder: code_of(placeholder) for placeholder in placeholders}
+        trial = await self._computed(VALUES, sources, _COMPUTE_SECONDS, cwd=cwd, keys=keys)
+        if effects := _shown_effects(trial):
+            problem = f"what this prompt computes {effects[0]}"
+            return dict.fromkeys(placeholders, Computed(problem=problem))
+        return trial.computed
+
+    async def look(self, sources: Mapping[str, str], *, cwd: Path, keys: Mapping[str, str]) -> dict[str, Computed]:
+        """Compute the texts of expressions; one that has an effect, or does not end, has none, and spoils no other.
+
+        Args:
+            sources: Python expressions that can stand between brackets, each under the key of its value.
+            cwd: The project, which they may read.
+            keys: Values that they must not see, with their placeholders.
+
+        Returns:
+            A value or a problem for each.
+        """
+        ends = time.monotonic() + _LOOK_SECONDS
+        together = await self._computed(TEXTS, sources, _LOOK_TOGETHER_SECONDS, cwd=cwd, keys=keys)
+        if not together.was_made:
+            return dict.fromkeys(sources, Computed(problem=_shown_effects(together)[0]))
+        if not _shown_effects(together):
+            return together.computed
+        found: dict[str, Computed] = {}
+        for key, source in sources.items():
+            left = ends - time.monotonic()
+            if left <= 0:
+                found[key] = Computed(problem="there was no time left for it")
+                continue
+            seconds = min(left, _LOOK_TOGETHER_SECONDS)
+            trial = await self._computed(TEXTS, {key: source}, seconds, cwd=cwd, keys=keys)
+            effects = _shown_effects(trial)
+            found[key] = Computed(problem=effects[0]) if effects else trial.computed[key]
+        return found
+
+    async def _computed(
+        self, function: str, sources: Mapping[str, str], seconds: float, *, cwd: Path, keys: Mapping[str, str]
+    ) -> Trial:
+        """Compute expressions in one copy, which has ended then; their values stand under the keys of ``sources``.
+
+        Args:
+            function: Name in the copy of the function that sends values: ``VALUES`` or ``TEXTS``.
+        """
+        pairs = ", ".join(f"({key!r}, lambda: ({source}))" for key, source in sources.items())
+        code = f"{function}({pairs})"
+        trial = await self.begin(code, seconds, cwd=cwd, readable=(), own={}, keys=keys, on_text=lambda: None)
+        trial.computed = dict.fromkeys(sources, Computed(problem="it ended its copy of the kernel"))
         try:
             await trial.follow()
         finally:
             trial.discard()
-        effects = [effect.words for effect in trial.effects if effect.kind != "draws_random"]
-        if effects:
-            problem = f"what this prompt computes {textcut.one_line(effects[0], _MAX_LINE_CHARACTERS)}"
-            return dict.fromkeys(placeholders, Computed(problem=problem))
-        return trial.computed
+        return trial
 
     async def _forked(self, task: TrialTask, copy: Copy) -> _Fork:
         fork = _Fork(task, copy)
@@ -165,6 +207,12 @@ class Trials:
         held = dict(self._shell.user_ns)
         names = held if reached.everything else reached.names & held.keys()
         return any(package in (_package(held[name]), _package(type(held[name]))) for name in names) or package in code
+
+
+def _shown_effects(trial: Trial) -> list[str]:
+    """Return what a trial does besides drawing random numbers, each in a line."""
+    effects = (effect.words for effect in trial.effects if effect.kind != "draws_random")
+    return [textcut.one_line(words, _MAX_LINE_CHARACTERS) for words in effects]
 
 
 def _package(value: Any) -> str:
@@ -251,6 +299,11 @@ class Trial(Shown):
         trial = cls(code, None, lambda: None)
         trial.report = Report("none", why)
         return trial
+
+    @property
+    def was_made(self) -> bool:
+        """Return whether there was a copy, however it ended."""
+        return self._copy is not None
 
     async def follow(self) -> None:
         """Receive the copy's output until it ends; cancelling this ends the copy."""

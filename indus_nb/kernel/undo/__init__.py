@@ -23,6 +23,7 @@ from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
 from indus_nb.kernel.undo.history import History, Moved
+from indus_nb.kernel.undo.reading import Reading, read
 from indus_nb.kernel.undo.states import LAST, Dropped
 from indus_nb.kernel.undo.steps import Book, Maker, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
@@ -44,6 +45,7 @@ __all__ = [
     "History",
     "Maker",
     "Moved",
+    "Reading",
     "RefusedError",
     "RemovedCell",
     "Step",
@@ -53,5 +55,6 @@ __all__ = [
     "forecast",
     "leave_cells",
     "plan_cells",
+    "read",
     "take",
 ]

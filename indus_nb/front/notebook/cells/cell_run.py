@@ -26,7 +26,7 @@ from indus_nb.front.notebook.plan_first import plan_first
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.output import NotebookScreen, Screen
-from indus_nb.front.notebook.view.transcript import Transcript
+from indus_nb.front.notebook.view.transcript import Transcript, ValuesOf
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.kernel.run.outputs import OutputBoard
 from indus_nb.kernel.toolset.long_code import CodeOfCell
@@ -77,6 +77,8 @@ class CellRun:
         """The widget, if the front end may have one; what its pages ask for goes to ``receive``."""
         self.outputs: OutputBoard | None = None
         """Displays of calls, where the cell can show them."""
+        self.values_of: ValuesOf | None = None
+        """Lookup of the values in answers."""
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
         self.beside = ""
@@ -140,6 +142,7 @@ class CellRun:
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
+        self._transcript.values_of = self.values_of
         self._transcript.asides += [self.beside] if self.beside else []
         spent = session.stats().cost
         if self.widget is not None:

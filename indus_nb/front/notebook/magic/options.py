@@ -264,6 +264,15 @@ SUBCOMMANDS = (
     ),
     Subcommand("sessions", "the conversations of this folder, or those with a word in them", "[WORD]", _WORD),
     Subcommand("stats", "messages, tokens, cost, how full the context is, and where the file lies"),
+    Subcommand(
+        "claims",
+        "the values in answers, and which may be others now; or compute those again",
+        "[check]",
+        r"(?P<argument>check)?",
+        Kind.CHOICE,
+        ("check",),
+        page="claims",
+    ),
     Subcommand("context", "what the model is told next, with tokens, cells and variables"),
     Subcommand(
         "export",

@@ -36,6 +36,7 @@ from indus_nb.front.verbs.prompt_verbs import Abort
 from indus_nb.front.verbs.session_verbs import Compact, ListSessions, NewSession, SwitchSession
 from indus_nb.front.verbs.tree_verbs import Fork, NavigateTree
 from indus_nb.kernel.toolset.long_code import code_of, stop_code
+from indus_nb.render import markup
 from indus_nb.render.session_page import page_name, session_page
 from indus_nb.render.tree import cut
 from indus_nb.tools.truncate import size_text
@@ -364,7 +365,7 @@ class PanelRequests:
         wanted = request.block.partition(".")[0]
         for block in self._transcript.blocks:
             if block.key == wanted and isinstance(block, Prose):
-                self._widget.set(copied={"block": request.block, "text": "".join(block.pieces)})
+                self._widget.set(copied={"block": request.block, "text": markup.markdown_text(block.text, block.live)})
 
     async def _save(self, session: AgentSession, request: protocol.SaveFile) -> None:
         """Save a dropped file, and put its path into the composer."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
+from indus_nb.render.live import LiveLookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class Surroundings(Protocol):
 
     def check_prompt(self, session: AgentSession, /) -> None:
         """Raise ``UsageError`` if the session must not be asked now."""
+        ...
+
+    def values_of(self, text: str, /) -> LiveLookup | None:
+        """Return the values in a whole answer, by its text; ``None`` where it has none."""
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:

@@ -14,8 +14,10 @@ from typing import Any
 from indus_nb.base.files import without_home
 from indus_nb.base.images import thumbnail
 from indus_nb.base.messages import Cost, ImageContent, Usage
+from indus_nb.base.wire import JsonObject
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
+from indus_nb.render.live import LiveLookup, expressions_in
 from indus_nb.render.nodes import Box, CodeBlock, FailureText, Fold, Grid, Node, Passage, Quotation, Sentence, Written
 from indus_nb.render.writers import MimeBundle, as_html, bundle
 
@@ -95,14 +97,25 @@ def steps(amount: Steps, bundles: Sequence[MimeBundle]) -> MimeBundle:
     return bundle(cards.steps(amount, [*map(Written, bundles)]))
 
 
-def answer(text: str) -> MimeBundle:
-    """Draw a piece of an answer, which is Markdown."""
-    return bundle(cards.answer(text))
+def answer(text: str, live: LiveLookup | None = None) -> MimeBundle:
+    """Draw a piece of an answer, which is Markdown.
+
+    Args:
+        live: Values for the expressions in it; ``None`` leaves them as code.
+    """
+    return bundle(cards.answer(text, live))
 
 
-def answer_html(text: str) -> str:
+def answer_html(text: str, live: LiveLookup | None = None) -> str:
     """Draw a piece of an answer, where nothing but HTML is needed."""
-    return as_html(cards.answer(text))
+    return as_html(cards.answer(text, live))
+
+
+def answer_metadata(text: str, live: LiveLookup) -> JsonObject:
+    """Return the metadata of a piece of an answer: the expressions whose values it shows; empty without any."""
+    found = {source: live(source) for source in expressions_in(markup.markdown_tokens(text))}
+    values = [value.to_json(source) for source, value in found.items() if value is not None]
+    return {"indus_nb": {"values": values}} if values else {}
 
 
 def thinking(text: str, *, growing: bool = False) -> MimeBundle:

@@ -29,6 +29,7 @@ from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.run.outputs import Output
 from indus_nb.render import markup
 from indus_nb.render.cards import is_remark
+from indus_nb.render.live import MARK
 
 if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
@@ -228,22 +229,25 @@ class StaticDrawing:
         drawn.rest = text
         if not text.strip():
             return
-        is_short = block.thinking or is_remark(text)
+        is_short = block.thinking or (is_remark(text) and MARK not in text)
         if not is_short:
             self.end_row()
         if block.thinking:
             bundle = blocks.thinking(text, growing=not (block.ended or block.finished))
         else:
-            while whole := drawn.split_off():
+            live = block.live
+            while not block.waits_for_values(drawn.rest) and (whole := drawn.split_off()):
                 if whole.strip():
-                    drawn.before.append(self._put(drawn, self._settled(whole, blocks.answer(whole)), final=True))
+                    shown, own = self._settled(whole, blocks.answer(whole, live)), _own_values(whole, block)
+                    drawn.before.append(self._put(drawn, shown, final=True, own=own))
                     drawn.display = None
             if not drawn.rest.strip():
                 return
-            bundle = blocks.answer(drawn.rest)
+            bundle = blocks.answer(drawn.rest, live)
         in_row = is_short and self._rows is not None and self._rows.is_open
         alone = self._settled(drawn.rest, bundle) if block.finished and not block.thinking else None
-        display = self._put(drawn, bundle if in_row else alone or bundle, final=block.finished and not in_row)
+        shown, own = bundle if in_row else alone or bundle, _own_values(drawn.rest, block)
+        display = self._put(drawn, shown, final=block.finished and not in_row, own=own)
         if in_row and block.finished and self._rows is not None:
             self._rows.add_remark(display, bundle, alone)
 
@@ -253,12 +257,20 @@ class StaticDrawing:
             return bundle
         return {kind: drawn for kind, drawn in bundle.items() if kind != "text/html"}  # HTML goes before Markdown
 
-    def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool) -> Display:
+    def _put(self, drawn: _Drawn, bundle: MimeBundle, *, final: bool, own: Own | None = None) -> Display:
         if drawn.display is None:
-            drawn.display = self.show(bundle, final=final)
+            drawn.display = self.show(bundle, final=final, own=own)
         else:
-            drawn.display.update(bundle, final=final)
+            drawn.display.update(bundle, final=final, own=own)
         return drawn.display
+
+
+def _own_values(text: str, block: Prose) -> Own | None:
+    """Return the metadata of a finished part of an answer that shows values."""
+    if not block.finished or block.live is None or MARK not in text:
+        return None
+    metadata = blocks.answer_metadata(text, block.live)
+    return Own(metadata) if metadata else None
 
 
 @dataclass

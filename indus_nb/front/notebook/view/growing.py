@@ -5,7 +5,7 @@ Only what changed is sent, and of an answer no more than its last paragraph: so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from indus_nb.base.messages import Usage
@@ -14,6 +14,7 @@ from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render import markup
+from indus_nb.render.live import pending
 from indus_nb.render.writers import as_html
 
 if TYPE_CHECKING:
@@ -74,15 +75,22 @@ class LiveDrawing:
             self._live.drop(f"{block.key}.{number}")
 
     def _draw_answer(self, block: Prose, drawn: _Growing) -> None:
+        live = block.live
+        if live is not pending:
+            for key, piece in drawn.marked:
+                self._live.put(key, blocks.answer_html(piece, live))
+            drawn.marked.clear()
         text = drawn.rest + drawn.read(block)
         whole, drawn.rest = markup.split_answer(text, soft=0)
         while whole:
             if whole.strip():
-                self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(whole))
+                key = f"{block.key}.{drawn.pieces}"
+                self._live.put(key, blocks.answer_html(whole, live))
+                drawn.marked += [(key, whole)] if block.waits_for_values(whole) else []
                 drawn.pieces += 1
             whole, drawn.rest = markup.split_answer(drawn.rest, soft=0)
         if drawn.rest.strip():
-            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest))
+            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest, live))
 
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
         drawn.rest += drawn.read(block)
@@ -101,6 +109,8 @@ class _Growing:
     length: int = 0
     rest: str = ""
     pieces: int = 0
+    marked: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Parts of an answer with marks in place of values, and their keys."""
 
     def read(self, block: Prose) -> str:
         """Return the text that was added since the last call."""

@@ -30,7 +30,7 @@ _CLEAR_LINE = "\r\x1b[K"
 
 @dataclass(frozen=True)
 class Own:
-    """Properties of an output of executed code, which stays as it is and in its place."""
+    """Properties of an output that stays as it is and in its place: of executed code, or of an answer with values."""
 
     metadata: Mapping[str, Any]
     display_id: str | None = None

@@ -15,6 +15,7 @@ from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.changes import undo
 from indus_nb.kernel.run.outputs import CallOutputs, Output
 from indus_nb.render import cards
+from indus_nb.render.live import MARK, LiveLookup, pending
 from indus_nb.render.markup import plain
 from indus_nb.render.nodes import Node
 from indus_nb.render.writers import bundle
@@ -36,11 +37,24 @@ class Block:
 
 @dataclass
 class Prose(Block):
-    """A text of the model, or its reasoning, in the pieces that were streamed, until it has ``ended``."""
+    """A text of the model, or its reasoning, in the pieces that were streamed, until it has ``ended``.
+
+    ``live`` has the values of its expressions, or marks while these are not known; ``None`` leaves them as code.
+    """
 
     thinking: bool = False
     ended: bool = False
     pieces: list[str] = field(default_factory=list[str])
+    live: LiveLookup | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the text so far."""
+        return "".join(self.pieces)
+
+    def waits_for_values(self, text: str) -> bool:
+        """Return whether a part of the text may have expressions whose values are not known yet."""
+        return self.live is pending and MARK in text
 
 
 @dataclass

@@ -76,13 +76,15 @@ from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
 from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
+from indus_nb.render.live import LiveLookup, pending
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
 
 Renderer: TypeAlias = Callable[[str], Callable[..., Any] | None]
 """Lookup of the renderer for an extension's message type, if there is one."""
-
+ValuesOf: TypeAlias = Callable[[str], LiveLookup | None]
+"""Lookup of the values in an answer, by its text; ``None`` where it has none."""
 
 BlockT = TypeVar("BlockT", bound=Block)
 _MAX_SEPARATE_BLOCKS = 30
@@ -127,6 +129,7 @@ class Transcript:
         asides: Additions to the closing line that are others each time.
         beside: What the page says beside the closing line, and no file: what the run took, and ``asides``.
         outputs: Outputs of calls for the user, where they can be shown.
+        values_of: Returns the values in a whole answer, where its expressions are looked up.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
     """
@@ -163,6 +166,7 @@ class Transcript:
         self._renderer = renderer
         self._tools = tools
         self.outputs: OutputBoard | None = None
+        self.values_of: ValuesOf | None = None
         self._whole = whole
         self.conversation: str | None = None
         self.failure: MimeBundle | None = None
@@ -341,7 +345,9 @@ class Transcript:
             case TextStart() | ThinkingStart():
                 if isinstance(event, TextStart):
                     self._fold_newest()
-                block = self._add(Prose(self._key(), thinking=isinstance(event, ThinkingStart)))
+                thinking = isinstance(event, ThinkingStart)
+                live = None if thinking or self.values_of is None else pending
+                block = self._add(Prose(self._key(), thinking=thinking, live=live))
                 self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
                 block = self._prose[event.content_index]
@@ -383,6 +389,8 @@ class Transcript:
         if message.stop_reason == "error":
             return  # it may be begun again, in its place
         for block in self._prose.values():
+            if block.live is pending and self.values_of is not None and message.stop_reason != "aborted":
+                block.live = self.values_of(block.text)
             self._finish(block)
         if message.stop_reason == "aborted":
             self._end_failed()
@@ -593,7 +601,8 @@ class Transcript:
     def _add_stored(self, block: TextContent | ThinkingContent | ToolCall) -> None:
         match block:
             case TextContent():
-                self._add(Prose(self._key(), finished=True, pieces=[block.text]))
+                live = None if self.values_of is None else self.values_of(block.text)
+                self._add(Prose(self._key(), finished=True, pieces=[block.text], live=live))
             case ThinkingContent():
                 self._add(Prose(self._key(), finished=True, thinking=True, pieces=[block.thinking]))
             case ToolCall():
@@ -645,6 +654,8 @@ class Transcript:
         return block
 
     def _finish(self, block: Block) -> None:
+        if isinstance(block, Prose) and block.live is pending:
+            block.live = None  # it ended badly: its expressions are not looked up
         block.finished = True
         block.version += 1
 

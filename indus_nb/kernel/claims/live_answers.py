@@ -1,0 +1,232 @@
+"""Values of the expressions in answers: looked up when an answer is whole, shown in it, and sent to its model.
+
+What this module promises: an expression runs in a confined copy of the kernel and nowhere else, so it changes nothing;
+its value is one line of text. The model gets the values with the next prompt, which costs no request. Expressions that
+have no value are sent back to it once in a run, so that it can mend them.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from indus_nb.base import textcut
+from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
+from indus_nb.core.loop.abort import RunAborted
+from indus_nb.core.loop.watchers import RunWatcher
+from indus_nb.extend.api import Context, ExtensionApi
+from indus_nb.extend.events import BeforeAgentStart, MessageFinal
+from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.undo import Reading
+from indus_nb.kernel.values.interpolation import Computed
+from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
+from indus_nb.render.markup import markdown_text, markdown_tokens, plain
+
+_TYPE = "live_values"
+"""The ``custom_type`` of the messages to the model, which no front end shows."""
+_MAX_EXPRESSIONS = 50
+"""More of an answer stay code."""
+_MAX_VALUE_CHARACTERS = 200
+_MAX_NOTED = 30
+_MAX_ANSWERS = 200
+"""Answers whose values are kept, the newest."""
+_REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
+
+Look = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Computed]]]
+"""Computes expressions, given their sources as Python writes them; returns a value or a problem for each."""
+Read = Callable[[Iterable[str]], Awaitable[Mapping[str, Reading]]]
+"""Remembers what expressions read, on the main thread; nothing of those where that is not possible now."""
+
+
+class LiveAnswers:
+    """Values of the answers of one kernel's sessions; used on the agent's thread but for `lookup`.
+
+    Attributes:
+        claims: The values with what they were computed from.
+    """
+
+    def __init__(self, look: Look, read: Read, asked_in: Callable[[], str | None]) -> None:
+        """Start without answers.
+
+        Args:
+            asked_in: Returns the id of the cell that asks, or ``None``.
+        """
+        self.claims: KeptClaims = KeptClaims()
+        self._look = look
+        self._read = read
+        self._asked_in = asked_in
+        self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
+
+    def lookup(self, text: str) -> LiveLookup | None:
+        """Return the values of an answer, by its text; ``None`` where it has none."""
+        values = self._answers.get(text)
+        return None if values is None else values.get
+
+    def filled(self, text: str | None) -> str | None:
+        """Return an answer with its values, as it was written otherwise."""
+        values = None if text is None else self.lookup(text)
+        return text if text is None or values is None else markdown_text(text, values)
+
+    async def compute(self, text: str) -> Mapping[str, LiveValue]:
+        """Look the values of an answer's expressions up, and keep them for those who draw it.
+
+        Returns:
+            A value or a problem for each; empty where there is none.
+        """
+        if MARK not in text:
+            return {}
+        sources, values = _sources(expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS])
+        if sources:
+            values |= await self._claimed(sources)
+        if values:
+            self._answers[text] = values
+            self._answers.move_to_end(text)
+            if len(self._answers) > _MAX_ANSWERS:
+                self._answers.popitem(last=False)
+        return values
+
+    async def _claimed(self, sources: Mapping[str, str]) -> dict[str, LiveValue]:
+        """Compute expressions, and keep those that have a value as claims of the cell that asks."""
+        readings = await self._read(sources.values())  # first: what changes meanwhile differs
+        found = await self._look(sources)
+        values: dict[str, LiveValue] = {}
+        claims: list[Claim] = []
+        for expression, source in sources.items():
+            value, reading = shown_value(found[expression]), readings.get(source)
+            if reading is not None and not value.problem:
+                value = value._replace(reads=tuple(sorted(reading.names)))
+                claims.append(Claim(expression, source, value, self._asked_in(), reading))
+            values[expression] = value
+        self.claims.add(claims)
+        return values
+
+    async def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
+        """Return the values that expressions have now, and keep none."""
+        sources, values = _sources(expressions)
+        found: Mapping[str, Computed] = await self._look(sources) if sources else {}
+        return values | {expression: shown_value(found[expression]) for expression in sources}
+
+    def begin(self) -> None:
+        """Forget the claims of the cell that asks: its answer is replaced."""
+        self.claims.forget(self._asked_in())
+
+    async def check(self) -> None:
+        """Compute the stale claims again."""
+        stale = self.claims.stale()
+        sources = {claim.source: claim.source for claim in stale}
+        if not sources:
+            return
+        readings = await self._read(sources)
+        found = await self._look(sources)
+        for claim in stale:
+            if (reading := readings.get(claim.source)) is not None:
+                claim.check(shown_value(found[claim.source]), reading)
+
+
+class LiveRun(RunWatcher):
+    """Watcher of one session's answers: an extension of it, and one of its watchers."""
+
+    def __init__(self, answers: LiveAnswers) -> None:
+        """Watch for the answers of a kernel."""
+        self._answers = answers
+        self._untold: dict[str, LiveValue] = {}
+        self._lacking: dict[str, LiveValue] = {}
+        self._has_mended = False
+
+    def __call__(self, api: ExtensionApi) -> None:
+        """Follow a session."""
+        api.on("before_agent_start", self._begin)
+        api.on("message_end", self._end_message)
+
+    def _begin(self, _event: BeforeAgentStart, _ctx: Context) -> Mapping[str, Any] | None:
+        """Send what the last answers showed, before the prompt."""
+        self._answers.begin()
+        self._has_mended, self._lacking = False, {}
+        untold, self._untold = self._untold, {}
+        if not untold:
+            return None
+        text = "In place of the expressions in your last answer the user saw:\n" + _listed(untold)
+        return {"message": {"customType": _TYPE, "content": text, "display": False}, "beforePrompt": True}
+
+    async def _end_message(self, event: MessageFinal, ctx: Context) -> None:
+        """Look values up, before the message counts as ended and is drawn for good."""
+        message, signal = event.message, ctx.signal
+        if not isinstance(message, AssistantMessage) or message.stop_reason in ("error", "aborted") or signal is None:
+            return
+        with suppress(RunAborted), signal.interruptible():
+            for block in message.content:
+                if isinstance(block, TextContent):
+                    values = await self._answers.compute(block.text)
+                    self._untold |= values
+                    self._lacking |= {name: value for name, value in values.items() if value.problem}
+
+    async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
+        """Send expressions without a value back, once in a run."""
+        lacking, self._lacking = self._lacking, {}
+        if not lacking or self._has_mended or answer.stop_reason != "stop":
+            return ()
+        self._has_mended = True
+        for expression in lacking:
+            self._untold.pop(expression, None)
+        text = (
+            "<system-reminder>\nExpressions in your answer have no value, and the user sees that they have none:\n"
+            f"{_listed(lacking)}\n\nWrite the sentences with them once more, mended or with plain numbers, and nothing "
+            "else. Expressions only look: what changes something, writes or takes long has no value. This comes once.\n"
+            "</system-reminder>"
+        )
+        return [CustomMessage(custom_type=_TYPE, content=text, display=False)]
+
+
+def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:
+    """Return the sources of expressions, and the problems of what is none."""
+    sources: dict[str, str] = {}
+    problems: dict[str, LiveValue] = {}
+    for expression in expressions:
+        try:
+            sources[expression] = source_of(expression)
+        except ValueError as error:
+            problems[expression] = LiveValue(problem=str(error))
+    return sources, problems
+
+
+def source_of(expression: str) -> str:
+    """Return an expression as Python writes it, which can stand between brackets.
+
+    >>> source_of("x  +1 # more")
+    'x + 1'
+
+    Raises:
+        ValueError: It is no expression, or one that binds a name or waits.
+    """
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            tree = ast.parse(expression.strip(), mode="eval")
+            source = ast.unparse(tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError("it is not one Python expression") from error
+    if any(isinstance(node, _REFUSED) for node in ast.walk(tree)):
+        raise ValueError("it binds a name or waits, which an expression in an answer may not")
+    return source
+
+
+def shown_value(found: Computed) -> LiveValue:
+    """Return what was computed as it is shown: one line without control signs."""
+    if found.problem:
+        return LiveValue(problem=textcut.one_line(plain(found.problem), _MAX_VALUE_CHARACTERS))
+    text = textcut.one_line(plain(found.text), _MAX_VALUE_CHARACTERS)
+    return LiveValue(text) if text else LiveValue(problem="its value is an empty text")
+
+
+def _listed(values: Mapping[str, LiveValue]) -> str:
+    lines = [
+        f"- {textcut.one_line(expression, _MAX_VALUE_CHARACTERS)}: "
+        + (f"no value ({value.problem})" if value.problem else value.text)
+        for expression, value in [*values.items()][-_MAX_NOTED:]
+    ]
+    if len(values) > _MAX_NOTED:
+        lines.insert(0, f"({len(values) - _MAX_NOTED} earlier ones are left out.)")
+    return "\n".join(lines)

@@ -1,0 +1,204 @@
+"""Live values: an answer's expressions are looked up when it is whole, and their values stand in their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import Gate, MessagesApi, Reply, Thinking, ToolUse
+from nbclient import NotebookClient
+from nbconvert import get_exporter
+
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
+
+pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+
+KEY = "test-key-of-a-length-that-is-distinct"
+SET_UP = """
+import os, pathlib, time, pandas as pd
+items, n = [3, 1, 2], 7
+flights = pd.DataFrame({'delay': [1.0, 2.5], 'name': ['<b>x</b>', '`y`']})
+class Odd:
+    def __str__(self): raise OSError('out of order')
+odd = Odd()
+class Loud:
+    def __str__(self): items.append(9); return 'loud'
+loud = Loud()
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("live")
+    (root / "work").mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY)
+    with Kernel(root / "work", environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").status == "ok"
+        assert kernel.run(SET_UP).status == "ok"
+        assert kernel.run("%agent --thinking off --model anthropic/claude-sonnet-4-5").status == "ok"
+        yield kernel
+
+
+def test_a_value_stands_in_the_place_of_its_expression(kernel: Kernel, api: MessagesApi) -> None:
+    api.add('The mean is `{python} f"{flights.delay.mean():.2f}"` of `n`.')
+    cell = kernel.run("%agent what is the mean?")
+    assert cell.status == "ok", cell.error
+    assert "The mean is 1.75 of `n`." in cell.shown
+
+
+def answered(kernel: Kernel, api: MessagesApi, *answers: str | Reply) -> str:
+    """Return what a cell shows for answers, as plain text without its closing line."""
+    for answer in answers:
+        api.add(answer)
+    cell = kernel.run("%agent so")
+    assert cell.status == "ok", cell.error
+    return "\n".join(cell.shown[: -1 if len(cell.shown) > 1 else None])
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("items.append(4)", "changes items"),
+        ("str(loud) * 0 or items", "changes items"),
+        ("loud", "changes items"),
+        ("pathlib.Path('made').write_text('x')", "writes made"),
+        ("os.system('touch made')", "touch made"),
+        ("[0 for _ in iter(int, 1)]", "takes longer"),
+        ("'x' * 10 ** 10", "memory"),
+        ("odd", "OSError"),
+        ("input()", "asks for input"),
+        ("os._exit(1)", "without a result"),
+        ("nothing", "NameError"),
+        ("(a := 4)", "binds a name"),
+        ("import os", "not one Python expression"),
+    ],
+)
+def test_what_does_more_than_look_has_no_value(kernel: Kernel, api: MessagesApi, expression: str, why: str) -> None:
+    shown = answered(kernel, api, f"One is `{{python}} n`, one `{{python}} {expression}`.", "I cannot tell.")
+    assert f"One is 7, one `{expression}` (no value)." in shown
+    assert "I cannot tell." in shown
+    note = api.requests[-1].texts[-1]
+    assert f"- {expression}: no value (" in note
+    assert why in note
+    assert kernel.run("print(items, os.listdir())").streams == "[3, 1, 2] []\n"
+
+
+def test_the_model_gets_values_with_the_next_prompt_and_no_request_is_made_for_them(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    assert answered(kernel, api, "It is `{python} n + 1`.").endswith("It is 8.")
+    before = len(api.requests)
+    api.add("fine")
+    assert kernel.run("%agent and now?").status == "ok"
+    assert len(api.requests) == before + 1
+    along = "\n".join(api.requests[-1].texts)
+    assert "the user saw:\n- n + 1: 8" in along
+    api.add("fine")
+    assert kernel.run("%agent again").status == "ok"
+    assert "- n + 1: 8" not in "\n".join(api.requests[-1].texts)
+
+
+def test_what_has_no_value_is_sent_back_once(kernel: Kernel, api: MessagesApi) -> None:
+    before = len(api.requests)
+    shown = answered(kernel, api, "`{python} absent`", "Then `{python} missing`.")
+    assert "`absent` (no value)" in shown
+    assert "Then `missing` (no value)." in shown
+    assert len(api.requests) == before + 2
+
+
+def test_a_value_is_a_short_line_of_text_without_keys_and_is_escaped(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("`{python} flights.name[0]` `{python} flights.name[1]` `{python} 'long ' * 1000` `{python} flights`")
+    cell = kernel.run("%agent so")
+    html, markdown = (cell.displays[next(iter(cell.displays))][-1][kind] for kind in ("text/html", "text/markdown"))
+    assert "<b>" not in html + markdown
+    assert "&lt;b&gt;x&lt;/b&gt;" in html
+    assert "&#96;y&#96;" in markdown
+    assert 200 < len(max(markdown.split("&#96;y&#96; ")[1:])) < 500
+    shown = answered(kernel, api, "`{python} os.environ['ANTHROPIC_API_KEY']`")
+    assert KEY not in shown
+    assert "[secret ANTHROPIC_API_KEY]" in shown
+
+
+NO_COPY = """
+from indus_nb.front.notebook import conversations_of
+trials = type(conversations_of(get_ipython()).kernel.trials)
+original = trials._obstacle
+async def _obstacle(self, code): return 'this is a test'
+trials._obstacle = _obstacle
+"""
+
+
+def test_where_there_can_be_no_copy_the_model_writes_numbers(kernel: Kernel, api: MessagesApi) -> None:
+    assert kernel.run(NO_COPY).error is None
+    shown = answered(kernel, api, "It is `{python} n`.", "It is 7.")
+    assert kernel.run("trials._obstacle = original").error is None
+    assert "It is `n` (no value)." in shown
+    assert "- n: no value (could not be tried in a copy of the kernel: this is a test)" in api.requests[-1].texts[-1]
+
+
+FENCED = """\
+```python
+`{python} n`
+```
+
+~~~
+`{python} n`
+~~~
+
+    `{python} n`
+
+\\`{python} n\\` {python} n `n`"""
+
+
+def test_text_that_is_no_inline_code_of_the_answer_stays_text(kernel: Kernel, api: MessagesApi) -> None:
+    shown = answered(
+        kernel,
+        api,
+        Reply(Thinking("Is it `{python} n`?"), ToolUse("python", {"code": "print('`{python} n`')"})),
+        FENCED,
+    )
+    assert "7" not in shown.replace("token", "")
+    assert shown.count("{python} n") == 8
+
+
+def test_a_mark_stands_in_the_place_while_the_answer_grows(kernel: Kernel, api: MessagesApi) -> None:
+    gate = Gate()
+    api.add(Reply("Some `{python} n` of them, ", gate, "and no more."))
+    cell = kernel.begin("%agent so")
+    assert gate.reached.wait(60)
+    cell.wait_for(lambda cell: any(text.startswith("Some …") for text in cell.shown))
+    gate.open()
+    assert cell.finish().shown[0] == "Some 7 of them, "
+
+
+def test_the_value_of_a_cell_has_values_too(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It is `{python} n`.")
+    assert kernel.run("%agent -o told how many?").status == "ok"
+    assert kernel.run("print(told)").streams == "It is 7.\n"
+
+
+def test_a_saved_notebook_shows_values_in_every_form(tmp_path: Path, api: MessagesApi) -> None:
+    api.add(Reply("The mean is `{python} f'{sum(items) / 4:.2f}'`, of `{python} absent`."))
+    api.add("So be it.")
+    cells = ["%load_ext indus_nb\nitems = [1, 2]", "%agent --thinking off --model anthropic/claude-sonnet-4-5 what?"]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    (tmp_path / "work").mkdir()
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY)
+    client = NotebookClient(made, timeout=None, resources={"metadata": {"path": str(tmp_path / "work")}})
+    client.execute(env=environment)
+    saved = nbformat.reads(nbformat.writes(made), as_version=4)
+    kept = next(output.metadata["indus_nb"] for output in saved.cells[1].outputs if "indus_nb" in output.metadata)
+    assert kept["values"] == [
+        {"expression": "f'{sum(items) / 4:.2f}'", "value": "0.75", "reads": ["items"]},
+        {"expression": "absent", "problem": "NameError: name 'absent' is not defined"},
+    ]
+    html = get_exporter("html")().from_notebook_node(saved)[0]
+    assert "&#x27;{sum(items) / 4:.2f}&#x27;" in html or "'{sum(items) / 4:.2f}'" in html
+    assert re.search(r"The mean is <span [^>]*>0\.75</span>, of", html)
+    markdown = get_exporter("markdown")().from_notebook_node(saved)[0]
+    assert "0.75" in markdown
+    assert "{python}" not in markdown + html
