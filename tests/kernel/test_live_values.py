@@ -202,3 +202,16 @@ def test_a_saved_notebook_shows_values_in_every_form(tmp_path: Path, api: Messag
     markdown = get_exporter("markdown")().from_notebook_node(saved)[0]
     assert "0.75" in markdown
     assert "{python}" not in markdown + html
+
+
+def test_an_interrupt_ends_a_look(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It is `{python} [0 for _ in iter(int, 1)]`, and `{python} n`.")
+    cell = kernel.begin("%agent so")
+    cell.wait_for(lambda cell: any("It is …, and …." in text for text in cell.shown))
+    before = len(api.requests)
+    kernel.interrupt()
+    cell.finish()
+    assert cell.status == "error"
+    assert len(api.requests) == before
+    assert "It is `{python} [0 for _ in iter(int, 1)]`, and `{python} n`." in cell.shown
+    assert kernel.run("n").status == "ok"
