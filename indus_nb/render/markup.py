@@ -23,6 +23,7 @@ from indus_nb.base.terminal import plain
 from indus_nb.base.wire import clean_text
 from indus_nb.render import formulas
 from indus_nb.render.live import FAILED, NO_VALUE, VALUE, LiveLookup, in_source, put_values
+from indus_nb.render.untraced import BEGIN, TITLE, UNTRACED, put_marks, unmarked
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -74,7 +75,8 @@ STYLES = {
     "busy": "color:var(--jp-brand-color1,#3b82c4);",
     "added": "display:inline-block;width:100%;background:#2ea04333;",
     "removed": "display:inline-block;width:100%;background:#f8514933;",
-    "live": "text-decoration:underline dotted;text-underline-offset:3px;",
+    "live": "text-decoration:underline 1px #8888;text-underline-offset:3px;",
+    "untraced": "text-decoration:underline dotted var(--jp-warn-color1,#b0821f);text-underline-offset:3px;",
 }
 _CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context"
 CLASSES = tuple(_CLASS_NAMES.split())
@@ -331,7 +333,7 @@ def markdown_html(text: str, live: LiveLookup | None = None) -> str:
 def markdown_text(text: str, live: LiveLookup | None = None) -> str:
     """Return Markdown as plain text, as it was written but for the values of expressions in it."""
     text = plain(text)
-    return text if live is None else in_source(text, markdown_tokens(text), live)
+    return unmarked(text if live is None else in_source(text, markdown_tokens(text), live))
 
 
 def markdown_tokens(text: str, live: LiveLookup | None = None) -> list[Token]:
@@ -350,6 +352,8 @@ def markdown_tokens(text: str, live: LiveLookup | None = None) -> list[Token]:
     )
     if sum(addresses) > _MAX_SWELLING * len(text) + _MAX_SWOLLEN:
         tokens = _parser((*without, "reference")).parse(text)
+    if BEGIN in text:
+        put_marks(tokens)
     if live is not None:
         put_values(tokens, live)
     return tokens
@@ -485,6 +489,7 @@ def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
         (("image",), image),
         (("td_open", "th_open"), cell),
         ((VALUE, FAILED), _live),
+        ((UNTRACED,), _untraced),
         (("math_inline",), formula),
         (("math_block", "math_block_label"), displayed_formula),
         (("math_inline_double",), inline_displayed_formula),
@@ -502,6 +507,11 @@ def _live(_: Any, tokens: Any, index: int, *__: Any) -> str:
     if token.type == FAILED:
         return f'<span title="{title}" tabindex="0"><code>{shown}</code> {NO_VALUE}</span>'
     return f'<span style="{style}" title="{title}" tabindex="0">{shown}</span>'
+
+
+def _untraced(_: Any, tokens: Any, index: int, *__: Any) -> str:
+    """Return a number that no result shows."""
+    return f'<span style="{STYLES["untraced"]}" title="{TITLE}">{escape(tokens[index].content)}</span>'
 
 
 def _formula(latex: str, sign: str) -> str:

@@ -106,6 +106,7 @@ class NotebookSettings(WireModel):
     or after it. ``after_restart`` selects what the first prompt of a kernel does in a notebook that has a conversation:
     it goes on with that, or begins another one.
     With ``cells`` code that changes something is written as cells of the notebook.
+    With ``trace_numbers`` numbers of answers that no result shows are underlined by dots.
     """
 
     tell_cells: bool = True
@@ -120,6 +121,7 @@ class NotebookSettings(WireModel):
     rerun: Literal["branch", "append"] = "branch"
     after_restart: Literal["continue", "new"] = "continue"
     cells: bool = False
+    trace_numbers: bool = True
 
 
 class JobSettings(WireModel):

@@ -23,6 +23,7 @@ from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
 from indus_nb.render.live import LiveLookup
+from indus_nb.render.untraced import Spans
 from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
@@ -37,6 +38,7 @@ class PanelKernel:
         note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
         check_prompt: Raises ``UsageError`` if a session must not be asked now.
         values_of: Returns the values in a whole answer, by its text; ``None`` where it has none.
+        untraced_in: Finds the numbers of a part of an answer that no result of the session shows.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class PanelKernel:
         self.note_session: Callable[[AgentSession], str | None] = lambda _: None
         self.check_prompt: Callable[[AgentSession], None] = lambda _: None
         self.values_of: Callable[[str], LiveLookup | None] = lambda _: None
+        self.untraced_in: Callable[[AgentSession, str], Spans] = lambda _session, _text: ()
         self._compute = compute
         self._namespace = namespace
         self._journal = journal

@@ -65,7 +65,7 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, readings
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, readings, shown_to_model, untraced
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.served import Served
     from indus_nb.kernel.undo import Reading
     from indus_nb.render.live import LiveValue
+    from indus_nb.render.untraced import Spans
 
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
@@ -454,7 +455,7 @@ class Conversations:
         run.drawing, run.ended = self._drawing, self._ended
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
-        run.values_of = self._live_answers.lookup
+        run.values_of, run.untraced_in = self._live_answers.lookup, partial(self._untraced_in, session)
         live = run.widget = self._live(run.receive)
         if live is not None and (gate := self._gate) is not None:
             run.on_closed = partial(gate.forget, live.comm_id)
@@ -678,8 +679,12 @@ class Conversations:
             self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
-        kernel.values_of = self._live_answers.lookup
+        kernel.values_of, kernel.untraced_in = self._live_answers.lookup, self._untraced_in
         return kernel
+
+    def _untraced_in(self, session: AgentSession, text: str) -> Spans:
+        """Find the numbers of a part of an answer that nothing shows which its model was shown."""
+        return untraced(text, *shown_to_model(session.messages)) if self.kernel.settings.trace_numbers else ()
 
     def _note_session(self, session: AgentSession) -> str | None:
         """Record which session the notebook that talks to it uses now; return the notebook's id."""

@@ -8,6 +8,19 @@ their numbers make.
 from indus_nb.kernel.claims.evidence import Kind, Output
 from indus_nb.kernel.claims.kept import listed, readings
 from indus_nb.kernel.claims.live_answers import LiveAnswers, LiveRun
+from indus_nb.kernel.claims.shown import shown_to_model
 from indus_nb.kernel.claims.tracing import Place, Traced, trace, untraced
 
-__all__ = ["Kind", "LiveAnswers", "LiveRun", "Output", "Place", "Traced", "listed", "readings", "trace", "untraced"]
+__all__ = [
+    "Kind",
+    "LiveAnswers",
+    "LiveRun",
+    "Output",
+    "Place",
+    "Traced",
+    "listed",
+    "readings",
+    "shown_to_model",
+    "trace",
+    "untraced",
+]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from indus_nb.kernel.claims.evidence import Evidence, Kind, Output, Source
@@ -67,7 +68,7 @@ def trace(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[Trac
     numbers = numbers_of_answer(answer)
     if not numbers:
         return ()
-    evidence = Evidence(outputs)
+    evidence = _read(tuple(outputs))
     found = {number: source for number in numbers if (source := evidence.find(number)) is not None}
     left = [number for number in numbers if number not in found]
     if left:
@@ -84,6 +85,12 @@ def trace(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[Trac
         for number in numbers
         if (source := found.get(number, nowhere)) is not nowhere or number.is_claim
     )
+
+
+@lru_cache(maxsize=2)
+def _read(outputs: tuple[Output, ...]) -> Evidence:
+    """Read outputs once for the parts of an answer."""
+    return Evidence(outputs)
 
 
 def untraced(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[tuple[int, int], ...]:

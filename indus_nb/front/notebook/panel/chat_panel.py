@@ -121,7 +121,9 @@ class ChatPanel:
             session_state.model_name(session), renderer=self._renderer, tools=self._tools, whole=True
         )
         self._transcript.outputs = outputs
-        self._transcript.values_of = None if surroundings is None else surroundings.values_of
+        if surroundings is not None:
+            self._transcript.values_of = surroundings.values_of
+            self._transcript.untraced_in = partial(surroundings.untraced_in, session)
         self._drawing = LiveDrawing(self.page)
         self._displays: list[Display] = []
         self._endings: list[Callable[[], None]] = []

@@ -9,6 +9,7 @@ from typing import Protocol
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
 from indus_nb.render.live import LiveLookup
+from indus_nb.render.untraced import Spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,10 @@ class Surroundings(Protocol):
 
     def check_prompt(self, session: AgentSession, /) -> None:
         """Raise ``UsageError`` if the session must not be asked now."""
+        ...
+
+    def untraced_in(self, session: AgentSession, text: str, /) -> Spans:
+        """Find the numbers of a part of an answer that no result shows."""
         ...
 
     def values_of(self, text: str, /) -> LiveLookup | None:

@@ -238,12 +238,12 @@ class StaticDrawing:
             live = block.live
             while not block.waits_for_values(drawn.rest) and (whole := drawn.split_off()):
                 if whole.strip():
-                    shown, own = self._settled(whole, blocks.answer(whole, live)), _own_values(whole, block)
-                    drawn.before.append(self._put(drawn, shown, final=True, own=own))
+                    shown = self._settled(whole, blocks.answer(block.with_marks(whole), live))
+                    drawn.before.append(self._put(drawn, shown, final=True, own=_own_values(whole, block)))
                     drawn.display = None
             if not drawn.rest.strip():
                 return
-            bundle = blocks.answer(drawn.rest, live)
+            bundle = blocks.answer(block.with_marks(drawn.rest) if block.finished else drawn.rest, live)
         in_row = is_short and self._rows is not None and self._rows.is_open
         alone = self._settled(drawn.rest, bundle) if block.finished and not block.thinking else None
         shown, own = bundle if in_row else alone or bundle, _own_values(drawn.rest, block)

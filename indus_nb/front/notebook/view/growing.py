@@ -78,19 +78,20 @@ class LiveDrawing:
         live = block.live
         if live is not pending:
             for key, piece in drawn.marked:
-                self._live.put(key, blocks.answer_html(piece, live))
+                self._live.put(key, blocks.answer_html(block.with_marks(piece), live))
             drawn.marked.clear()
         text = drawn.rest + drawn.read(block)
         whole, drawn.rest = markup.split_answer(text, soft=0)
         while whole:
             if whole.strip():
                 key = f"{block.key}.{drawn.pieces}"
-                self._live.put(key, blocks.answer_html(whole, live))
+                self._live.put(key, blocks.answer_html(block.with_marks(whole), live))
                 drawn.marked += [(key, whole)] if block.waits_for_values(whole) else []
                 drawn.pieces += 1
             whole, drawn.rest = markup.split_answer(drawn.rest, soft=0)
         if drawn.rest.strip():
-            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest, live))
+            rest = block.with_marks(drawn.rest) if block.finished else drawn.rest
+            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(rest, live))
 
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
         drawn.rest += drawn.read(block)

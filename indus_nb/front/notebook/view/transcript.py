@@ -77,6 +77,7 @@ from indus_nb.models.http.refusals import GO_BACK
 from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.live import LiveLookup, pending
+from indus_nb.render.untraced import UntracedIn
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
@@ -130,6 +131,7 @@ class Transcript:
         beside: What the page says beside the closing line, and no file: what the run took, and ``asides``.
         outputs: Outputs of calls for the user, where they can be shown.
         values_of: Returns the values in a whole answer, where its expressions are looked up.
+        untraced_in: Finds the numbers of a part of an answer that no result shows, where these are marked.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
     """
@@ -167,6 +169,7 @@ class Transcript:
         self._tools = tools
         self.outputs: OutputBoard | None = None
         self.values_of: ValuesOf | None = None
+        self.untraced_in: UntracedIn | None = None
         self._whole = whole
         self.conversation: str | None = None
         self.failure: MimeBundle | None = None
@@ -347,7 +350,8 @@ class Transcript:
                     self._fold_newest()
                 thinking = isinstance(event, ThinkingStart)
                 live = None if thinking or self.values_of is None else pending
-                block = self._add(Prose(self._key(), thinking=thinking, live=live))
+                untraced_in = None if thinking else self.untraced_in
+                block = self._add(Prose(self._key(), thinking=thinking, live=live, untraced_in=untraced_in))
                 self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
                 block = self._prose[event.content_index]
@@ -602,7 +606,9 @@ class Transcript:
         match block:
             case TextContent():
                 live = None if self.values_of is None else self.values_of(block.text)
-                self._add(Prose(self._key(), finished=True, pieces=[block.text], live=live))
+                prose = Prose(self._key(), finished=True, pieces=[block.text], live=live)
+                prose.untraced_in = self.untraced_in
+                self._add(prose)
             case ThinkingContent():
                 self._add(Prose(self._key(), finished=True, thinking=True, pieces=[block.thinking]))
             case ToolCall():

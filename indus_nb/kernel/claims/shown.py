@@ -1,0 +1,31 @@
+"""What the model of a conversation was shown: the outputs that numbers of its answers may come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from indus_nb.base.messages import CustomMessage, Message, ToolResultMessage, UserMessage, text_of
+from indus_nb.kernel.claims.evidence import Output
+
+
+def shown_to_model(messages: Sequence[Message]) -> tuple[tuple[Output, ...], str]:
+    """Collect results of calls, what went along with prompts, and the user's own words.
+
+    Args:
+        messages: Those of a conversation, in their order.
+
+    Returns:
+        The outputs in their order, with an empty ``call_id`` for what is no result of a call; and the words.
+    """
+    outputs: list[Output] = []
+    words: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            outputs.append(Output(message.tool_call_id, text_of(message.content)))
+        elif isinstance(message, UserMessage):
+            words.append(text_of(message.content))
+            along = "\n".join(text_of([each.as_read()]) for each in message.attachments or ())
+            outputs += [Output("", along)] if along else []
+        elif isinstance(message, CustomMessage):
+            outputs.append(Output("", text_of(message.content)))
+    return tuple(outputs), "\n".join(words)
