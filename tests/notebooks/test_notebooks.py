@@ -57,12 +57,12 @@ SHOWN: Mapping[str, Sequence[str]] = {
     ),
     "branches": (
         "goes on before that message now. It said:\n\ncompute 6 * 8",
-        "\N{EM SPACE}user: compute 6 * 9",
+        "└ user: compute 6 * 8",
         "This is a new conversation now",
         "12 messages  compute 6 * 7",
         "3 of yours, 6 answers",
         "*A summary stands in the place of the older part",
-        "\N{EM SPACE}summary: I am no language model.",
+        "summary: I am no language model.",
         "branches.html",
     ),
     "replay_in_ci": (
