@@ -57,7 +57,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
     ),
     "branches": (
         "goes on before that message now. It said:\n\ncompute 6 * 8",
-        "└ user: compute 6 * 8",
+        "└\N{THIN SPACE}user: compute 6 * 8",
         "This is a new conversation now",
         "12 messages  compute 6 * 7",
         "3 of yours, 6 answers",
