@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from messages_api import HttpError, MessagesApi, Reply, ToolUse
+from PIL import Image
 
 from indus_nb import AgentSession, SessionOptions, open_session
 from indus_nb.base.errors import RunFailedError
@@ -176,3 +179,71 @@ async def test_requests_at_the_same_time_are_all_kept(messages_api: MessagesApi,
     assert len(json.loads(answers.read_text())["exchanges"]) == 8
     await asyncio.gather(*(ask(f"number {number}") for number in range(8)))
     assert len(messages_api.requests) == 8
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("last order 2024-03-05 10:00:00", "last order 2025-03-05 10:00:00"),
+        ("PID: 42", "PID: 43"),
+        ("/tmp/a", "/tmp/b"),
+        ("total 3", "total 4"),
+        ("-rw-r--r-- 1 me me 5 Mar 1 10:00 a", "-rw-r--r-- 1 me me 6 Mar 2 10:00 a"),
+    ],
+)
+def test_results_that_a_recording_takes_for_the_same_are_others_here(
+    messages_api: MessagesApi, answers: Path, first: str, second: str
+) -> None:
+    answer_by_file(messages_api)
+    for text in (first, second):
+        Path("numbers.txt").write_text(text)
+        with opened() as session:
+            assert session.run("which numbers?") == f"They are {text}"
+    assert len(messages_api.requests) == 3
+
+
+def test_another_picture_is_another_result(messages_api: MessagesApi, answers: Path) -> None:
+    messages_api.default = lambda request: (  # type: ignore[assignment]
+        Reply("seen")
+        if any(block["type"] == "tool_result" for block in request.body["messages"][-1]["content"])
+        else Reply(ToolUse("read", {"path": "plot.png"}))
+    )
+    for colour in ("red", "red", "blue"):
+        Image.new("RGB", (8, 8), colour).save("plot.png")
+        with opened() as session:
+            session.run("look")
+    assert len(messages_api.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda exchange: exchange["request"]["messages"][0].update(content=[5]),
+        lambda exchange: exchange["request"]["messages"][0].pop("role"),
+        lambda exchange: exchange["request"].update(tools={"a": json.loads("[" * 900 + "]" * 900)}),
+    ],
+)
+def test_a_file_that_somebody_else_has_made_is_refused_with_a_sentence(
+    messages_api: MessagesApi, answers: Path, spoil: Callable[[Any], object]
+) -> None:
+    with opened() as session:
+        session.run("hello")
+    held = json.loads(answers.read_text())
+    spoil(held["exchanges"][0])
+    answers.write_text(json.dumps(held))
+    with opened() as session, pytest.raises(RunFailedError, match=re.escape(str(answers))):
+        session.run("hello")
+
+
+def test_conversations_that_take_turns_share_what_is_kept_of_each(messages_api: MessagesApi, answers: Path) -> None:
+    long = "x" * 5_000
+    with opened() as one, opened() as other:
+        for number in range(10):
+            one.run(f"one {number} {long}")
+            other.run(f"other {number} {long}")
+    assert answers.stat().st_size < 30 * len(long)
+    for each in ("one", "other"):
+        with opened() as session:
+            for number in range(10):
+                session.run(f"{each} {number} {long}")
+    assert len(messages_api.requests) == 20

@@ -93,8 +93,10 @@ def test_a_cell_says_beside_its_answer_what_was_kept_and_why_the_rest_was_asked(
         kernel.run("%agent keep answers.json")
         assert "how many cups?" in str(kernel.run("%agent keep").shown)
         assert "dropped from" in str(kernel.run("%agent keep drop").shown)
-        assert "asked each time" in str(kernel.run("%agent keep off").shown)
         (tmp_path / "mine.json").write_text('{"a": 1}')
+        assert "is no cassette" in str(kernel.run("%agent keep mine.json").error)
+        assert "answers.json holds no answers yet" in str(kernel.run("%agent keep").shown)
+        assert "asked each time" in str(kernel.run("%agent keep off").shown)
         assert "is no cassette" in str(kernel.run("%agent keep mine.json").error)
         assert "No answers are kept" in str(kernel.run("%agent keep").shown)
     assert (tmp_path / "mine.json").read_text() == '{"a": 1}'

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.variables import CASSETTE, CASSETTE_MODE
+from indus_nb.base.variables import CASSETTE, CASSETTE_MODE, variable
 from indus_nb.front.notebook.magic.subcommands import CommandOutput
 from indus_nb.models.cassettes.environment import environment_cassette
 
-_FILE, _MODE = f"INDUS_NB_{CASSETTE}", f"INDUS_NB_{CASSETTE_MODE}"
 _NONE = "No answers are kept. `%agent keep answers.json` keeps them from the next prompt on."
 _HOW = (
     "An equal request is answered from it, at no cost: in a fresh kernel, run all cells again. `%agent keep drop` "
@@ -40,7 +39,8 @@ def keep(argument: str) -> CommandOutput:
             raise UsageError(f"Nothing was done. {_NONE}")
         return CommandOutput(_NONE, "notice")
     if argument == "off":
-        del os.environ[_FILE], os.environ[_MODE]
+        for name in (CASSETTE, CASSETTE_MODE):
+            _set(name, None)
         return CommandOutput(f"The model is asked each time from now on. {kept.path} stays as it is.", "notice")
     if argument == "drop":
         return CommandOutput(f"{textcut.counted(kept.drop(), 'answer')} dropped from {kept.path}.", "notice")
@@ -55,18 +55,30 @@ def keep(argument: str) -> CommandOutput:
 
 def _begun(name: str) -> CommandOutput:
     path = Path(name).expanduser()
-    if os.environ.get(_FILE) and environment_cassette.kept is None:
+    before = variable(CASSETTE), variable(CASSETTE_MODE)
+    if before[0] and environment_cassette.kept is None:
         raise UsageError(
-            f"Nothing was done: {_FILE} names {os.environ[_FILE]} already, to be recorded or replayed. Unset it first."
+            f"Nothing was done: INDUS_NB_{CASSETTE} names {before[0]} already, to be recorded or replayed. Unset it "
+            "first."
         )
-    os.environ[_FILE], os.environ[_MODE] = str(path.absolute()), "keep"
-    kept = environment_cassette.kept
+    _set(CASSETTE, str(path.absolute()))
+    _set(CASSETTE_MODE, "keep")
     try:
+        kept = environment_cassette.kept
         count = 0 if kept is None else sum(prompt.answers for prompt in kept.prompts())
-    except UsageError:
-        del os.environ[_FILE], os.environ[_MODE]
+    except BaseException:
+        _set(CASSETTE, before[0])
+        _set(CASSETTE_MODE, before[1])
         raise
     return CommandOutput(f"Answers are kept in {path}, which has {textcut.counted(count, 'answer')} now.", "notice")
+
+
+def _set(name: str, value: str | None) -> None:
+    """Set a variable of ours, or unset it, by whichever name it counts."""
+    for prefix in ("INDUS_NB", "INDUSAGI"):
+        os.environ.pop(f"{prefix}_{name}", None)
+    if value is not None:
+        os.environ[f"INDUS_NB_{name}"] = value
 
 
 class KeptInRun:

@@ -13,6 +13,11 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.models.cassettes.environment import environment_cassette
 
 _SET = "INDUS_NB_CASSETTE was set, or changed, after this conversation was opened"
+_KEPT = "Answers are kept since this conversation was opened"
+
+
+def _why() -> str:
+    return _SET if environment_cassette.kept is None else _KEPT
 
 
 class Recorded:
@@ -40,7 +45,7 @@ class Recorded:
             UsageError: The session was opened before the cassette was there.
         """
         if not self.admits(session):
-            raise UsageError(f"Nothing was sent: {_SET}. Run `%agent --new` in a cell for one that begins with it.")
+            raise UsageError(f"Nothing was sent: {_why()}. Run `%agent --new` in a cell for one that begins with it.")
 
     def replaced(self, session: AgentSession) -> str | None:
         """Return a sentence for a session that another one replaces; ``None`` if nothing was asked in it."""
@@ -48,4 +53,4 @@ class Recorded:
             return None
         path = session.store.path
         back = "" if path is None else f" The one before is kept: `%agent --session {session.store.session_id}`."
-        return f"{_SET}: a new one begins here, without what was asked before.{back}"
+        return f"{_why()}: a new one begins here, without what was asked before.{back}"

@@ -39,8 +39,8 @@ class StoredRequest(_Stored):
     tools: dict[str, JsonObject] | None = None
     kept_messages: int = wire_field(default=0, ge=0)
     messages: list[JsonObject]
-    thinking: str | None = None
-    """The thinking level, in a file of answers that are kept (``keeping``)."""
+    options: JsonObject | None = None
+    """How it was asked, in a file of answers that are kept (``keeping``)."""
 
 
 class StoredAnswer(_Stored):

@@ -1,7 +1,8 @@
 """Answers that are kept: a cassette whose exchanges are found by their requests, whatever their order.
 
-What this module promises: an answer is reused only where all that the model was shown is the same, in the normal form
-of requests, results of tools among it. Several processes may keep answers in one file, and none loses those of another.
+What this module promises: an answer is reused only where all that the model was shown is the same, results of tools
+and their images among it, but for where the kernel runs: directories, versions, the date of the system prompt, ids of
+calls, addresses of objects. Several processes may keep answers in one file, and none loses those of another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from indus_nb.models.cassettes.file import StoredAnswer, is_cassette, load, writ
 from indus_nb.models.cassettes.normal_form import (
     RULES,
     Observer,
-    Rule,
     Surroundings,
     common_prefix_length,
     normal_request,
@@ -33,6 +33,9 @@ from indus_nb.models.cassettes.normal_form import (
 )
 from indus_nb.models.cassettes.recording import Exchange, whole_request
 
+_OF_THE_PLACE = ("current-date", "current-directory", "kernel", "notebook", "versions")
+_ADDRESSES = tuple(rule for rule in RULES if rule.name == "memory-address")
+_PLACES = (*(rule for rule in RULES if rule.name in _OF_THE_PLACE), *_ADDRESSES)
 MAX_ANSWERS = 1000
 """Most answers in a file; the oldest that were not used go first."""
 _MAX_CHANGES = 20
@@ -60,7 +63,6 @@ class Kept:
 
     Args:
         path: The file, a cassette; it is made with the first answer.
-        rules: What of a request's texts does not count.
 
     Attributes:
         reused: How many requests were answered from it.
@@ -71,12 +73,13 @@ class Kept:
     asks_nobody: ClassVar[bool] = False
     may_answer: ClassVar[bool] = True
 
-    def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path: Path = Path(path).expanduser().resolve()
         self.reused = 0
         self.asked = 0
         self.changes: deque[str] = deque(maxlen=_MAX_CHANGES)
-        self._observer = Observer(rules)
+        self._observer = Observer(_PLACES, ignores_temporary=False)
+        self._of_results = Observer(_ADDRESSES, ignores_temporary=False)
         self._mutex = threading.Lock()
         self._state: tuple[int, int, int] | None = None
         self._exchanges: list[Exchange] = []
@@ -92,7 +95,7 @@ class Kept:
         Args:
             model: The model that is asked.
             context: What it is shown.
-            options: How it is asked: the thinking level counts, and the key is a secret.
+            options: How it is asked: what changes the answer counts, and the key is a secret.
 
         Returns:
             The request, to ``keep`` its answer; the answer, at no cost, or ``None``; and why there is none.
@@ -103,11 +106,12 @@ class Kept:
         with self._mutex:
             around = self._observer.around(model, context, options)
             self._read(around)
-            request = {**normal_request(model, context, around), "thinking": options.thinking}
+            results = self._of_results.around(model, context, options)
+            request = {**normal_request(model, context, around, results), "options": _options(model, context, options)}
             if self._exchanges:
                 request = share_parts(request, self._exchanges[-1].request)
             exchange = Exchange(request, around)
-            kept = next((each for each in self._found.get(_place(request), ()) if each.request == request), None)
+            kept = self._kept(request)
             if kept is not None:
                 self.reused += 1
                 self._used.add(kept)
@@ -130,7 +134,7 @@ class Kept:
             try:
                 self._write([exchange], exchange.around)
             except (OSError, UsageError, NotImplementedError) as error:  # a lock that times out is an OSError
-                self._add(exchange)
+                self._add(exchange)  # for this process
                 self.changes.append(f"the answer could not be written to {self.path} ({error})")
 
     def drop(self) -> int:
@@ -189,19 +193,30 @@ class Kept:
             state = (found.st_ino, found.st_size, found.st_mtime_ns)
         if state == self._state:
             return
-        around = around or self._observer.latest()
+        used = [exchange.request for exchange in self._used]
         self._forget()
         if self._is_there():
-            before: Exchange | None = None
-            for number, stored in enumerate(load(self.path)):
-                known = None if before is None else (before.request, before.content)
-                request = whole_request(stored.request, known, around, (self.path, number))
-                exchange = Exchange({**request, "thinking": stored.request.thinking or "off"}, around)
-                answer = stored.answer
-                exchange.restore(answer.content, answer.stop_reason, answer.error_message, answer.usage)
-                self._add(exchange)
-                before = exchange
+            try:
+                self._load(around or self._observer.latest())
+            except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+                self._forget()
+                raise UsageError(
+                    f"The answers in {self.path} cannot be used, for it was not written here ({error!r:.100}). Name "
+                    "another file, or remove it."
+                ) from error
+        self._used = {kept for request in used if (kept := self._kept(request)) is not None}
         self._state = state
+
+    def _load(self, around: Surroundings) -> None:
+        before: Exchange | None = None
+        for number, stored in enumerate(load(self.path)):
+            known = None if before is None else (before.request, before.content)
+            request = whole_request(stored.request, known, around, (self.path, number))
+            before = Exchange({**request, "options": stored.request.options or {}}, around)
+            answer = stored.answer
+            before.restore(answer.content, answer.stop_reason, answer.error_message, answer.usage)
+            _check_messages(before.request)
+            self._add(before)
 
     def _write(self, new: Sequence[Exchange], around: Surroundings) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -229,8 +244,18 @@ class Kept:
         self._state = None
         self._exchanges, self._found, self._used = [], {}, set()
 
+    def _kept(self, request: JsonObject) -> Exchange | None:
+        return next((each for each in self._found.get(_place(request), ()) if each.request == request), None)
+
     def _add(self, exchange: Exchange) -> None:
-        self._exchanges.append(exchange)
+        """Add an exchange behind the one that it goes on from: a file holds what differs from the one before."""
+        if exchange in self._exchanges:
+            return
+        messages = exchange.request["messages"]
+        lengths = [common_prefix_length(each.request["messages"], messages) for each in self._exchanges]
+        longest = max(lengths, default=0)
+        at = len(lengths) - lengths[::-1].index(longest) if longest else len(lengths)
+        self._exchanges.insert(at, exchange)
         self._found.setdefault(_place(exchange.request), []).append(exchange)
 
     def _remove(self, exchange: Exchange) -> None:
@@ -251,9 +276,11 @@ class Kept:
         if not alike:
             return None
         nearest = max(alike, key=lambda other: common_prefix_length(other["messages"], messages))
-        for name, what in (("model", "the model"), ("thinking", "the thinking level")):
-            if nearest[name] != request[name]:
-                return f"{what} was {nearest[name]} and is {request[name]}"
+        if nearest["model"] != request["model"]:
+            return f"the model was {nearest['model']} and is {request['model']}"
+        for name, value in request["options"].items():
+            if value != (before := nearest["options"].get(name)):
+                return f"{name} changed" if name == "descriptions of tools" else f"{name} was {before} and is {value}"
         for name, what in (("system", "the system prompt"), ("tools", "the tools")):
             if nearest[name] != request[name]:
                 return f"{what} changed: {_first_difference(nearest[name], request[name])}"
@@ -261,6 +288,29 @@ class Kept:
             if old != new:
                 return f"{_named(new)} changed: {_first_difference(old.get('content'), new.get('content'))}"
         return None
+
+
+def _check_messages(request: JsonObject) -> None:
+    """Raise an error of some kind where messages have not the shape that all else here relies on."""
+    for message in request["messages"]:
+        content = message.get("content")
+        blocks = [{"type": "text"}] if isinstance(content, str) else content
+        kinds = [block["type"] for block in blocks]
+        if message["role"] not in ("user", "assistant", "toolResult") or not all(
+            isinstance(kind, str) for kind in kinds
+        ):
+            raise ValueError(f"a message of the role {message['role']}")
+
+
+def _options(model: Model, context: Context, options: StreamOptions) -> JsonObject:
+    described = json.dumps([[tool.name, tool.description] for tool in context.tools]).encode()
+    return {
+        "the thinking level": options.thinking,
+        "the provider": model.provider,
+        "the longest answer": options.max_tokens,
+        "the tool that must be called": options.must_call,
+        "descriptions of tools": hashlib.sha256(described).hexdigest()[:16],
+    }
 
 
 def _place(request: JsonObject) -> str:

@@ -87,9 +87,12 @@ class Surroundings:
     Args:
         secrets: Texts to replace wherever they occur.
         rules: What else does not count in requests.
+        ignores_temporary: Whether names of temporary files do not.
     """
 
-    def __init__(self, cwd: str, home: str, secrets: Iterable[str], rules: Iterable[Rule]) -> None:
+    def __init__(
+        self, cwd: str, home: str, secrets: Iterable[str], rules: Iterable[Rule], *, ignores_temporary: bool = True
+    ) -> None:
         self._secrets = frozenset(secrets)
         temporary = {*_spellings(tempfile.gettempdir()), *_spellings("/tmp"), *_spellings("/var/tmp")}  # noqa: S108
         # The last directory's name ends there: /home/me does not begin /home/me2.
@@ -99,7 +102,7 @@ class Surroundings:
         made_up = _place("temporary-path", temporary, r"(?![\w-])(?:[/\\][^\s/\\'\"`:,;)\]}>]+)?", "<<tmp>>")
         self._places = {"<<cwd>>": Path(cwd).as_posix(), "<<home>>": Path(home).as_posix()}
         self._portable = (*here, *own)
-        self._normal = (*here, *made_up, *own, *rules)
+        self._normal = (*here, *(made_up if ignores_temporary else ()), *own, *rules)
         self._done: dict[str, str] = {}
         self._done_before: dict[str, str] = {}
 
@@ -147,8 +150,9 @@ class Surroundings:
 class Observer:
     """A source of the surroundings of one request after another."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], *, ignores_temporary: bool = True) -> None:
         self._rules = rules
+        self._ignores_temporary = ignores_temporary
         self._cwd = str(Path.cwd())
         self._seen: tuple[str, str, frozenset[str]] | None = None
         self._around: Surroundings | None = None
@@ -176,7 +180,7 @@ class Observer:
         home = os.path.expanduser("~")  # noqa: PTH111 - without a home, `Path.home` raises
         seen = self._cwd, home, frozenset(more_secrets) | secrets_of()
         if self._around is None or self._seen != seen:
-            self._seen, self._around = seen, Surroundings(*seen, self._rules)
+            self._seen, self._around = seen, Surroundings(*seen, self._rules, ignores_temporary=self._ignores_temporary)
         return self._around
 
 
@@ -216,8 +220,14 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
 # --- the normal form of a request ------------------------------------------------------------------------------------
 
 
-def normal_request(model: Model, context: Context, around: Surroundings) -> JsonObject:
+def normal_request(
+    model: Model, context: Context, around: Surroundings, results: Surroundings | None = None
+) -> JsonObject:
     """Return the normal form of a request.
+
+    Args:
+        results: Makes results of calls normal, whose images then count by what they show; ``None`` for ``around``, and
+            by their kind alone.
 
     Returns:
         ``model``, ``system``, ``tools`` (schemas by name) and ``messages``. Calls have the ids ``call-1``, ``call-2``.
@@ -227,19 +237,23 @@ def normal_request(model: Model, context: Context, around: Surroundings) -> Json
         "model": model.id,
         "system": around.normal(context.system_prompt),
         "tools": {tool.name: map_strings(tool.parameters, around.normal) for tool in context.tools},
-        "messages": [_normal_message(message, around, numbers) for message in context.messages],
+        "messages": [_normal_message(message, around, numbers, results) for message in context.messages],
     }
 
 
-def _normal_message(message: ModelMessage, around: Surroundings, numbers: dict[str, str]) -> JsonObject:
+def _normal_message(
+    message: ModelMessage, around: Surroundings, numbers: dict[str, str], results: Surroundings | None
+) -> JsonObject:
     if isinstance(message, AssistantMessage):
         return _normal_answer(message.content, around, numbers)
+    if isinstance(message, ToolResultMessage):
+        around = results or around
     content = [TextContent(text=message.content)] if isinstance(message.content, str) else message.content
     blocks = [_normal_block(block, around, numbers) for block in content]
     only_text = len(blocks) == 1 and isinstance(content[0], TextContent)
     texts = {"content": blocks[0]["text"] if only_text else blocks}
     if isinstance(message, ToolResultMessage):
-        for block in blocks:
+        for block in blocks if results is None else ():
             block.pop("sha256", None)
         about = {"toolCallId": _number(message.tool_call_id, numbers), "toolName": message.tool_name}
         return {"role": "toolResult", **about, **({"isError": True} if message.is_error else {}), **texts}

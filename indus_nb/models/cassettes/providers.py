@@ -252,7 +252,7 @@ class KeepingProvider:
             The events of the answer.
         """
         try:
-            exchange, answer, why = self._kept.find(model, context, options)
+            exchange, answer, why = await asyncio.to_thread(self._kept.find, model, context, options)
         except UsageError as error:
             for failure in failed_answer(model, f"{_AT_FAULT} {error}"):
                 yield failure
@@ -264,7 +264,7 @@ class KeepingProvider:
         async with aclosing(self._inner.stream(model, context, options)) as events:
             async for event in events:
                 if isinstance(event, StreamDone):
-                    self._kept.keep(exchange, event.message)
+                    await asyncio.to_thread(self._kept.keep, exchange, event.message)
                 if isinstance(event, StreamError) and event.reason != "aborted":
                     message = f"{event.error.error_message or 'The request failed.'} {why}"
                     yield StreamError(reason=event.reason, error=event.error.replace(error_message=message))

@@ -91,7 +91,7 @@ class Exchange:
             **{name: request[name] for name in ("system", "tools") if request[name] != before.request[name]},
             **({"keptMessages": kept} if kept else {}),
             "messages": request["messages"][kept:],
-            **({"thinking": request["thinking"]} if "thinking" in request else {}),
+            **({"options": request["options"]} if "options" in request else {}),
         }
 
 
