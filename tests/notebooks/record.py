@@ -66,7 +66,8 @@ the `{python} min(prices, key=prices.get)`.
 - The hottest day had `{python} f"{sales.temperature.max():.1f}"` °C.\
 """
 _HOTTEST = """\
-The hottest day had `{python} f"{sales.temperature.max():.1f}"` °C, at the `{python} sales.stall[sales.temperature.idxmax()]`.\
+The hottest day had `{python} f"{sales.temperature.max():.1f}"` °C, at the \
+`{python} sales.stall[sales.temperature.idxmax()]`.\
 """
 
 ANSWERS: Mapping[str, tuple[Sequence[Block], ...]] = {

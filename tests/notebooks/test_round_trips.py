@@ -82,7 +82,7 @@ def test_a_page_that_is_cleaned_of_attributes_has_the_values(saved: NotebookNode
 
 @pytest.mark.parametrize("form", ["text/markdown", "text/plain"])
 def test_formats_without_html_get_the_values_as_text(form: str, saved: NotebookNode) -> None:
-    # As those ask for who make LaTeX, PDF by TeX, or AsciiDoc.
+    # The exporters to LaTeX and AsciiDoc prefer these, and need pandoc for the rest.
     only = Config({"NbConvertBase": {"display_data_priority": [form, "text/plain"]}})
     text = MarkdownExporter(config=only).from_notebook_node(saved)[0]
     assert [sentence for sentence in SENTENCES if sentence not in text] == []
