@@ -20,6 +20,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 NAMES = (
     "quickstart",
     "data_analysis",
+    "answers_that_stay_true",
     "tools_from_functions",
     "dialogs_and_gates",
     "branches",
@@ -39,6 +40,8 @@ _SAVED: Mapping[str, str] = {
     r"\b\d+\.\d s\b": "0.1 s",
     r"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b": "00000000-0000-7000-8000-000000000000",
     r" at 0x[0-9a-f]+": " at 0x…",
+    # A share of the memory that the machine has free.
+    r"(?<=\bAll steps take 0 kB of )[\d,.]+ MB": "1,000.0 MB",
 }
 """What is never the same in two runs, and what stands for it in the files."""
 _ID = re.compile(r"\b(?=[0-9a-f]{0,7}\d)[0-9a-f]{8}(?:-[0-9a-f]{1,4})?\b(?!-)")

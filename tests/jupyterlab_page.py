@@ -106,9 +106,13 @@ class Lab:
         disabled = {
             "@jupyterlab/apputils-extension:announcements": True,
             "@voila-dashboards/jupyterlab-preview": True,
+            "jupyterlab-jupytext": True,
             "indus_nb": not extension,
         }
         page_config.write_text(json.dumps({"disabledExtensions": disabled}))
+        # Jupytext, which the tests use as a program, would read and write all files otherwise.
+        server_config = {"ServerApp": {"jpserver_extensions": {"jupyterlab_jupytext": False}}}
+        (page_config.parents[1] / "jupyter_server_config.json").write_text(json.dumps(server_config))
         self._process = subprocess.Popen(
             [
                 str(python),

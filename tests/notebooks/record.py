@@ -59,6 +59,16 @@ _WARMER = """\
 The warmer, the more is sold, and how much more depends on the place: **9.0 cups** for each degree at the beach, \
 **4.7** in the park, and only **0.8** at the station. The numbers are in `lines`.\
 """
+_SEASON = """\
+- `{python} f"{sales.cups.sum():,}"` cups were sold in `{python} sales.day.nunique()` days.
+- Most were sold at the `{python} sales.groupby("stall", observed=True).cups.sum().idxmax()`, and a cup costs least at \
+the `{python} min(prices, key=prices.get)`.
+- The hottest day had `{python} f"{sales.temperature.max():.1f}"` °C.\
+"""
+_HOTTEST = """\
+The hottest day had `{python} f"{sales.temperature.max():.1f}"` °C, at the \
+`{python} sales.stall[sales.temperature.idxmax()]`.\
+"""
 
 ANSWERS: Mapping[str, tuple[Sequence[Block], ...]] = {
     "data_analysis": (
@@ -71,6 +81,7 @@ ANSWERS: Mapping[str, tuple[Sequence[Block], ...]] = {
         [_WARMER],
         ["The beach: ten degrees more mean about 90 cups more there, 47 in the park, and hardly any at the station."],
     ),
+    "answers_that_stay_true": ([_SEASON], [_HOTTEST]),
     "tools_from_functions": (
         [
             ToolUse("cups_sold", {"stall": "beach", "last_day": 10}),

@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from executed_notebooks import NAMES, NOTEBOOKS, executed, plain_outputs
 
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
+
 SHOWN: Mapping[str, Sequence[str]] = {
     "quickstart": (
         "I am no language model.",
@@ -39,6 +41,22 @@ SHOWN: Mapping[str, Sequence[str]] = {
         "station              0.8",
         "beach                9.0",
         "'The beach: ten degrees more",
+    ),
+    "answers_that_stay_true": (
+        "15,124 cups were sold in 40 days.",
+        "The hottest day had 215.0 °C.",
+        "5 values in answers, 0 stale.",
+        "This state is “as measured” now.",
+        "5 values in answers, 4 stale.",
+        "station  holds\n",
+        "215.0    stale: sales changed",
+        "15,124   holds, checked",
+        "215.0    differs: now 28.9",
+        "sales changed (temperature: 1 value changed)",
+        "This is “as measured” again",
+        "215.0    holds",
+        "The hottest day had 28.9 °C, at the beach.",
+        "'The hottest day had 28.9 °C, at the beach.'",
     ),
     "tools_from_functions": (
         "✓ cups_sold\n  stall: park\n  last_day: 10\n  1165",
@@ -91,10 +109,14 @@ SHOWN: Mapping[str, Sequence[str]] = {
     ),
 }
 """Sentences of each notebook's outputs, in their order."""
+NEEDS = {
+    # Elsewhere there is no copy of the kernel in which expressions could be looked up.
+    "answers_that_stay_true": pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here"),
+}
 AGAIN = "They changed. If that is right: python tests/notebooks/record.py"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=NEEDS.get(name, ())) for name in NAMES])
 def test_a_notebook_runs_and_shows_what_is_saved_in_it(name: str, tmp_path: Path) -> None:
     outputs = plain_outputs(executed(name, tmp_path))
     everything = "\n".join(outputs)
@@ -119,7 +141,7 @@ def test_a_saved_notebook_names_nobodys_folders_and_its_links_lead_somewhere(nam
     assert [link for link in links if not (NOTEBOOKS / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", ["data_analysis", "tools_from_functions"])
+@pytest.mark.parametrize("name", ["data_analysis", "answers_that_stay_true", "tools_from_functions"])
 def test_a_notebook_with_recorded_answers_says_who_wrote_them(name: str) -> None:
     cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
     told = " ".join(cells[0].source.split())
