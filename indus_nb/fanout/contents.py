@@ -155,7 +155,7 @@ class Part:
             if isinstance(self.source, Path | bytes):
                 data = self._same_data()
                 if is_pdf(data):
-                    return [fit_picture(page, self.name) for page in page_images(data, self.pages, self.name)]
+                    return [fit(page, self.name)[0] for page in page_images(data, self.pages, self.name)]
                 return [fit(data, self.name, resize=resize)[0]]
             if _digest_of_picture(self.source) != self.digest:
                 raise UsageError(self._changed)

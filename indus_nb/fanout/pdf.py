@@ -1,30 +1,32 @@
 """Pages of PDF files in rows, as images.
 
-What this module promises: no page is drawn larger than what is sent of it, and only one at a time, for PDFium is not
-made for threads.
+What this module promises: no page is drawn larger than what is sent of it. A file is read by a program of its own
+(``pdf_pages``), with limits of memory and time, for it may have been made to take all of both.
 """
 
 from __future__ import annotations
 
+import json
 import re
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.images import MAX_SENT_PIXELS, MAX_SIDE
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 MAX_PAGES = 20
 """Most pages in a row: with their text they are some 30,000 tokens, and APIs end at a hundred images."""
 _PAGES = re.compile(r"#page=([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?$")
-_in_turn = threading.Lock()
+_PROGRAM = Path(__file__).with_name("pdf_pages.py")
+_MAX_SECONDS = 60.0
+_UNREADABLE = 3
 
-Pages = tuple[int, int]
+Pages: TypeAlias = tuple[int, int]
 """First and last page, counted from 1."""
 
 
@@ -59,52 +61,60 @@ def page_sizes(data: bytes, pages: Pages | None, name: str) -> Sequence[tuple[in
     Raises:
         UsageError: It cannot be read, has no such pages, or more than are sent at once.
     """
-    with _opened(data, name) as document:
-        return [_sent(document[page].get_size())[1] for page in _chosen(len(document), pages, name)]
+    return [size for _, _, size in _chosen(data, pages, name)]
 
 
-def page_images(data: bytes, pages: Pages | None, name: str) -> Generator[Image]:
-    """Yield the pages of a PDF file as images; see ``page_sizes``."""
-    with _opened(data, name) as document:
-        for number in _chosen(len(document), pages, name):
-            page = document[number]
-            yield page.render(scale=_sent(page.get_size())[0]).to_pil()
+def page_images(data: bytes, pages: Pages | None, name: str) -> Iterator[bytes]:
+    """Yield the pages of a PDF file as PNG; see ``page_sizes``."""
+    for number, scale, _ in _chosen(data, pages, name):
+        yield _run(data, name, str(scale), number, number)
 
 
-@contextmanager
-def _opened(data: bytes, name: str) -> Generator[Any]:
-    try:
-        import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
-    except ImportError as error:
-        raise UsageError(
-            f"{name} is a PDF, whose pages are drawn by pypdfium2: pip install 'indus_nb[pdf]'. Or give its text."
-        ) from error
-    with _in_turn:
-        document = None
-        try:
-            document = pypdfium2.PdfDocument(data)
-            yield document
-        except pypdfium2.PdfiumError as error:
-            raise UsageError(
-                f"{name} is a PDF that cannot be read ({error}). Repair it or take its password away, or leave the row "
-                "out."
-            ) from error
-        finally:
-            if document is not None:
-                document.close()
-
-
-def _chosen(count: int, pages: Pages | None, name: str) -> range:
-    first, last = pages or (1, count)
+def _chosen(data: bytes, pages: Pages | None, name: str) -> list[tuple[int, float, tuple[int, int]]]:
+    """Return number, scale and size of pages."""
+    first, last = pages or (1, 0)
+    if last - first >= MAX_PAGES:
+        raise _too_many(name, last - first + 1)
+    count, sizes = json.loads(_run(data, name, "sizes", first, last or MAX_PAGES))
+    last = last or count
     if not first <= last <= count:
         there = "has one page" if count == 1 else f"has {count:,} pages"
         raise UsageError(f"{name} {there}, so there is none of those that are named: {first:,} to {last:,}.")
     if last - first >= MAX_PAGES:
+        raise _too_many(name, last - first + 1)
+    return [(number, *_sent(size)) for number, size in enumerate(sizes, first)]
+
+
+def _too_many(name: str, count: int) -> UsageError:
+    return UsageError(
+        f"{name} is a PDF of {count:,} pages, and a row takes {MAX_PAGES}. Name some of them (report.pdf#page=1-20), or "
+        "make a row of each."
+    )
+
+
+def _run(data: bytes, name: str, what: str, first: int, last: int) -> bytes:
+    if find_spec("pypdfium2") is None:
         raise UsageError(
-            f"{name} is a PDF of {last - first + 1:,} pages, and a row takes {MAX_PAGES}. Name some of them "
-            "(report.pdf#page=1-20), or make a row of each."
+            f"{name} is a PDF, whose pages are drawn by pypdfium2: pip install 'indus_nb[pdf]'. Or give its text."
         )
-    return range(first - 1, last)
+    command = [sys.executable, str(_PROGRAM), what, str(first), str(last)]
+    try:
+        done = subprocess.run(command, input=data, capture_output=True, timeout=_MAX_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(
+            f"{name} is a PDF that cannot be drawn ({type(error).__name__}). Leave the row out."
+        ) from error
+    if done.returncode == _UNREADABLE:
+        why = textcut.one_line(done.stderr.decode(errors="replace"), 200)
+        raise UsageError(
+            f"{name} is a PDF that cannot be read ({why}). Repair it or take its password away, or leave the row out."
+        )
+    if done.returncode:
+        raise UsageError(
+            f"{name} is a PDF that cannot be drawn: it takes more than 20 seconds or 2 GB, or ends the program that draws "
+            "it. Give its text, or leave the row out."
+        )
+    return done.stdout
 
 
 def _sent(points: tuple[float, float]) -> tuple[float, tuple[int, int]]:

@@ -132,6 +132,35 @@ def test_pages_are_drawn_no_larger_than_they_are_sent_and_counted_as_that(api: M
     assert estimate.estimate.images == 1
 
 
+def test_a_pdf_that_takes_all_memory_is_the_error_of_its_row(api: MessagesApi, files: Path) -> None:
+    (files / "bomb.pdf").write_bytes(bomb())
+    (files / "report.pdf").write_bytes(pdf("red"))
+    done = agent.map("{item}", [Path("bomb.pdf"), Path("report.pdf")])
+    assert "is a PDF that cannot be drawn" in str(done.rows[0].error)
+    assert done.rows[1].value == "1 in [image 1]"
+
+
+def bomb() -> bytes:
+    """Return a small PDF whose page draws ten forms, each of which draws ten of the next, ten deep."""
+    depth, objects = 10, [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"]
+    calls = b"/X Do " * 10
+    page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 100 100]/Contents 4 0 R/Resources<</XObject<</X 5 0 R>>>>>>"
+    objects += [page, b"<</Length %d>>stream\n%s\nendstream" % (len(calls), calls)]
+    for level in range(depth):
+        drawn = calls if level < depth - 1 else b"0 0 1 1 re f " * 50
+        inner = b"/Resources<</XObject<</X %d 0 R>>>>" % (6 + level) if level < depth - 1 else b""
+        head = b"<</Type/XObject/Subtype/Form/BBox[0 0 100 100]%s/Length %d>>" % (inner, len(drawn))
+        objects.append(head + b"stream\n" + drawn + b"\nendstream")
+    data, places = b"%PDF-1.7\n", []
+    for number, content in enumerate(objects, 1):
+        places.append(len(data))
+        data += b"%d 0 obj%s endobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    count = len(objects) + 1
+    trailer = b"trailer<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (count, len(data))
+    return data + b"xref\n0 %d\n0000000000 65535 f \n%s%s" % (count, table, trailer)
+
+
 def test_pages_are_other_rows_for_a_journal(api: MessagesApi, files: Path) -> None:
     (files / "report.pdf").write_bytes(pdf("red", "red"))
     for page in (1, 2, 1):
