@@ -87,8 +87,8 @@ def _chosen(data: bytes, pages: Pages | None, name: str) -> list[tuple[int, floa
 
 def _too_many(name: str, count: int) -> UsageError:
     return UsageError(
-        f"{name} is a PDF of {count:,} pages, and a row takes {MAX_PAGES}. Name some of them (report.pdf#page=1-20), or "
-        "make a row of each."
+        f"{name} is a PDF of {count:,} pages, and a row takes {MAX_PAGES}. Name some of them (report.pdf#page=1-20), "
+        "or make a row of each."
     )
 
 
@@ -111,8 +111,8 @@ def _run(data: bytes, name: str, what: str, first: int, last: int) -> bytes:
         )
     if done.returncode:
         raise UsageError(
-            f"{name} is a PDF that cannot be drawn: it takes more than 20 seconds or 2 GB, or ends the program that draws "
-            "it. Give its text, or leave the row out."
+            f"{name} is a PDF that cannot be drawn: it takes more than 20 seconds or 2 GB, or ends the program that "
+            "draws it. Give its text, or leave the row out."
         )
     return done.stdout
 

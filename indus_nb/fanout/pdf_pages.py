@@ -3,7 +3,8 @@
     python pdf_pages.py sizes FIRST LAST        writes the number of pages, and the size of each in points, as JSON
     python pdf_pages.py SCALE FIRST LAST        writes a page as PNG
 
-PDFium is native code that no thread can stop, so it runs here, with limits of its own. Nothing of the package is imported.
+PDFium is native code that no thread can stop, so it runs here, with limits of its own. Nothing of the package is
+imported.
 """
 
 from __future__ import annotations
