@@ -92,6 +92,77 @@ def test_the_users_cells_are_steps_once_that_is_asked_for(kernel: Kernel, api: M
     assert "may differ: data" in said(kernel, "%agent state")
 
 
+def test_what_a_cell_changes_below_the_line_that_switches_steps_off_is_in_none(kernel: Kernel) -> None:
+    kernel.run("rows = [1]")
+    kernel.run("%agent state on")
+    kernel.run("rows.append(2)\n%agent state off\nbelow = 1")
+    kernel.run("later = 1")
+    said(kernel, "%agent state save raw")
+    said(kernel, "%agent undo")
+    assert kernel.run("print(rows, below, later)").streams == "[1] 1 1\n"
+    assert "none can be taken back" in refused(kernel, "%agent undo")
+
+
+def test_a_state_that_is_here_is_not_left(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("rows.append(2)"))
+    said(kernel, "%agent state back raw")
+    assert "This is “raw” already. Nothing was changed." in said(kernel, "%agent state back raw")
+    said(kernel, "%agent state back last")
+    assert kernel.run("print(rows)").streams == "[1, 2]\n"
+
+
+INTERRUPTED = """
+import signal, sys
+def interrupted(command, after):
+    left = after
+    def count(frame, event, _):
+        nonlocal left
+        if not frame.f_code.co_filename.endswith(("undo/history.py", "undo/change.py", "undo/transaction.py")):
+            return None
+        left -= event == "line"
+        if event == "line" and left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return count
+    sys.settrace(count)
+    try:
+        get_ipython().run_line_magic("agent", command)
+    except BaseException:
+        pass
+    finally:
+        sys.settrace(None)
+    return left <= 0
+"""
+
+
+def test_an_interrupt_leaves_no_half_of_a_comparison_or_jump(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]; x = 1")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("rows.append(2); x = 2"), python("rows.append(3); y = [x]"))
+    kernel.run(INTERRUPTED)
+    cell = kernel.run(
+        "points = 0\n"
+        "while interrupted('state diff raw', 1 + points * 7):\n"
+        "    points += 1\n"
+        "    assert (rows, x, y) == ([1, 2, 3], 2, [2]), points"
+    )
+    assert cell.status == "ok", cell.error
+    said(kernel, "%agent state save other")
+    cell = kernel.run(
+        "jumps = gone = 0\n"
+        "while interrupted('state back raw', 1 + jumps * 7):\n"
+        "    jumps += 1\n"
+        "    gone += rows == [1]\n"
+        "    there = ([1], 1, False) if rows == [1] else ([1, 2, 3], 2, True)\n"
+        "    assert (rows, x, 'y' in globals()) == there, jumps\n"
+        "    get_ipython().run_line_magic('agent', 'state back other')\n"
+        "    assert (rows, x, y) == ([1, 2, 3], 2, [2]), jumps"
+    )
+    assert cell.status == "ok", cell.error
+    assert kernel.run("print(points > 10, gone > 10, jumps - gone < 3)").streams == "True True True\n"
+
+
 def test_a_cell_that_the_agent_works_in_is_a_step_before_and_behind_it(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("%agent state on")
     kernel.run("steps = []")
@@ -153,6 +224,46 @@ def test_the_user_is_asked_what_going_back_would_change(kernel: Kernel, api: Mes
     assert kernel.run("print(rows, Path('b').exists())").streams == "[1] False\n"
 
 
+def test_the_model_takes_no_name_of_the_users_and_few_of_its_own(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]")
+    said(kernel, "%agent state save mine")
+
+    def save(name: str) -> ToolUse:
+        return ToolUse("state", {"action": "save", "name": name})
+
+    asked(kernel, api, python("rows.append(2)"), save("mine"), save("try 0"), save("try 0"))
+    texts = results(api)
+    assert "Nothing was saved: “mine” is a state of the user's. Choose another name." in texts[-3]
+    assert "This is “try 0” now, and no longer an earlier one" not in texts[-2]
+    assert "This state is “try 0” now, and no longer an earlier one." in texts[-1]
+    asked(kernel, api, *(save(f"try {number}") for number in range(1, 11)))
+    texts = results(api)
+    assert "This state is “try 9” now." in texts[-2]
+    assert "Nothing was saved: there are 10 states of yours: try 0, try 1" in texts[-1]
+    said(kernel, '%agent state save "try 0"')
+    asked(kernel, api, save("try 0"), save("try 10"))
+    assert "“try 0” is a state of the user's" in results(api)[-2]
+    assert "This state is “try 10” now." in results(api)[-1]
+    said(kernel, "%agent state back mine")
+    assert kernel.run("print(rows)").streams == "[1]\n"
+
+
+def test_what_was_once_refused_is_not_in_the_way_of_what_need_not_be_asked(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("rows = [1]")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("rows.append(2)"))
+    back = ToolUse("state", {"action": "back", "name": "raw"})
+    kernel.run("%agent --approve effects")
+    api.add(Reply(back), Reply("Well."))
+    cell = kernel.begin("%agent go", asks=True)
+    cell.answer("n")
+    assert cell.finish().status == "ok"
+    kernel.run("%agent --approve never")
+    asked(kernel, api, python("rows.append(3)"), back)
+    assert "This is “raw” again: rows." in results(api)[-1]
+    assert kernel.run("print(rows)").streams == "[1]\n"
+
+
 def test_a_state_is_lost_with_a_sentence_when_there_is_no_memory_left_for_it(kernel: Kernel) -> None:
     kernel.run("import indus_nb.kernel.toolset.undoing as u; u.free_memory = lambda: 0; big = bytearray(100 << 20)")
     kernel.run("%agent state on")
@@ -171,4 +282,6 @@ def test_names_are_checked_and_prompts_that_begin_alike_are_none(kernel: Kernel,
     api.requests.clear()
     api.add(Reply("Well."))
     kernel.run("%agent state back to what it was about")
+    assert len(api.requests) == 1
+    assert "Did you mean `%agent state back x`?" in refused(kernel, "%agent state bakc x")
     assert len(api.requests) == 1

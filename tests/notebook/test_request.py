@@ -299,6 +299,11 @@ def test_lines_that_are_not_ours_stay_as_they_were() -> None:
         ("cel all", "Did you mean `%agent cell all`?"),
         ("undo promt", "Did you mean `%agent undo prompt`?"),
         ("thinking hgh", "Did you mean `%agent thinking high`?"),
+        ("claims chekc", "Did you mean `%agent claims check`?"),
+        ("state bakc raw", "Did you mean `%agent state back raw`?"),
+        ("state dif 'before it'", "Did you mean `%agent state diff 'before it'`?"),
+        ("state bakc raw over", "Did you mean `%agent state back raw over`?"),
+        ("sttae back raw", "Did you mean `%agent state back raw`?"),
     ],
 )
 def test_what_nearly_is_a_command_is_doubted(line: str, hint: str) -> None:
@@ -356,6 +361,9 @@ def test_a_command_may_be_written_with_a_slash() -> None:
         "explain this",
         "Stat",
         "map it",
+        "state bakc to what it was about",
+        "state the problem",
+        "sttae the problem first",
     ],
 )
 def test_a_word_or_two_that_are_no_command_are_a_prompt(line: str) -> None:

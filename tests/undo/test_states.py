@@ -193,9 +193,10 @@ class Program:
         name = self.chance.choice([*self.named])
         self.did.append(f"back {name}")
         self.history.back(name)
-        self.named[LAST], self.path = self.path, [*self.named[name]]
-        self.undone.clear()
-        self.jumps += 1
+        if self.named[name] != self.path:
+            self.named[LAST], self.path = self.path, [*self.named[name]]
+            self.undone.clear()
+            self.jumps += 1
 
     def undo(self) -> None:
         count = self.chance.randint(1, 3)
@@ -265,6 +266,56 @@ class Place:
     @property
     def unsure(self) -> dict[str, list[str]]:
         return {held.name: [*held.unsure] for held in self.history.states()}
+
+
+def test_to_go_to_a_state_that_is_here_loses_neither_the_one_that_was_left_nor_what_can_be_redone() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2)")
+    place.history.back("raw")
+    place.history.back("raw")
+    place.history.back(LAST)
+    assert place.names["x"] == [1, 2]
+    place.history.undo(1)
+    place.history.back("raw")
+    place.history.redo(1)
+    assert place.names["x"] == [1, 2]
+
+
+def test_a_jump_that_is_turned_back_leaves_every_state_as_it_was() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2)")
+    place.history.back("raw")
+    place.step("y.append(2)")
+    place.names["y"].append("mine")
+    before = place.history.states()
+    moved = place.history.back("raw", "over")
+    assert place.unsure[LAST] == ["y"]
+    moved.back()
+    assert place.history.states() == before
+    place.history.back(LAST, "over")
+    assert (place.names["x"], place.names["y"]) == ([1, 2], [1])
+
+
+def test_a_first_jump_that_is_turned_back_leaves_no_last_state() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("x.append(2)")
+    place.history.back("raw").back()
+    assert [held.name for held in place.history.states()] == ["raw"]
+
+
+def test_a_comparison_names_each_variable_that_going_back_changes_functions_and_modules_among_them() -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step("def clean(): pass")
+    place.step("import json; " + "; ".join(f"v{number} = {number}" for number in range(30)))
+    place.step("x.append(2); del y")
+    said, _ = place.history.differences("raw", CheckpointBudget(60, 1 << 30))
+    named = {part.split()[0] for part in said.split(", ")}
+    assert named == {*place.history.back("raw").names}
+    assert {"clean", "json", "v29", "x", "y"} <= named
 
 
 def test_what_was_changed_outside_of_steps_is_in_the_way_and_nothing_is_done() -> None:
@@ -342,6 +393,39 @@ def test_steps_that_a_state_needs_outlast_the_hundred_that_are_kept_without_up_t
     assert len(place.history.done) == 500
     assert place.step("y = None") == (401, ["early"])
     assert len(place.history.done) == 100
+
+
+class InterruptedOnce(dict[str, Any]):
+    """Variables that are interrupted when so many are bound."""
+
+    left = 0
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_states_are_compared_leaves_variables_as_they_are() -> None:
+    interrupted = 0
+    for left in range(1, 9):
+        names = InterruptedOnce(x=1, y=1, z=1)
+        place = Place()
+        place.names, place.history = names, History(names)
+        place.history.save("raw")
+        for name in "xyz":
+            place.step(f"{name} = 2")
+        names.left = left
+        try:
+            place.history.differences("raw", CheckpointBudget(60, 1 << 30))
+        except KeyboardInterrupt:
+            interrupted += 1
+        names.left = 0
+        assert [names[name] for name in "xyz"] == [2, 2, 2], left
+        place.history.back("raw")
+        assert [names[name] for name in "xyz"] == [1, 1, 1], left
+    assert interrupted == 6  # three are turned, and turned back
 
 
 def test_an_interrupt_on_the_way_leaves_everything_as_it_was() -> None:

@@ -127,7 +127,7 @@ class TakingBack:
         self._kernel = kernel
         self._steps = kernel.steps
         self._states = kernel.states
-        self._run = kernel.run
+        self._run = kernel.run_whole
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
 
@@ -201,10 +201,13 @@ class TakingBack:
                 return await self._run(partial(states.difference, name)), ()
             case "back":
                 await _ready(session)
-                moved = await self._back(name, wanted.touched)
-                text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
-                await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
-                return f"This is “{name}” again: {moved}. `%agent state back {LAST}` turns that around.", ()
+                return states.here(name) or await self._back_for_user(session, wanted), ()
+
+    async def _back_for_user(self, session: AgentSession, wanted: StateWanted) -> str:
+        name, moved = wanted.name, await self._back(wanted.name, wanted.touched)
+        text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
+        await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
+        return f"This is “{name}” again: {moved}. `%agent state back {LAST}` turns that around."
 
     async def for_model(self, name: str) -> str:
         """Go to a named state within a run of the agent's; return a sentence for the model.
@@ -212,7 +215,8 @@ class TakingBack:
         Raises:
             UsageError: It is not possible; nothing was done.
         """
-        return f"This is “{name}” again: {await self._back(name, '')}. “{LAST}” is the state that was left."
+        left = f"“{LAST}” is the state that was left."
+        return self._states.here(name) or f"This is “{name}” again: {await self._back(name, '')}. {left}"
 
     def _back(self, name: str, touched: Touched) -> Awaitable[str]:
         changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name, touched)

@@ -138,7 +138,7 @@ class Job:
     def finish(self) -> None:
         """Ignore interrupts from now on.
 
-        Called on the main thread, once all that could be ended has ended.
+        Called on the main thread, once all that could be ended has ended, or before what is never ended half-way.
         """
         # Without the lock: to wait for it could be interrupted. No other thread leads out of this state.
         if self.state is JobState.RUNNING:

@@ -56,9 +56,15 @@ class UserNamespace:
 class ShortWork(Generic[T]):
     """A short piece of our own work on the main thread."""
 
-    def __init__(self, work: Callable[[], T]) -> None:
+    def __init__(self, work: Callable[[], T], *, whole: bool = False) -> None:
+        """Create the work.
+
+        Args:
+            whole: Whether an interrupt ends nothing of it, for it would leave half of a change.
+        """
         self.over: bool = False
         self._work = work
+        self._whole = whole
         self._value: T | None = None
         self._error: Exception | None = None
 
@@ -66,8 +72,10 @@ class ShortWork(Generic[T]):
         """Wait for nothing."""
         return False
 
-    async def run(self, job: Job) -> None:  # noqa: ARG002 - as any work is run
+    async def run(self, job: Job) -> None:
         """Do the work."""
+        if self._whole:
+            job.finish()
         try:
             self._value = self._work()
         except Exception as error:  # noqa: BLE001 - the caller gets it, on another thread

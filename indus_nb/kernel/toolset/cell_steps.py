@@ -42,6 +42,7 @@ class CellSteps:
         """Record the cells from the next one on, or no more."""
         if self.on == on:
             return
+        self._pause()  # what the cell has changed so far is a step, what it changes now is none
         self.on = on
         events = self._shell.events
         for event, callback in (("pre_run_cell", self._begin), ("post_run_cell", self._end)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -13,7 +13,7 @@ from indus_nb.base.visible import visible
 from indus_nb.base.wire_model import wire_field
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.undoing import Steps
-from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, Step, Touched
+from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, RefusedError, Step, Touched
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
@@ -22,8 +22,10 @@ STATE = "state"
 """The tool's name."""
 _MAX_NAME_CHARACTERS = 60
 _MAX_STATES = 50
+_MAX_OF_MODEL = 10
 _RANDOM = "random numbers"
 _MAX_LINE_CHARACTERS = 1_000
+_MAX_DIFFERENCE_CHARACTERS = 20_000
 _CELLS_OFF = "Of your own cells it knows nothing: `%agent state on` makes steps of those that you run from then on."
 
 
@@ -34,12 +36,14 @@ class KernelStates:
         """Name states among the steps of a kernel."""
         self.cells = cells
         self._steps = steps
+        self._of_model: set[str] = set()
 
-    def save(self, name: str, *, remind: bool = False) -> str:
+    def save(self, name: str, *, remind: bool = False, by_model: bool = False) -> str:
         """Give the present state a name; return a sentence.
 
         Args:
             remind: Whether to say that cells of the user's are no steps, where that is so.
+            by_model: Whether the model asks, which takes no name of the user's and a few of its own.
 
         Raises:
             UsageError: The name cannot be one, or steps are not kept.
@@ -54,11 +58,30 @@ class KernelStates:
         held = [each.name for each in self._steps.history.states()]
         if name not in held and len(held) >= _MAX_STATES:
             raise UsageError(f"Nothing was saved: there are {len(held)} states. `%agent state drop NAME` forgets one.")
+        if by_model:
+            self._check_models_name(name, held)
         self._steps.cell_pauses()
         self._steps.history.save(name)
         self._steps.cell_goes_on()
+        self._of_model = self._of_model & {*held} - {name} | ({name} if by_model else set())
         again = ", and no longer an earlier one" if name in held else ""
         return f"This state is “{name}” now{again}.{f' {_CELLS_OFF}' if remind and not self.cells.on else ''}"
+
+    def _check_models_name(self, name: str, held: Collection[str]) -> None:
+        own = self._of_model & {*held}
+        if name in held and name not in own:
+            raise UsageError(f"Nothing was saved: “{name}” is a state of the user's. Choose another name.")
+        if name not in own and len(own) >= _MAX_OF_MODEL:
+            there = f"there are {len(own)} states of yours: {_listed(own)}"
+            raise UsageError(f"Nothing was saved: {there}. One of these names can be given anew.")
+
+    def here(self, name: str) -> str:
+        """Return a sentence if no step is between a state and the present one, else nothing; in any thread.
+
+        Raises:
+            UsageError: There is no such state.
+        """
+        return "" if self.way(name) else f"This is “{name}” already. Nothing was changed."
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return a row for each state: name, way, memory, and what it is not sure of."""
@@ -96,7 +119,7 @@ class KernelStates:
         return self._steps.carry_out(f'state back "{name}"', lambda: self._steps.history.back(name, touched, cells))
 
     def difference(self, name: str) -> str:
-        """Describe what differs now from a state, in a line or two.
+        """Describe what differs now from a state, with each variable that going back would change.
 
         Raises:
             UsageError: There is no such state, or it cannot be compared; nothing was changed.
@@ -104,7 +127,7 @@ class KernelStates:
         self.way(name)
         look = self._steps.history.differences
         found, left_out = self._steps.carry_out(f'state back "{name}"', lambda: look(name, self._steps.budget(4)))
-        said = textcut.one_line(found, _MAX_LINE_CHARACTERS)
+        said = textcut.one_line(found, _MAX_DIFFERENCE_CHARACTERS)
         text = f"Since “{name}”: {said}." if said else f"No step has changed anything since “{name}”."
         return f"{text} Not compared: {_listed(left_out)}." if left_out else text
 
@@ -145,12 +168,13 @@ class KernelStates:
         Raises:
             UsageError: There is no such state.
         """
-        route = self._steps.history.route(name)
-        if route is None:
+        try:
+            return self._steps.history.route(name).steps
+        except RefusedError as error:
             named = ", ".join(f"“{each.name}”" for each in self._steps.history.states())
             there = f"There are {named}." if named else "There are none: `%agent state save NAME` makes one."
-            raise UsageError(f"There is no state “{name}”. {textcut.one_line(there, _MAX_LINE_CHARACTERS)}")
-        return route.steps
+            there = textcut.one_line(there, _MAX_LINE_CHARACTERS)
+            raise UsageError(f"There is no state “{name}”. {there}") from error
 
 
 class StateArguments(Arguments):
@@ -200,7 +224,7 @@ class StateTool:
         try:
             match arguments.action:
                 case "save":
-                    text = await self._run(lambda: states.save(name))
+                    text = await self._run(lambda: states.save(name, by_model=True))
                 case "list":
                     text = await self._run(lambda: "\n".join("; ".join(filter(None, row)) for row in states.rows()))
                 case "diff":

@@ -114,6 +114,12 @@ class UserKernel:
         await self._main.do(short)
         return short.result()
 
+    async def run_whole(self, work: Callable[[], T]) -> T:
+        """Run something like ``run`` that changes much or nothing: an interrupt comes too late for it."""
+        short = ShortWork(work, whole=True)
+        await self._main.do(short)
+        return short.result()
+
     async def made(self, session: str) -> dict[str, tuple[Maker, str]]:
         """Return the variables that calls changed whose code stands in no cell: the call, and a view of each.
 
@@ -183,11 +189,10 @@ class UserKernel:
 
         declare()
         api.register_tool(variables_tool("the user's kernel", look))
-        states = StateTool(self.states, self.run, self.go_back).tool()
 
         def offer(_event: object, _ctx: Context) -> None:
-            if self.offers_states:
-                api.register_tool(states)
+            if self.offers_states:  # anew: what the user was asked in an earlier run allows and forbids nothing now
+                api.register_tool(StateTool(self.states, self.run_whole, self.go_back).tool())
 
         api.on("session_start", configure)
         api.on("before_agent_start", offer)
@@ -195,7 +200,7 @@ class UserKernel:
         self.calls.follow(api)
 
     async def _go_back(self, name: str) -> str:
-        return f"Gone back: {line(await self.run(lambda: self.states.back(name)))}."
+        return f"Gone back: {line(await self.run_whole(lambda: self.states.back(name)))}."
 
     def _configure(self, ctx: Context) -> None:
         self._cwd = ctx.cwd

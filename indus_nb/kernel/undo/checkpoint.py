@@ -80,8 +80,12 @@ class Checkpoint:
             return value
         return value if found is ABSENT else found
 
-    def close(self) -> Change:
-        """Find the changes since; the checkpoint is of no use afterwards."""
+    def close(self, *, names_all: bool = False) -> Change:
+        """Find the changes since; the checkpoint is of no use afterwards.
+
+        Args:
+            names_all: Whether the summary names each variable, functions and modules among them.
+        """
         walk, before, after = self._walk, self._before, self._namespace
         bound = {name: (value, ABSENT) for name, value in before.items() if name not in after} | {
             name: (before.get(name, ABSENT), value)
@@ -141,7 +145,7 @@ class Checkpoint:
         return new_change(
             self._namespace,
             (
-                words.line(created, deleted, changes, settings),
+                words.line(created, deleted, changes, settings, names_all=names_all),
                 words.outcome(created, deleted, changes, settings),
                 Differences(
                     frozenset(created),

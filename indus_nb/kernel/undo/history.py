@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from keyword import iskeyword
 from threading import RLock
 from typing import Any, NamedTuple
@@ -21,9 +22,9 @@ from indus_nb.kernel.undo.change import Change, Side
 from indus_nb.kernel.undo.checkpoint import take
 from indus_nb.kernel.undo.files import FileStep, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
-from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
+from indus_nb.kernel.undo.states import Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
-from indus_nb.kernel.undo.transaction import RefusedError
+from indus_nb.kernel.undo.transaction import RefusedError, surely
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Moved:
     back: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
 
-class Held(NamedTuple):
+class NamedState(NamedTuple):
     """A named state, for a list.
 
     Attributes:
@@ -76,6 +77,10 @@ class _Turned:
     kept: set[str] = field(default_factory=set[str])
     beside: set[str] = field(default_factory=set[str])
     changed: dict[Step, frozenset[str]] = field(default_factory=dict[Step, frozenset[str]])
+
+
+def _leave_nothing(_: list[Step]) -> Callable[[], None]:
+    return lambda: None
 
 
 class History:
@@ -166,11 +171,11 @@ class History:
             self._write({id(step.book): step.book for step in state.path}.values())
             return True
 
-    def states(self) -> list[Held]:
+    def states(self) -> list[NamedState]:
         """Return the named states, oldest first."""
         with self._lock:
             return [
-                Held(name, len(steps), sum(step.weight for step in steps), sorted(state.unsure))
+                NamedState(name, len(steps), sum(step.weight for step in steps), sorted(state.unsure))
                 for name, state in self._states.named.items()
                 for steps in [self._states.route(name, self.done).steps]
             ]
@@ -181,13 +186,19 @@ class History:
         with self._lock:
             return sum(step.weight for step in {*self.done, *self.undone, *self._states.steps()})
 
-    def route(self, name: str) -> Route | None:
-        """Return the way to a named state; ``None`` if there is none of that name."""
+    def route(self, name: str) -> Route:
+        """Return the way to a named state.
+
+        Raises:
+            RefusedError: There is none of that name.
+        """
         with self._lock:
-            return self._states.route(name, self.done) if name in self._states.named else None
+            return self._states.route(name, self.done)
 
     def back(self, name: str, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Go to a named state; the one that is left has the name `LAST` then, and nothing can be redone.
+
+        Where no step is in between, there is nothing to leave: `LAST` is what it was.
 
         Args:
             cells: Plan for cells, which the caller carries out next.
@@ -197,16 +208,9 @@ class History:
             RefusedError: There is no such state, or it is not possible; nothing was done.
         """
         with self._lock:
-            if (route := self.route(name)) is None:
-                raise RefusedError(f"there is no state of the name {name}")
-            named, before = self._states.named, self._states.named.get(LAST)
-            self._states.save(LAST, self.done)  # first, so that what it needs is kept when the move is written down
-            try:
-                return self._move(route, [], (touched, cells or CellsPlan()))
-            except BaseException:
-                del named[LAST]
-                named |= {} if before is None else {LAST: before}
-                raise
+            route = self.route(name)
+            undone, leave = ([], self._states.leave) if route.steps else (self.undone, _leave_nothing)
+            return self._move(route, undone, (touched, cells or CellsPlan()), leave)
 
     def differences(self, name: str, budget: CheckpointBudget) -> tuple[str, Mapping[str, str]]:
         """Describe how variables, files and cells differ from a named state, as far as steps have changed them.
@@ -217,20 +221,19 @@ class History:
             budget: Budget for remembering the variables as they were.
 
         Returns:
-            That in one line, empty where nothing differs; and variables that are too large to be compared, with why.
+            That in one line with each variable, empty where nothing differs; and variables that are too large to be
+            compared, with why.
 
         Raises:
             RefusedError: There is no such state, or it cannot be looked at; nothing was changed.
         """
         with self._lock:
-            if (route := self.route(name)) is None:
-                raise RefusedError(f"there is no state of the name {name}")
-            steps = route.steps
+            steps = self.route(name).steps
             named = {each for step in steps if step.variables is not None for each in step.variables.names}
             read = "\n".join(sorted(each for each in named if each.isidentifier() and not iskeyword(each)))
             with self._turned_meanwhile(steps):
                 checkpoint = take(self._namespace, read, budget)
-            change = checkpoint.close()
+            change = checkpoint.close(names_all=True)
             files = net_changes([step.files for step in steps if step.files is not None])
             cells = len({cell.id for step in steps if step.cells is not None for cell in step.cells.steps})
             parts = (change.summary, files, f"{cells} cell{'' if cells == 1 else 's'} of the notebook" if cells else "")
@@ -269,21 +272,29 @@ class History:
             steps = _last(self.undone, count)
             return self._move(Route([], steps[::-1]), self.undone[:-count], (touched, cells or CellsPlan()))
 
-    def _move(self, route: Route, undone: list[Step], how: tuple[Touched, CellsPlan]) -> Moved:
+    def _move(
+        self,
+        route: Route,
+        undone: Sequence[Step],
+        how: tuple[Touched, CellsPlan],
+        leave: Callable[[list[Step]], Callable[[], None]] = _leave_nothing,
+    ) -> Moved:
         """Go a way from the present state.
 
         Args:
             undone: The steps that can be redone then.
+            leave: Keeps the steps that were done, before the move is written down; returns what turns that around.
         """
         touched, cells = how
-        steps, before = route.steps, [*self.undone]
+        steps, before, undone = route.steps, [*self.undone], [*undone]
         copies = self._copies(steps) if touched == "both" else {}
         turned = self._turn_all(steps, touched)
         cells.turn()
         at = len(self.done) - len(route.undone)
+        stay = leave(self.done)
         self.done[at:] = route.redone
         self.undone[:] = undone
-        self._states.note_moved(turned.changed, touched, {*self.done})
+        forget = self._states.note_moved(turned.changed, touched, {*self.done})
         bound = {self._bind_beside(name, value) for name, value in copies.items()}
         books = {id(step.book): step.book for step in (*steps, *before)}.values()
 
@@ -299,6 +310,8 @@ class History:
                     self._namespace.pop(name, None)
                 self.done[at : at + len(route.redone)] = route.undone
                 self.undone[:] = before
+                forget()
+                stay()
 
         if not cells.edits:
             finish()
@@ -340,21 +353,22 @@ class History:
 
         Yields:
             The variables that the user changed since.
+
+        Raises:
+            RefusedError: It is not possible; or not all could be put back.
         """
-        moved: list[tuple[Change, Side]] = []
+        back: list[Callable[[], None]] = []
         found: set[str] = set()
         try:
             for change in (step.variables for step in steps):
                 if change is not None:
                     found |= change.touched()
-                    mark = change.mark()
+                    back.insert(0, partial(_turn_back_to, change, change.mark()))  # first: an interrupt may come
                     _turn(change)
-                    moved.append((change, mark))
             yield found
         finally:
-            for change, mark in reversed(moved):
-                _turn(change)
-                change.reset(mark)
+            if failures := surely(back):
+                raise RefusedError(f"not all could be put back: {'; '.join(map(str, failures))}")
 
     def _copies(self, steps: Iterable[Step]) -> dict[str, Any]:
         """Build copies of the values that variables would have, of those that the user changed since."""
@@ -376,6 +390,12 @@ class History:
 def _turn(change: Change) -> None:
     move: Callable[..., object] = change.redo if change.undone else change.undo
     move(over=change.touched())
+
+
+def _turn_back_to(change: Change, mark: Side) -> None:
+    if change.undone != mark.undone:
+        _turn(change)
+    change.reset(mark)
 
 
 def _last(steps: Sequence[Step], count: int) -> Sequence[Step]:

@@ -12,11 +12,12 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from indus_nb.kernel.undo.steps import Step, Touched
+from indus_nb.kernel.undo.transaction import RefusedError
 
 MAX_STEPS = 100
 """Most steps that are kept without a state that needs them."""
@@ -70,12 +71,27 @@ class States:
         self.named.pop(name, None)
         self.named[name] = State([*done], {*unsure})
 
+    def leave(self, done: Iterable[Step]) -> Callable[[], None]:
+        """Give the present state, which is left for another one, the name `LAST`; return what turns that around."""
+        before = self.named.get(LAST)
+        self.save(LAST, done)
+        left = self.named[LAST]
+
+        def back() -> None:
+            if self.named.get(LAST) is left:
+                del self.named[LAST]
+                self.named |= {} if before is None else {LAST: before}
+
+        return back
+
     def route(self, name: str, done: Sequence[Step]) -> Route:
         """Return the way to a state.
 
         Raises:
-            KeyError: There is none of that name.
+            RefusedError: There is none of that name.
         """
+        if name not in self.named:
+            raise RefusedError(f"there is no state of the name {name}")
         path = self.named[name].path
         common = _common(path, done)
         return Route(done[common:], path[common:])
@@ -89,7 +105,9 @@ class States:
         for state in self.named.values():
             state.path[:0] = steps
 
-    def note_moved(self, moved: Mapping[Step, Collection[str]], touched: Touched, done: Collection[Step]) -> None:
+    def note_moved(
+        self, moved: Mapping[Step, Collection[str]], touched: Touched, done: Collection[Step]
+    ) -> Callable[[], None]:
         """Record what steps that were moved had found changed by the user.
 
         What was overwritten is kept with the step, for its way back: so it is part of the states that this leads to.
@@ -97,11 +115,22 @@ class States:
         Args:
             moved: The steps, with the variables and files that were changed since.
             done: The steps that are done now.
+
+        Returns:
+            What turns that around.
         """
+        new: list[tuple[State, set[str]]] = []
         for step, changed in moved.items():
             for state in self.named.values():
                 if touched != "over" or (step in state.path) != (step in done):
+                    new.append((state, {*changed} - state.unsure))
                     state.unsure.update(changed)
+
+        def back() -> None:
+            for state, names in new:
+                state.unsure -= names
+
+        return back
 
     def make_room(self, done: list[Step], room: int) -> Dropped:
         """Drop steps at the beginning of ``done`` and states, until what is kept fits; never the newest step.

@@ -51,12 +51,12 @@ def carry_out(prepared: Sequence[Prepared]) -> None:
         for part in prepared:
             part.write()
         written = True
-        _surely(commits)
+        surely(commits)
     except BaseException as error:
         if written:  # what is written stands, an interrupt comes too late
-            _surely(commits)
+            surely(commits)
             raise
-        failures = _surely([part.back for part in reversed(prepared)])
+        failures = surely([part.back for part in reversed(prepared)])
         if failures:
             reasons = "; ".join(map(str, failures))
             raise RefusedError(f"{error or type(error).__name__}; and not all could be put back: {reasons}") from error
@@ -65,8 +65,8 @@ def carry_out(prepared: Sequence[Prepared]) -> None:
         raise
 
 
-def _surely(steps: Sequence[Callable[[], None]]) -> list[Exception]:
-    """Finish all steps, however often they are interrupted; return their failures."""
+def surely(steps: Sequence[Callable[[], None]]) -> list[Exception]:
+    """Finish all steps, which may be repeated, however often they are interrupted; return their failures."""
     waiting = [*reversed(steps)]
     failures: list[Exception] = []
     interrupt: BaseException | None = None

@@ -81,16 +81,23 @@ def line(
     deleted: Collection[str],
     changes: Collection[str],
     settings: Collection[str],
+    *,
+    names_all: bool = False,
 ) -> str:
-    """Return all changes in one line; empty if none is worth mentioning."""
-    new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
+    """Return all changes in one line; empty if none is worth mentioning.
+
+    Args:
+        names_all: Whether each is worth it, and the line may be of any length.
+    """
+    unnamed = () if names_all else _UNNAMED
+    new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), unnamed)]
     parts = [
         *changes,
         *(f"{_shown(name)} deleted" for name in deleted),
         *new,
         *(f"{name} changed" for name in settings),
     ]
-    return _few(parts)
+    return ", ".join(parts) if names_all else _few(parts)
 
 
 def outcome(

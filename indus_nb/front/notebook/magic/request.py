@@ -307,17 +307,35 @@ def _check_for_mistakes(text: str) -> None:
 
 
 def _doubt(text: str) -> str:
-    """Return what to say if a prompt of a word or two probably is a sub-command with a typo; empty for no doubt."""
+    """Return what to say if a prompt probably is a sub-command with a typo; empty for no doubt.
+
+    That is one of a word or two; or of more, if with another first or second word it would be an action with a name.
+    """
     words = text.split()
-    if not 0 < len(words) <= 2 or not words[0].isalpha() or not words[0].islower():
+    if not words or not words[0].isalpha() or not words[0].islower():
         return ""
     first, *behind = words
-    if first in COMMANDS:
+    if len(words) > 2:
+        meant = _meant_actions(*text.split(maxsplit=2))
+    elif first in COMMANDS:
         meant = [f"{first} {word}" for word in near(behind[0], _words_of(COMMANDS[first]))] if behind else []
     else:
         names = [name for name in near(first, COMMANDS) if COMMANDS[name].argument(" ".join(behind)) is not None]
         meant = [" ".join([name, *behind]) for name in names]
     return _unsent(f"Did you mean `%agent {meant[0]}`?", text) if meant else ""
+
+
+def _meant_actions(first: str, action: str, behind: str) -> list[str]:
+    """Return the sub-commands with an action, such as ``state back NAME``, of which one word was mistyped.
+
+    >>> _meant_actions("state", "bakc", "raw"), _meant_actions("state", "bakc", "to what it was")
+    (['state back raw'], [])
+    """
+    named = [(first, word) for word in near(action, COMMANDS[first].choices)] if first in COMMANDS else []
+    named += [(name, action) for name in near(first, COMMANDS) if action in COMMANDS[name].choices]
+    return [
+        f"{name} {word} {behind}" for name, word in named if COMMANDS[name].argument(f"{word} {behind}") is not None
+    ]
 
 
 def _unsent(hint: str, text: str) -> str:
