@@ -44,7 +44,7 @@ _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Pauses between looks whether a thread of a library has ended its work, in seconds."""
 _FORK_SECONDS = 10.0
 _COMPUTE_SECONDS = 10.0
-_LOOK_SECONDS = 6.0
+_LOOK_SECONDS = 10.0
 """Time for the expressions of one answer: half of it for one copy with all, and all if each has to have its own."""
 _WORDS = 624
 """Number of words in the state of a Mersenne twister."""
@@ -154,10 +154,10 @@ class Trials:
                     return {key: _shown(together, key) for key in sources}
                 if not _shown_effects(together):
                     return together.computed
-                for key, source in sources.items():
-                    # one that does not end leaves time for others
-                    half = (ends - asyncio.get_running_loop().time()) / 2
-                    found[key] = _shown(await self._computed(TEXTS, {key: source}, half, cwd=cwd, keys=keys), key)
+                for number, (key, source) in enumerate(sources.items(), 1):
+                    left = ends - asyncio.get_running_loop().time()
+                    share = left if number == len(sources) else left / 2  # one that does not end leaves time for others
+                    found[key] = _shown(await self._computed(TEXTS, {key: source}, share, cwd=cwd, keys=keys), key)
         return found
 
     async def _computed(
