@@ -266,7 +266,7 @@ SUBCOMMANDS = (
     Subcommand("stats", "messages, tokens, cost, how full the context is, and where the file lies"),
     Subcommand(
         "claims",
-        "the values in answers, and which may be others now; or compute those again, or drop all",
+        "the values in answers, and which may be stale; or compute those again, or drop all",
         "[check|drop]",
         r"(?P<argument>check|drop)?",
         Kind.CHOICE,
