@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MARK = "{python}"
 """What the content of inline code begins with that is an expression."""
 _EXPRESSION = re.compile(r"\{python\}\s+(?P<source>\S.*)", re.DOTALL)
+_BLANK = r"(?:\s+(?:>\s*)*)"
+"""Blanks in the source of inline code: it may go on in the next line, also of a quotation."""
 MAX_EXPRESSION_CHARACTERS = 1_000
 """Longer ones are code like any other."""
 VALUE, FAILED = "live_value", "live_failed"
@@ -30,11 +32,13 @@ class LiveValue(NamedTuple):
 
     Attributes:
         reads: The variables that it was computed from.
+        is_late: Whether it has none for lack of time alone, which no other expression would mend.
     """
 
     text: str = ""
     problem: str = ""
     reads: tuple[str, ...] = ()
+    is_late: bool = False
 
     def to_json(self, expression: str) -> JsonObject:
         """Return the value as the metadata of an output holds it."""
@@ -98,7 +102,8 @@ def in_source(text: str, tokens: Sequence[Token], live: LiveLookup) -> str:
     at = copied = 0
     for block, token, source in _places(tokens):
         first, behind = block.map or (0, 0)
-        span = re.compile(rf"(?<!`){token.markup} ?{re.escape(token.content)} ?{token.markup}(?!`)")
+        content = _BLANK.join(map(re.escape, re.split(r"\s+", token.content)))
+        span = re.compile(rf"(?<!`){token.markup}{_BLANK}?{content}{_BLANK}?{token.markup}(?!`)")
         found = span.search(text, max(at, starts[first]), starts[behind])
         value = live(source)
         if found is None or value is None:

@@ -71,6 +71,15 @@ def test_a_cell_that_asks_anew_has_the_claims_of_its_new_answer(kernel: Kernel, 
     assert listed(kernel) == ["holds"]
 
 
+def test_the_title_counts_what_differs_and_drop_forgets_all(kernel: Kernel) -> None:
+    assert kernel.run("flights.loc[0, 'delay'] = 9.5").status == "ok"
+    title = kernel.run("%agent claims check").shown[-1].split("\n")[0]
+    assert title == "3 values in answers, 0 stale, 2 of another value now."
+    dropped = ["Dropped 3 values of answers; no variable is held for them."]
+    assert kernel.run("%agent claims drop").shown == dropped
+    assert kernel.run("%agent claims").shown == ["No answer of this kernel has a value of an expression."]
+
+
 def test_without_claims_it_says_so(kernel: Kernel, api: MessagesApi) -> None:
     api.add("None.")
     assert kernel.run("%agent so", cell_id="asks").status == "ok"

@@ -17,10 +17,14 @@ from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
+ENDLESS = "[0 for _ in iter(int, 1)]"
 KEY = "test-key-of-a-length-that-is-distinct"
 SET_UP = """
 import os, pathlib, time, pandas as pd
 items, n = [3, 1, 2], 7
+db_password = 'Tr0ub4dor-and-3'
+settings = {'db_password': db_password}
+plain = 'sk-ant-api03-' + 'Ab1Cd2Ef3G' * 9
 flights = pd.DataFrame({'delay': [1.0, 2.5], 'name': ['<b>x</b>', '`y`']})
 class Odd:
     def __str__(self): raise OSError('out of order')
@@ -67,12 +71,15 @@ def answered(kernel: Kernel, api: MessagesApi, *answers: str | Reply) -> str:
         ("loud", "changes items"),
         ("pathlib.Path('made').write_text('x')", "writes made"),
         ("os.system('touch made')", "touch made"),
-        ("[0 for _ in iter(int, 1)]", "takes longer"),
         ("'x' * 10 ** 10", "memory"),
         ("odd", "OSError"),
         ("input()", "asks for input"),
         ("os._exit(1)", "without a result"),
         ("nothing", "NameError"),
+        ("db_password", "it reads db_password, and secrets are not shown"),
+        ("settings['db_password']", "it reads db_password"),
+        ("os.environ['ANTHROPIC_API_KEY']", "it reads ANTHROPIC_API_KEY"),
+        ("items and plain", "its value holds a secret"),
         ("(a := 4)", "binds a name"),
         ("import os", "not one Python expression"),
     ],
@@ -118,9 +125,28 @@ def test_a_value_is_a_short_line_of_text_without_keys_and_is_escaped(kernel: Ker
     assert "&lt;b&gt;x&lt;/b&gt;" in html
     assert "&#96;y&#96;" in markdown
     assert 200 < len(max(markdown.split("&#96;y&#96; ")[1:])) < 500
-    shown = answered(kernel, api, "`{python} os.environ['ANTHROPIC_API_KEY']`")
+    shown = answered(kernel, api, "`{python} [*os.environ.values()]`")
     assert KEY not in shown
-    assert "[secret ANTHROPIC_API_KEY]" in shown
+
+
+def test_a_secret_is_in_no_form_of_the_output(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It is `{python} db_password`, `{python} settings` and `{python} plain`.")
+    api.add("I cannot tell.")
+    cell = kernel.run("%agent so")
+    assert "(no value)" in str(cell.displays)
+    assert "Tr0ub4dor" not in str(vars(cell))
+    assert "Ab1Cd2Ef3GAb1Cd2" not in str(vars(cell))
+
+
+def test_what_does_not_end_leaves_time_for_others_and_is_not_sent_back(kernel: Kernel, api: MessagesApi) -> None:
+    before = len(api.requests)
+    shown = answered(kernel, api, f"One `{{python}} {ENDLESS}`, one `{{python}} n`.")
+    assert f"One `{ENDLESS}` (no value), one 7." in shown
+    assert len(api.requests) == before + 1
+    api.add("fine")
+    assert kernel.run("%agent and?").status == "ok"
+    note = "\n".join(api.requests[-1].texts)
+    assert re.search(r"it takes longer than \d(\.\d)? s\)", note)
 
 
 NO_COPY = """

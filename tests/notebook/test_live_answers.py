@@ -109,11 +109,13 @@ def test_an_answer_that_was_stopped_shows_its_expressions() -> None:
         ("> - `{python} n`\n\n    `{python} n`", "> - 7\n\n    `{python} n`"),
         ("\\`{python} n\\` [`{python} n`](https://e.com)", "\\`{python} n\\` [7](https://e.com)"),
         ("<b title='`{python} n`'>", "<b title='7'>"),
+        ("`{python} n +\n1` `{python}\nn`", "8 7"),
+        ("> so `{python} n +\n> 1`", "> so 8"),
         (f"`{{python}} {'n' * 1001}`", f"`{{python}} {'n' * 1001}`"),
     ],
 )
 def test_only_inline_code_that_begins_with_the_mark_has_a_value(text: str, expected: str) -> None:
-    values = {"n": LiveValue("7"), "`n`": LiveValue("8")}
+    values = {"n": LiveValue("7"), "`n`": LiveValue("8"), "n + 1": LiveValue("8")}
     assert in_source(text, markdown_tokens(text), values.get) == expected.replace("``{python} `n` ``", "8")
 
 

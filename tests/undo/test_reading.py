@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import sys
+import time
+import weakref
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -169,3 +175,141 @@ def test_no_code_of_the_users_runs() -> None:
     namespace["odd"] = Odd()
     del namespace["value"]
     assert reading.differing() == {"odd", "value"}
+
+
+class Linked:
+    """An object in a ring."""
+
+    def __init__(self) -> None:
+        self.next: Any = None
+
+
+def ring(count: int) -> dict[str, Any]:
+    nodes = [Linked() for _ in range(count)]
+    for node, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
+        node.next = following
+    return {"__name__": "__main__", "nodes": nodes}
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions work calls, also those in C."""
+    count = 0
+
+    def called(_frame: object, event: str, _about: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def compared(count: int) -> tuple[int, int]:
+    """How many calls finding the changes of a ring takes: for a reading, and for a checkpoint."""
+    namespace, budget = ring(count), CheckpointBudget(100)
+    reading, checkpoint = read(namespace, "len(nodes)", budget), take(namespace, "nodes[0].next = 1", budget)
+    for node in namespace["nodes"]:
+        node.value = 1
+    found = calls_of(reading.differing), calls_of(checkpoint.close)
+    assert reading.differing() == {"nodes"}
+    return found
+
+
+def test_the_work_to_compare_a_ring_grows_with_its_length_and_not_with_the_square() -> None:
+    for few, many in zip(compared(200), compared(800), strict=True):
+        assert many < 8 * few
+
+
+def test_in_a_ring_each_variable_that_leads_to_it_differs_and_no_other() -> None:
+    namespace = {**ring(3), "tail": [1], "other": [2]}
+    namespace["nodes"][0].tail = namespace["tail"]
+    namespace["one"] = namespace["nodes"][1]
+    readings = {name: read(namespace, name) for name in ("nodes", "one", "tail", "other")}
+    checkpoint = take(namespace, "nodes, one, tail, other")
+    namespace["nodes"][2].value = 3
+    assert {name for name, reading in readings.items() if reading.differing()} == {"nodes", "one"}
+    namespace["tail"].append(2)
+    assert {name for name, reading in readings.items() if reading.differing()} == {"nodes", "one", "tail"}
+    assert checkpoint.close().names == {"nodes", "one", "tail"}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: pd.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}), lambda: np.arange(9.0), Linked],
+    ids=["frame", "array", "object"],
+)
+def test_a_reading_keeps_no_object_alive_that_can_be_held_weakly(make: Callable[[], Any]) -> None:
+    namespace = {"value": make(), "n": 1}
+    gone = weakref.ref(namespace["value"])
+    reading = read(namespace, "value, n")
+    assert reading.differing() == frozenset()
+    kept, namespace["value"] = namespace["value"], None
+    assert reading.differing() == {"value"}
+    namespace["value"] = kept
+    assert reading.differing() == frozenset()
+    del kept, namespace["value"]
+    gc.collect()
+    assert gone() is None
+    namespace["value"] = None
+    assert reading.differing() == {"value"}
+
+
+def test_what_a_gone_array_held_is_let_go_too() -> None:
+    namespace: dict[str, Any] = {"box": Linked()}
+    namespace["box"].next = np.arange(9.0)
+    gone = weakref.ref(namespace["box"].next)
+    reading = read(namespace, "box.next")
+    del namespace["box"]
+    gc.collect()
+    assert gone() is None
+    assert reading.differing() == {"box"}
+
+
+@pytest.mark.parametrize(
+    ("code", "then"),
+    [
+        ("len(df.query('v > @lim'))", "lim = 3"),
+        ("filtered()", "lim = 3"),
+        ("len(rows)", "len = lambda of: 0"),
+        ("later()", "bound_later = 1"),
+    ],
+)
+def test_names_in_queries_and_names_that_are_bound_later_count(code: str, then: str) -> None:
+    namespace: dict[str, Any] = {"df": pd.DataFrame({"v": [1, 2, 3]}), "rows": [1], "lim": 2}
+    exec("def filtered(): return len(df.query('v > @lim'))\ndef later(): return bound_later", namespace)
+    reading = read(namespace, code)
+    assert reading.differing() == frozenset()
+    exec(then, namespace)
+    assert reading.differing() == {then.partition(" ")[0]}
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("cfg.rate * 2", "cfg"),
+        ("rate()", "rate"),
+        ("pd.read_csv('x.csv').a.sum()", "read_csv"),
+        ("from_file()", "open"),
+        ("os.environ['HOME']", "environ"),
+        ("os.getenv('HOME')", "getenv"),
+    ],
+)
+def test_what_is_read_past_variables_is_named(code: str, name: str) -> None:
+    cfg = ModuleType("settings_of_mine")
+    exec("value = 1\ndef rate(): return value", vars(cfg))
+    namespace: dict[str, Any] = {"pd": pd, "cfg": cfg, "rate": cfg.rate}
+    exec("def from_file(): return open('x').read()", namespace)
+    assert [*read(namespace, code).left_out] == [name]
+
+
+def test_readings_that_share_a_budget_share_its_time() -> None:
+    namespace = {"first": [{"a": 1}], "second": [{"a": number} for number in range(10_000)]}
+    budget = CheckpointBudget(0.3)
+    assert not read(namespace, "first", budget).left_out
+    ends = time.thread_time() + 0.3
+    while time.thread_time() <= ends:
+        pass
+    assert [*read(namespace, "second", budget).left_out] == ["second"]

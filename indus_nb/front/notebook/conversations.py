@@ -22,6 +22,7 @@ from indus_nb.base.errors import (
 )
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
+from indus_nb.base.textcut import counted
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import agent_directory
@@ -65,7 +66,7 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, readings, shown_to_model, untraced
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, shown_to_model, untraced
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
@@ -604,7 +605,7 @@ class Conversations:
     async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
         """Remember what expressions read; nothing while a cell of the user's runs."""
         with contextlib.suppress(UsageError):
-            return await self._namespace.do(lambda space: readings(space, sources))
+            return await self._namespace.do(lambda space: self._live_answers.claims.read(space, sources))
         return {}
 
     def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
@@ -615,6 +616,10 @@ class Conversations:
 
     def _show_claims(self, command: Command, _: AgentSession) -> None:
         claims = self._live_answers.claims
+        if command.argument == "drop":
+            dropped = counted(claims.drop(), "value")
+            self._screen.show(blocks.notice(f"Dropped {dropped} of answers; no variable is held for them."), final=True)
+            return
         inbox = Inbox()
         with self._watch.main.serving(inbox):
             if command.argument:

@@ -6,7 +6,7 @@ their numbers make.
 """
 
 from indus_nb.kernel.claims.evidence import Kind, Output
-from indus_nb.kernel.claims.kept import listed, readings
+from indus_nb.kernel.claims.kept import listed
 from indus_nb.kernel.claims.live_answers import LiveAnswers, LiveRun
 from indus_nb.kernel.claims.shown import shown_to_model
 from indus_nb.kernel.claims.tracing import Place, Traced, trace, untraced
@@ -19,7 +19,6 @@ __all__ = [
     "Place",
     "Traced",
     "listed",
-    "readings",
     "shown_to_model",
     "trace",
     "untraced",

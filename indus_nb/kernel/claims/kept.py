@@ -6,23 +6,42 @@ of what changed that, it is as it was. Only `Claim.check`, which gets a new valu
 
 from __future__ import annotations
 
+import builtins
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
 
 from indus_nb.base import textcut
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.undo import CheckpointBudget, Reading, read
 from indus_nb.kernel.undo.reach import names_in_source
+from indus_nb.kernel.undo.reading import outside_in
 from indus_nb.render.live import LiveValue
 
 _MAX_CLAIMS = 500
 _MAX_FOLLOWED = 100
 """Claims whose variables are remembered, the newest: of older ones only the value is kept."""
 _SECONDS, _ROOM = 0.3, 64 << 20
-"""Processor time and bytes for remembering what the expressions of one answer read."""
+"""Processor time for remembering what the expressions of one answer read, and bytes for what those of all read."""
 _MAX_NAMES_CHARACTERS = 120
+
+Look: TypeAlias = Callable[[Reading], frozenset[str]]
+"""Returns what of a reading has changed."""
+
+
+class State(NamedTuple):
+    """Whether a claim still holds.
+
+    Attributes:
+        is_stale: Whether it may have another value now.
+        is_other: Whether a check found another value, or none.
+    """
+
+    words: str
+    is_stale: bool = False
+    is_other: bool = False
 
 
 @dataclass(slots=True)
@@ -48,49 +67,79 @@ class Claim:
         """Take a value that was computed now."""
         self.now = value, reading
 
-    def differing(self) -> frozenset[str]:
+    def differing(self, look: Look = Reading.changed) -> frozenset[str]:
         """Return the variables that it read and that are not as they were, nor as at the last check."""
-        differing = frozenset[str]() if self.reading is None else self.reading.differing()
-        return self.now[1].differing() if differing and self.now is not None else differing
+        differing = self._differing_in(self.reading, look)
+        return self._differing_in(self.now[1], look) if differing and self.now is not None else differing
+
+    def _differing_in(self, reading: Reading | None, look: Look) -> frozenset[str]:
+        return frozenset() if reading is None else reading.concerning(self.source, look(reading))
 
     @property
-    def is_stale(self) -> bool:
-        """Return whether its value may be another one now, as far as is known."""
-        return bool(self.differing())
+    def readings(self) -> tuple[Reading, ...]:
+        """Return what is remembered for it, the newest first."""
+        now = () if self.now is None else (self.now[1],)
+        return now if self.reading is None else (*now, self.reading)
 
-    def state(self) -> str:
-        """Describe whether it still holds, in a few words."""
+    def state(self, look: Look = Reading.changed) -> State:
+        """Describe whether it still holds, in a few words.
+
+        Args:
+            look: Returns what of a reading has changed.
+        """
         if self.reading is None:
-            return "not followed any more"
-        if not self.reading.differing():
+            return State("not followed any more")
+        if not self._differing_in(self.reading, look):
             left_out = _listed(self.reading.left_out)
-            return f"holds, but for what {left_out} may hold since" if left_out else "holds"
-        if self.now is None or (names := self.now[1].differing()):
-            names = self.differing()
-            return f"stale: {_listed(names)} changed"
-        found = self.now[0]
+            return State(f"holds as far as is known: what is in {left_out} is not followed" if left_out else "holds")
+        if names := self.differing(look):
+            return State(f"stale: {_listed(names)} changed", is_stale=True)
+        found = self.now[0] if self.now is not None else self.value
         if found.problem:
-            return f"has no value now: {found.problem}"
-        return "holds, checked" if found.text == self.value.text else f"differs: now {found.text}"
+            return State(f"has no value now: {found.problem}", is_other=True)
+        if found.text == self.value.text:
+            return State("holds, checked")
+        return State(f"differs: now {found.text}", is_other=True)
 
 
 class KeptClaims:
     """The claims of one kernel, oldest first; used on the main thread, or while nothing of the user's runs there."""
 
-    def __init__(self) -> None:
-        """Begin without claims."""
+    def __init__(self, room: int = _ROOM) -> None:
+        """Begin without claims.
+
+        Args:
+            room: Bytes for what all of them were computed from.
+        """
         self._claims: deque[Claim] = deque(maxlen=_MAX_CLAIMS)
+        self._room = room
 
     def add(self, claims: Iterable[Claim]) -> None:
         """Keep the claims of an answer; the oldest of too many are not followed any more."""
         self._claims.extend(claims)
-        for claim in [*self._claims][:-_MAX_FOLLOWED]:
-            claim.reading = claim.now = None
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Stop to follow the oldest claims, as far as what is remembered for all takes more than there is room."""
+        weighed = set[Reading]()
+        left = self._room
+        for number, claim in enumerate(reversed(self._claims)):
+            new = {*claim.readings} - weighed
+            weighed |= new
+            left -= sum(reading.weight for reading in new)
+            if left < 0 or number >= _MAX_FOLLOWED:
+                claim.reading = claim.now = None
 
     def forget(self, cell: str | None) -> None:
         """Forget the claims of a cell that asks anew, whose answers are replaced."""
         if cell is not None:
             self._claims = deque((claim for claim in self._claims if claim.cell != cell), maxlen=_MAX_CLAIMS)
+
+    def drop(self) -> int:
+        """Forget all claims, and what they were computed from; return how many there were."""
+        count = len(self._claims)
+        self._claims.clear()
+        return count
 
     def all(self) -> list[Claim]:
         """Return all claims."""
@@ -98,34 +147,51 @@ class KeptClaims:
 
     def stale(self) -> list[Claim]:
         """Return those that may have another value now."""
-        return [claim for claim in self.all() if claim.is_stale]
+        look = cache(Reading.changed)
+        return [claim for claim in self.all() if claim.differing(look)]
+
+    def read(self, namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
+        """Remember what expressions read, in one budget; those that read the same share it, also with earlier claims.
+
+        Args:
+            sources: Python expressions.
+        """
+        budget = CheckpointBudget(_SECONDS, self._room, below_frames=False)
+        earlier = {reading: claim.source for claim in self._claims for reading in claim.readings}
+        known = {_reads(namespace, source): reading for reading, source in earlier.items() if not reading.left_out}
+        found: dict[str, Reading] = {}
+        shared: dict[Reads, Reading] = {}
+        for source in sources:
+            if (reads := _reads(namespace, source)) not in shared:
+                reading = known.get(reads)
+                is_as_it_was = reading is not None and not reading.changed()
+                shared[reads] = reading if reading is not None and is_as_it_was else read(namespace, source, budget)
+            found[source] = shared[reads]
+        return found
 
 
-def readings(namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
-    """Remember what expressions read, in one budget; expressions that read the same share it.
+Reads: TypeAlias = tuple[frozenset[str], frozenset[str]]
+"""Names in an expression that are no builtins, and those by which it reads past variables."""
 
-    Args:
-        sources: Python expressions.
-    """
-    budget = CheckpointBudget(_SECONDS, _ROOM)
-    found: dict[str, Reading] = {}
-    shared: dict[frozenset[str], Reading] = {}
-    for source in sources:
-        names = names_in_source(source, str).names
-        if names not in shared:
-            shared[names] = read(namespace, source, budget)
-        found[source] = shared[names]
-    return found
+
+def _reads(namespace: Mapping[str, Any], source: str) -> Reads:
+    names = names_in_source(source, str)
+    named = {name for name in names.names if name in namespace or not hasattr(builtins, name)}
+    return frozenset(named), outside_in(names.names, names.mentioned)
 
 
 def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:
     """Write claims as a title and rows: expression, value then, and whether it holds."""
-    stale = sum(claim.is_stale for claim in claims)
-    title = f"{counted(len(claims), 'value')} in answers, {stale} stale."
+    look = cache(Reading.changed)
+    states = [claim.state(look) for claim in claims]
+    stale, other = sum(state.is_stale for state in states), sum(state.is_other for state in states)
+    found = f", {other} of another value now" if other else ""
+    title = f"{counted(len(claims), 'value')} in answers, {stale} stale{found}."
     if stale:
         title = f"{title} `%agent claims check` computes these again."
     rows = [
-        [textcut.one_line(claim.expression, _MAX_NAMES_CHARACTERS), claim.value.text, claim.state()] for claim in claims
+        [textcut.one_line(claim.expression, _MAX_NAMES_CHARACTERS), claim.value.text, state.words]
+        for claim, state in zip(claims, states, strict=True)
     ]
     return title, rows
 

@@ -8,6 +8,7 @@ have no value are sent back to it once in a run, so that it can mend them.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
 from indus_nb.render.markup import markdown_text, markdown_tokens, plain
+from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
 _TYPE = "live_values"
 """The ``custom_type`` of the messages to the model, which no front end shows."""
@@ -34,6 +36,7 @@ _MAX_VALUE_CHARACTERS = 200
 _MAX_NOTED = 30
 _MAX_ANSWERS = 200
 """Answers whose values are kept, the newest."""
+_NAME = re.compile(r"[\w.-]{1,200}")
 _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 
 Look = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Computed]]]
@@ -125,6 +128,7 @@ class LiveAnswers:
         for claim in stale:
             if (reading := readings.get(claim.source)) is not None:
                 claim.check(shown_value(found[claim.source]), reading)
+        self.claims.make_room()
 
 
 class LiveRun(RunWatcher):
@@ -133,7 +137,7 @@ class LiveRun(RunWatcher):
     def __init__(self, answers: LiveAnswers) -> None:
         """Watch for the answers of a kernel."""
         self._answers = answers
-        self._untold: dict[str, LiveValue] = {}
+        self._unsent: dict[str, LiveValue] = {}
         self._lacking: dict[str, LiveValue] = {}
         self._has_mended = False
 
@@ -146,10 +150,10 @@ class LiveRun(RunWatcher):
         """Send what the last answers showed, before the prompt."""
         self._answers.begin()
         self._has_mended, self._lacking = False, {}
-        untold, self._untold = self._untold, {}
-        if not untold:
+        unsent, self._unsent = self._unsent, {}
+        if not unsent:
             return None
-        text = "In place of the expressions in your last answer the user saw:\n" + _listed(untold)
+        text = "In place of the expressions in your last answer the user saw:\n" + _listed(unsent)
         return {"message": {"customType": _TYPE, "content": text, "display": False}, "beforePrompt": True}
 
     async def _end_message(self, event: MessageFinal, ctx: Context) -> None:
@@ -161,8 +165,10 @@ class LiveRun(RunWatcher):
             for block in message.content:
                 if isinstance(block, TextContent):
                     values = await self._answers.compute(block.text)
-                    self._untold |= values
-                    self._lacking |= {name: value for name, value in values.items() if value.problem}
+                    self._unsent |= values
+                    self._lacking |= {
+                        name: value for name, value in values.items() if value.problem and not value.is_late
+                    }
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
         """Send expressions without a value back, once in a run."""
@@ -171,7 +177,7 @@ class LiveRun(RunWatcher):
             return ()
         self._has_mended = True
         for expression in lacking:
-            self._untold.pop(expression, None)
+            self._unsent.pop(expression, None)
         text = (
             "<system-reminder>\nExpressions in your answer have no value, and the user sees that they have none:\n"
             f"{_listed(lacking)}\n\nWrite the sentences with them once more, mended or with plain numbers, and nothing "
@@ -210,13 +216,30 @@ def source_of(expression: str) -> str:
         raise ValueError("it is not one Python expression") from error
     if any(isinstance(node, _REFUSED) for node in ast.walk(tree)):
         raise ValueError("it binds a name or waits, which an expression in an answer may not")
+    if (secret := _secret_in(tree)) or hide(source, labelled_secrets()) != source:
+        raise ValueError(f"it reads {secret or 'what looks like a secret'}, and secrets are not shown")
     return source
+
+
+def _secret_in(tree: ast.expr | ast.Expression) -> str:
+    """Return the first variable, attribute or key in an expression whose name is that of a secret."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)) if _NAME.fullmatch(name):
+                if is_secret_name(name):
+                    return name
+            case _:
+                pass
+    return ""
 
 
 def shown_value(found: Computed) -> LiveValue:
     """Return what was computed as it is shown: one line without control signs."""
     if found.problem:
-        return LiveValue(problem=textcut.one_line(plain(found.problem), _MAX_VALUE_CHARACTERS))
+        problem = textcut.one_line(plain(found.problem), _MAX_VALUE_CHARACTERS)
+        return LiveValue(problem=problem, is_late=found.is_late)
+    if hide(found.text, labelled_secrets()) != found.text:
+        return LiveValue(problem="its value holds a secret, and secrets are not shown")
     text = textcut.one_line(plain(found.text), _MAX_VALUE_CHARACTERS)
     return LiveValue(text) if text else LiveValue(problem="its value is an empty text")
 

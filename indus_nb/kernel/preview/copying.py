@@ -144,7 +144,7 @@ class Copy:
         try:
             found = await asyncio.wait_for(ended, self._seconds)
         except TimeoutError:
-            found = Report("none", f"it takes longer than {self._seconds:g} s")
+            found = Report("none", f"it takes longer than {self._seconds:.2g} s", is_late=True)
         finally:
             loop.remove_reader(self._reading)
             self._state = "ended"

@@ -57,6 +57,7 @@ class Report:
         effects: Effects that it would have, or has had on what is the copy's alone.
         outcome: Changes of variables, as a sentence without subject.
         dropped: New variables that are of no use outside of the copy.
+        is_late: Whether it was ended at its time limit.
     """
 
     how: Literal["done", "failed", "stopped", "none"] = "done"
@@ -65,6 +66,7 @@ class Report:
     outcome: str = ""
     dropped: list[str] = field(default_factory=list[str])
     kept: list[str] = field(default_factory=list[str])
+    is_late: bool = False
 
     def to_json(self) -> JsonObject:
         """Return the report as it is sent, shortened to what is shown of it."""

@@ -14,6 +14,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from keyword import iskeyword
 from pathlib import Path
@@ -43,8 +44,8 @@ _PAUSES = (0.01, 0.025, 0.05, 0.0)
 """Pauses between looks whether a thread of a library has ended its work, in seconds."""
 _FORK_SECONDS = 10.0
 _COMPUTE_SECONDS = 10.0
-_LOOK_TOGETHER_SECONDS, _LOOK_SECONDS = 3.0, 10.0
-"""Time for one copy with expressions, and for all copies if each has to have its own."""
+_LOOK_SECONDS = 10.0
+"""Time for the expressions of one answer: half of it for one copy with all, and all if each has to have its own."""
 _WORDS = 624
 """Number of words in the state of a Mersenne twister."""
 _MAX_LINES = 12
@@ -144,22 +145,19 @@ class Trials:
         Returns:
             A value or a problem for each.
         """
-        ends = time.monotonic() + _LOOK_SECONDS
-        together = await self._computed(TEXTS, sources, _LOOK_TOGETHER_SECONDS, cwd=cwd, keys=keys)
-        if not together.was_made:
-            return dict.fromkeys(sources, Computed(problem=_shown_effects(together)[0]))
-        if not _shown_effects(together):
-            return together.computed
-        found: dict[str, Computed] = {}
-        for key, source in sources.items():
-            left = ends - time.monotonic()
-            if left <= 0:
-                found[key] = Computed(problem="there was no time left for it")
-                continue
-            seconds = min(left, _LOOK_TOGETHER_SECONDS)
-            trial = await self._computed(TEXTS, {key: source}, seconds, cwd=cwd, keys=keys)
-            effects = _shown_effects(trial)
-            found[key] = Computed(problem=effects[0]) if effects else trial.computed[key]
+        ends = asyncio.get_running_loop().time() + _LOOK_SECONDS
+        found = dict.fromkeys(sources, Computed(problem="there was no time left for it", is_late=True))
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(ends):
+                together = await self._computed(TEXTS, sources, _LOOK_SECONDS / 2, cwd=cwd, keys=keys)
+                if not together.was_made or len(sources) == 1:
+                    return {key: _shown(together, key) for key in sources}
+                if not _shown_effects(together):
+                    return together.computed
+                for number, (key, source) in enumerate(sources.items(), 1):
+                    left = ends - asyncio.get_running_loop().time()
+                    share = left if number == len(sources) else left / 2  # one that does not end leaves time for others
+                    found[key] = _shown(await self._computed(TEXTS, {key: source}, share, cwd=cwd, keys=keys), key)
         return found
 
     async def _computed(
@@ -207,6 +205,13 @@ class Trials:
         held = dict(self._shell.user_ns)
         names = held if reached.everything else reached.names & held.keys()
         return any(package in (_package(held[name]), _package(type(held[name]))) for name in names) or package in code
+
+
+def _shown(trial: Trial, key: str) -> Computed:
+    """Return what a trial has computed under a key, or what else it does instead."""
+    is_late = trial.report is not None and trial.report.is_late
+    effects = _shown_effects(trial)
+    return Computed(problem=effects[0], is_late=is_late) if effects else trial.computed[key]
 
 
 def _shown_effects(trial: Trial) -> list[str]:

@@ -39,8 +39,8 @@ class CheckpointBudget:
     _copied: float = 0.0
 
     def start(self) -> None:
-        """Begin to measure the time of this thread."""
-        self._end = time.thread_time() + self.seconds
+        """Begin to measure the time of this thread, unless that has begun: several walks may share a budget."""
+        self._end = self._end or time.thread_time() + self.seconds
 
     def copy(self, size: int) -> None:
         """Account for a copy of bytes.

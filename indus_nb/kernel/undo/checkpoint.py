@@ -80,6 +80,49 @@ class Checkpoint:
             return value
         return value if found is ABSENT else found
 
+    def _compared(self) -> tuple[list[Held], dict[int, str], dict[int, str]]:
+        """Find the objects that are not as they were.
+
+        Returns:
+            These objects; the ids of those that cannot be put back, and of those that cannot be read, with the reason.
+        """
+        moved, lacking, unread = list[Held](), dict[int, str](), dict[int, str]()
+        for (key, _), node in self._walk.nodes.items():
+            try:
+                if node.keeper.same(node.obj, node.kept):
+                    continue
+                if why := node.keeper.lacks(node.obj, node.kept):
+                    lacking[key] = why
+                else:
+                    moved.append(node)
+            except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
+                unread[key] = type(error).__name__
+        return moved, lacking, unread
+
+    def _changed(self) -> tuple[list[Held], dict[str, str], dict[str, str]]:
+        """Find the objects that are not as they were, sealed and with their names.
+
+        Returns:
+            These objects; variables that cannot be put back, and those that cannot be read, with the reason.
+        """
+        moved, lacking, unread = self._compared()
+        # A frame may have its values in another array by the time when this one is put back, and labels
+        # know where they found what.
+        around = self._walk.frames_of(*(id(node.obj) for node in moved))
+        held = list[Held]()
+        for node in {id(each): each for each in (*moved, *around)}.values():
+            try:
+                node.seal = node.keeper.seal(node.obj)
+            except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
+                unread[id(node.obj)] = type(error).__name__
+            else:
+                held.append(node)
+        leading = self._walk.names_by_key({*(id(node.obj) for node in held), *lacking, *unread})
+        for node in held:
+            node.names = leading[id(node.obj)] | self._direct.get(id(node.obj), set())
+        lost = {name: why for key, why in lacking.items() for name in leading[key] | self._direct.get(key, set())}
+        return held, lost, {name: why for key, why in unread.items() for name in leading[key]}
+
     def close(self, *, names_all: bool = False) -> Change:
         """Find the changes since; the checkpoint is of no use afterwards.
 
@@ -92,24 +135,9 @@ class Checkpoint:
             for name, value in [*after.items()]
             if before.get(name, ABSENT) is not value and is_users(name)
         }
-        left_out, lost = dict(self.left_out), dict[str, str]()
-        changed: dict[int, Held] = {}
-        for (key, _), node in walk.nodes.items():
-            try:
-                if node.keeper.same(node.obj, node.kept):
-                    continue
-                if why := node.keeper.lacks(node.obj, node.kept):
-                    lost |= dict.fromkeys(walk.names_of(key) | self._direct.get(key, set()), why)
-                    continue
-                # A frame may have its values in another array by the time when this one is put back, and labels
-                # know where they found what.
-                for each in (node, *walk.frames_of(key)):
-                    each.names = walk.names_of(id(each.obj)) | self._direct.get(id(each.obj), set())
-                    each.seal = each.keeper.seal(each.obj)
-                    changed[id(each)] = each
-            except Exception as error:  # noqa: BLE001 - an object in a state that cannot be read
-                left_out |= dict.fromkeys(walk.names_of(key), type(error).__name__)
-        held = [*changed.values()]
+        left_out = dict(self.left_out)
+        held, lost, unread = self._changed()
+        left_out |= unread
         around = [
             node
             for node in self._settings
@@ -242,7 +270,8 @@ def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable
     for node in held:
         walk.add_new(node)
     walk.go_beneath()
+    leading = walk.names_by_key([id(node.obj) for node in walk.nodes.values()])
     for node in walk.nodes.values():
-        node.names = walk.names_of(id(node.obj))
+        node.names = leading[id(node.obj)]
         node.seal = node.kept
     return [*walk.nodes.values()]

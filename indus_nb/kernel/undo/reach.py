@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -20,6 +21,8 @@ _ONLY_RUN = frozenset({"system", "getoutput"})
 """Methods of the shell that run a program, which reaches no variable."""
 _THROWN_AWAY = "_"
 """Name for loop values that are not used; the shell binds it to what a cell has displayed."""
+_IN_TEXT = re.compile(r"(?<!\w)@([^\W\d]\w*)")
+"""Variable in a query of pandas."""
 _BINDS = frozenset({"STORE_NAME", "STORE_GLOBAL", "DELETE_NAME", "DELETE_GLOBAL"})
 
 
@@ -138,6 +141,9 @@ def names_in(code: CodeType) -> Names:
     mentioned: set[str] = set()
     for part in _parts(code):
         mentioned.update(part.co_names)
+        for text in part.co_consts:
+            if isinstance(text, str):
+                names.update(_IN_TEXT.findall(text))
         names.update(
             str(step.argval)
             for step in dis.get_instructions(part)

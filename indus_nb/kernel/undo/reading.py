@@ -17,43 +17,75 @@ for a number or a text that is the same; so does one whose object, or one that t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import builtins
+import weakref
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
 from typing import Any
 
+from indus_nb.base.installed import is_installed
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.change import Held
 from indus_nb.kernel.undo.found_once import is_found_once
 from indus_nb.kernel.undo.keeper import ABSENT
+from indus_nb.kernel.undo.objects.libraries import PandasKind, PolarsKind, copies_on_write
 from indus_nb.kernel.undo.reach import names_in_source
-from indus_nb.kernel.undo.walk import Walk
+from indus_nb.kernel.undo.walk import Walk, is_users
 
 _ATOMS: frozenset[type[Any]] = frozenset({bool, int, float, complex, str, bytes, type(None)})
+_FILES, _ENVIRONMENT = frozenset({"open"}), frozenset({"environ", "getenv"})
+"""Variables and attributes by which code reads what no variable holds; methods that read files begin with ``read_``."""
+_BUILTINS = frozenset(vars(builtins))
+_COPIED = 200
+"""Bytes that a snapshot takes besides its content."""
+_GONE: Any = object()
+"""Stands for an object that is gone."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reading:
     """Variables that code reads, as they were.
 
+    What they are bound to is held weakly where Python allows it: it differs once it is gone, and what was remembered of
+    it goes with it.
+
     Attributes:
         names: The variables, also those that functions among them read.
-        left_out: Those whose contents could not be remembered, or not all, and why: of these only the binding counts.
+        left_out: Those whose contents could not be remembered, or not all, and what is read past variables, with the
+            reason: of variables only the binding counts.
+        weight: Roughly how many bytes it keeps from being freed; what frames share with their users counts for nothing.
     """
 
     names: frozenset[str]
     left_out: Mapping[str, str]
+    weight: int
+    _code: str = field(repr=False)
+    _within: frozenset[str] = field(repr=False)
     _namespace: Mapping[str, Any] = field(repr=False)
-    _bound: Mapping[str, Any] = field(repr=False)
+    _bound: Mapping[str, Callable[[], Any]] = field(repr=False)
     _walk: Walk = field(repr=False)
 
     def differing(self) -> frozenset[str]:
         """Return the variables that are not as they were; it may be asked at any time, on the main thread."""
+        return self.concerning(self._code, self.changed())
+
+    def concerning(self, code: str, changed: frozenset[str]) -> frozenset[str]:
+        """Return what of that which has changed concerns code that reads the same variables.
+
+        Args:
+            changed: Result of ``changed``.
+        """
+        hidden = changed & _BUILTINS - self.names - self._within
+        return changed - hidden | (hidden & names_in_source(code, str).names if hidden else hidden)
+
+    def changed(self) -> frozenset[str]:
+        """Return the variables that are not as they were, and all that hide a name of Python's since."""
         walk = self._walk
-        names = {name for name, was in self._bound.items() if not _is_same(was, self._namespace.get(name, ABSENT))}
-        for (key, _), node in walk.nodes.items():
-            if not (_is_as_it_was(node) or is_found_once(node, walk.holders_of)):
-                names |= walk.names_of(key)
-        return self.names & names
+        now = self._namespace
+        names = {name for name, was in self._bound.items() if not _is_same(was(), now.get(name, ABSENT))}
+        changed = [key for (key, _), node in walk.nodes.items() if not _holds(node, walk.object_at(key), walk)]
+        return frozenset(self._bound.keys() & (names | walk.names_of(*changed)))
 
 
 def read(namespace: Mapping[str, Any], code: str, budget: CheckpointBudget | None = None) -> Reading:
@@ -61,24 +93,64 @@ def read(namespace: Mapping[str, Any], code: str, budget: CheckpointBudget | Non
 
     Args:
         code: Python, such as an expression.
-        budget: Budget for what has to be copied.
+        budget: Budget for what has to be copied; its time begins with the first reading that uses it.
     """
     walk = Walk(namespace, budget or CheckpointBudget(), keep=True)
     walk.reach(names_in_source(code, str))
+    own = frozenset(walk.named)
+    walk.named.clear()
     walk.go()
-    names = frozenset(walk.reached)
+    within, names = frozenset(walk.named), frozenset(walk.reached)
     left_out = {name: why for name, why in walk.left_out().items() if name in names}
-    return Reading(names, left_out, namespace, {name: namespace[name] for name in names}, walk)
+    left_out |= {name: "of a module of yours" for name in names if _is_of_own_module(namespace.get(name), namespace)}
+    left_out |= dict.fromkeys(outside_in(own | within, walk.mentioned), "read past variables")
+    weight = sum(_COPIED + node.keeper.weight(node.kept) * (not _is_shared(node)) for node in walk.nodes.values())
+    walk.hold_weakly()
+    absent = {name for name in own | within | _BUILTINS if name not in namespace and is_users(name)}
+    bound = {name: _link(namespace.get(name, ABSENT)) for name in names | absent}
+    return Reading(names, left_out, weight, code, within, namespace, bound, walk)
+
+
+def outside_in(named: Collection[str], mentioned: Collection[str]) -> frozenset[str]:
+    """Return the names in code by which it reads files or the environment, as far as they are known by name."""
+    read_files = {name for name in mentioned if name.startswith("read_")}
+    return frozenset(read_files | _ENVIRONMENT.intersection(mentioned) | _FILES.intersection(named))
+
+
+def _is_shared(node: Held) -> bool:
+    """Return whether an object's snapshot shares its buffers until one of both is written to."""
+    return isinstance(node.keeper, PolarsKind) or (isinstance(node.keeper, PandasKind) and copies_on_write())
+
+
+def _is_of_own_module(value: Any, namespace: Mapping[str, Any]) -> bool:
+    """Return whether a value is a module of the user's, or a function of one, whose variables no reading follows."""
+    if issubclass(type(value), ModuleType):
+        return not is_installed(ModuleType.__getattribute__(value, "__name__"))
+    is_other = type(value) is FunctionType and value.__globals__ is not namespace
+    return is_other and not is_installed(str(value.__globals__.get("__name__")))
+
+
+def _link(value: Any) -> Callable[[], Any]:
+    """Return what returns a value, and something else once it is gone; weakly where that is possible."""
+    try:
+        weak = weakref.ref(value)
+    except TypeError:
+        return lambda: value
+    return lambda: _GONE if (found := weak()) is None else found
+
+
+def _holds(node: Held, obj: Any, walk: Walk) -> bool:
+    """Return whether an object is as it was remembered, but for what is found out once."""
+    held = Held(node.obj if obj is None else obj, node.keeper, node.kept)
+    try:
+        return held.obj is not None and (
+            held.keeper.sealed(held.obj, held.kept) or is_found_once(held, walk.holders_of)
+        )
+    except Exception:  # noqa: BLE001 - an object in a state that cannot be read
+        return False
 
 
 def _is_same(was: Any, now: Any) -> bool:
     if was is now:
         return True
     return type(was) is type(now) and type(was) in _ATOMS and (was == now or (was != was and now != now))  # noqa: PLR0124 - nan
-
-
-def _is_as_it_was(node: Held) -> bool:
-    try:
-        return node.keeper.sealed(node.obj, node.kept)
-    except Exception:  # noqa: BLE001 - an object in a state that cannot be read
-        return False

@@ -9,8 +9,9 @@ import builtins
 import re
 import sys
 import time
+import weakref
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any, cast
@@ -51,11 +52,15 @@ class Walk:
 
     Attributes:
         nodes: Snapshots, by the identity of the object and the place within it.
+        named: Names in the code, of variables or not.
+        mentioned: The same, and names of attributes.
     """
 
     def __init__(self, namespace: Mapping[str, Any], budget: CheckpointBudget, keep: bool) -> None:  # noqa: FBT001
         self.nodes: dict[tuple[int, int], Held] = {}
         self.reached: set[str] = set()
+        self.named: set[str] = set()
+        self.mentioned: set[str] = set()
         self.everything = False
         self._namespace = namespace
         self._budget = budget
@@ -63,6 +68,7 @@ class Walk:
         self._spaces = {id(namespace)}
         self._modules: set[Any] = set()
         self._beside: dict[str, Any] = {}
+        self._weak: dict[int, weakref.ref[Any]] = {}
         self._seen: dict[int, Any] = {id(space): space for space in (namespace, vars(builtins))}
         self._roots: dict[int, set[str]] = {}
         self._holders: dict[int, list[int]] = {}
@@ -78,6 +84,8 @@ class Walk:
         found = self._namespace if self.everything else names.names
         new = [name for name in found if name in self._namespace and name not in self.reached and is_users(name)]
         new += [name for name in names.names - self.reached if name in self._namespace and is_output(name)]
+        self.named |= names.names
+        self.mentioned |= names.mentioned
         self.reached.update(new)
         self._waiting.extend(sorted(new))
 
@@ -118,10 +126,11 @@ class Walk:
 
     def left_out_beside(self, reached: Collection[str]) -> dict[str, str]:
         """Return the reached variables of modules that are not in the snapshot, or only in part."""
+        leading = self.names_by_key(self._problems)
         return {
             name: why
             for key, (_, why) in self._problems.items()
-            for name in self.names_of(key) & self._beside.keys()
+            for name in leading[key] & self._beside.keys()
             if name in reached
         }
 
@@ -165,8 +174,9 @@ class Walk:
         for name, value in [*self._namespace.items()] if self._problems else ():
             if id(value) in self._problems and is_users(name):
                 found[name] = self._problems[id(value)][1]
+        leading = self.names_by_key(self._problems)
         for key, (obj, why) in self._problems.items():
-            for name in () if self._is_own_counter(obj) else self.names_of(key):
+            for name in () if self._is_own_counter(obj) else leading[key]:
                 found.setdefault(name, why)
         return found
 
@@ -273,26 +283,101 @@ class Walk:
 
     def holders_of(self, obj: Any) -> list[Any]:
         """Return the remembered objects that hold an object, and the namespace if a variable is bound to it."""
-        held = [self._seen[key] for key in self._holders.get(id(obj), ()) if key in self._seen]
+        held = [each for key in self._holders.get(id(obj), ()) if (each := self.object_at(key)) is not None]
         return [*held, self._namespace] if id(obj) in self._roots else held
 
-    def names_of(self, key: int) -> frozenset[str]:
-        """Return the variables that lead to an object."""
-        return frozenset(name for at in self._above(key) for name in self._roots.get(at, ()))
+    def object_at(self, key: int) -> Any:
+        """Return a remembered object by its id; ``None`` once it is gone."""
+        weak = self._weak.get(key)
+        return self._seen.get(key) if weak is None else weak()
 
-    def frames_of(self, key: int) -> Iterator[Held]:
-        """Find the frames and labels that an array belongs to."""
-        held = (self.nodes.get((at, place)) for at in self._above(key) for place in (0, 1))
+    def hold_weakly(self) -> None:
+        """Hold what variables are bound to weakly from now on, where that is possible.
+
+        With such an object goes what was remembered of it, and of all to which it alone leads.
+        """
+        below: dict[frozenset[str], list[tuple[int, Held]]] = {}
+        leading = self.names_by_key([key for key, _ in self.nodes])
+        for (key, _), node in self.nodes.items():
+            below.setdefault(leading[key], []).append((key, node))
+        for key, names in self._roots.items():
+            self._problems.pop(key, None)
+            held, obj = below.get(frozenset(names), []), self._seen.get(key)
+            try:
+                self._weak[key] = weakref.ref(obj, _Release(self._seen, held))
+            except TypeError:
+                continue
+            del self._seen[key]
+            for node in (node for at, node in held if at == key):
+                node.obj = None
+
+    def names_of(self, *keys: int) -> frozenset[str]:
+        """Return the variables that lead to any of some objects."""
+        return frozenset(name for at in self._above(*keys) for name in self._roots.get(at, ()))
+
+    def names_by_key(self, keys: Iterable[int]) -> Mapping[int, frozenset[str]]:
+        """Return the variables that lead to each of some objects: of objects in a ring the same ones."""
+        names: dict[int, frozenset[str]] = {}
+        number: dict[int, int] = {}
+        path: list[int] = []
+        ring_starts: list[int] = []
+        for first in keys:
+            waiting = [] if first in number else [first]
+            climbing: list[tuple[int, Iterator[int]]] = []
+            while waiting or climbing:
+                if waiting:
+                    key = waiting.pop()
+                    number[key] = len(number)
+                    path.append(key)
+                    ring_starts.append(number[key])
+                    climbing.append((key, iter(self._holders.get(key, ()))))
+                key, holders = climbing[-1]
+                for holder in holders:
+                    if holder not in number:
+                        waiting.append(holder)
+                        break
+                    while holder not in names and ring_starts[-1] > number[holder]:
+                        ring_starts.pop()
+                else:
+                    climbing.pop()
+                    if ring_starts[-1] == number[key]:
+                        ring_starts.pop()
+                        ring = [path.pop()]
+                        while ring[-1] != key:
+                            ring.append(path.pop())
+                        names.update(dict.fromkeys(ring, self._leading_to(ring, names)))
+        return names
+
+    def _leading_to(self, ring: Sequence[int], names: Mapping[int, frozenset[str]]) -> frozenset[str]:
+        above = {names[holder] for key in ring for holder in self._holders.get(key, ()) if holder in names}
+        return frozenset[str]().union(*above, *(self._roots.get(key, ()) for key in ring))
+
+    def frames_of(self, *keys: int) -> Iterator[Held]:
+        """Find the frames and labels that any of some arrays belongs to."""
+        held = (self.nodes.get((at, place)) for at in self._above(*keys) for place in (0, 1))
         return (node for node in held if node is not None and isinstance(node.keeper, PandasKind | IndexKind))
 
-    def _above(self, key: int) -> set[int]:
-        """Return the ids of all objects that lead to an object, and its own."""
-        seen, waiting = {key}, [key]
+    def _above(self, *keys: int) -> set[int]:
+        """Return the ids of all objects that lead to any of some objects, and their own."""
+        seen, waiting = {*keys}, [*keys]
         while waiting:
             more = {*self._holders.get(waiting.pop(), ())} - seen
             seen |= more
             waiting += more
         return seen
+
+
+class _Release:
+    """Release of what was remembered below an object that is gone; refers to no walk, so that there is no ring."""
+
+    def __init__(self, seen: dict[int, Any], held: Sequence[tuple[int, Held]]) -> None:
+        self._seen = seen
+        self._held = held
+
+    def __call__(self, _gone: object) -> None:
+        for key, node in self._held:
+            self._seen.pop(key, None)
+            node.obj = node.kept = None
 
 
 _NOTHING = Kinds(())

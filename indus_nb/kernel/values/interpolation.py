@@ -72,10 +72,15 @@ class Interpolated:
 
 
 class Computed(NamedTuple):
-    """Value of an expression that was computed in a copy of the kernel, as text; or why there is none."""
+    """Value of an expression that was computed in a copy of the kernel, as text; or why there is none.
+
+    Attributes:
+        is_late: Whether there is none for lack of time alone, so that another try may have one.
+    """
 
     text: str = ""
     problem: str = ""
+    is_late: bool = False
 
 
 NONE: Mapping[str, Computed] = {}
