@@ -208,6 +208,13 @@ class Kernel:
         """Run a cell to its end."""
         return self.begin(code, cell_id=cell_id).finish(timeout)
 
+    def load_from_page(self) -> None:
+        """Load the extension between cells, as JupyterLab's extension does."""
+        expression = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()'
+        message_id = self._client.execute("", silent=True, user_expressions={"loaded": expression})
+        cell = self._cells[message_id] = Cell(self._client, message_id, cells=self._cells)
+        assert cell.finish().status == "ok"
+
     @property
     def connection_file(self) -> Path:
         """Where it says how to reach it."""

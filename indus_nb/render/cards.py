@@ -371,7 +371,9 @@ def _result(shown: Call) -> str:
     rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
     if shown.state == "failed":
         last = [*rows[-2:-1], markup.plain(shown.interrupted)] if shown.interrupted else rows[-1:]
-        return " · ".join(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last)
+        # Nobody expects changes of what has failed: how to undo them stands there too.
+        changed = textcut.one_line(markup.plain(shown.changed), _MAX_CHANGED_CHARACTERS)
+        return " · ".join(filter(None, (*(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last), changed)))
     if shown.state != "done":
         return ""
     if shown.checklist is not None:

@@ -241,7 +241,7 @@ def test_voila_shows_a_panel_with_the_kernel_behind_it(
         # The kernel is busy with the agent's code, and gets what the page sends all the same.
         api.add(Reply(ToolUse("python", {"code": WAITS})))
         panel.write("wait")
-        expect(panel.dialog).to_contain_text("It runs in a copy of the kernel, and had no effect so far.")
+        expect(panel.dialog).to_contain_text("It still runs in a copy of the kernel.")
         panel.dialog.get_by_role("button", name="Yes, run it here").click()
         expect(panel.dialog).to_have_count(0)
         panel.write("and then?")

@@ -53,6 +53,42 @@ def test_a_notebook_records_a_conversation_without_jobs_and_plays_it_after_a_res
     assert "job" not in recorded[0]["request"]["tools"]
 
 
+@pytest.mark.parametrize(
+    ("names", "loads"),
+    [
+        (NAMES, None),
+        (NAMES, "%load_ext indus_nb\nprint('loaded')"),
+        ("%env INDUS_NB_CASSETTE_MODE=keep", "%agent keep answers.json"),
+    ],
+    ids=["prompts alone", "a cell that loads it", "kept answers"],
+)
+def test_answers_are_played_whenever_a_page_has_loaded_the_extension(
+    tmp_path: Path, environment: Mapping[str, str], names: str, loads: str | None
+) -> None:
+    cells = [
+        names,
+        "print('printed')\nrows = [1, 2]\nrows",
+        "from IPython.display import Markdown, display\ndisplay(Markdown('*shown*'))\nrows.append(3)",
+        "1 / 0",
+        *(f"number = {number}\nnumber" for number in range(17)),
+    ]
+    prompts = [*([loads] if loads else []), ASK, "print('between')", f"{ASK} + 1"]
+    recorded = None
+    for loaded_before in (None if loads and loads.startswith("%load_ext") else len(cells), 0, 2):
+        with Kernel(tmp_path, environment) as kernel:
+            for at, cell in enumerate([*cells, *prompts]):
+                if at == loaded_before:
+                    kernel.load_from_page()
+                done = ask(kernel, cell)
+                assert done.status == ("error" if cell == "1 / 0" else "ok"), done.error
+        content = (tmp_path / "answers.json").read_text()
+        assert content == (recorded or content)
+        recorded = content
+    assert recorded is not None
+    assert "between" in recorded
+    assert all(each not in recorded for each in ("Printed:\\n```\\nprinted", "Shown:"))
+
+
 def test_a_conversation_that_was_asked_something_is_replaced_with_a_line_and_kept(
     tmp_path: Path, environment: Mapping[str, str]
 ) -> None:

@@ -259,8 +259,10 @@ def test_what_text_would_take_for_a_change_is_none_if_nothing_changed(kernel: Ke
 
 def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(kernel: Kernel, api: MessagesApi) -> None:
     with other_settings(kernel, looksSeconds=1):
-        question = asked(kernel, api, "while True: pass")
-    assert "It runs in a copy of the kernel, and had no effect so far." in question
+        kernel.run("counter = 1")
+        question = asked(kernel, api, "counter = 0\nwhile True: pass")
+    assert "no effect" not in question
+    assert "So far it has started no program and connected to nothing; which variables and files it changes" in question
     assert "4  Wait for its end" in question
     wait_until(lambda: kernel.children() == [])
 

@@ -365,6 +365,18 @@ def brief(call: Call) -> str:
             "✗ python train() · step 2 · stopped",
         ),
         (
+            Call(
+                "python",
+                {},
+                described=CallDescription("python", code="train()"),
+                state="failed",
+                output="The run was aborted: the code was interrupted.",
+                interrupted="stopped",
+                changed="Changed: df 9 → 8 rows (%agent undo)",
+            ),
+            "✗ python train() · stopped · Changed: df 9 → 8 rows (%agent undo)",
+        ),
+        (
             Call("bash", {"command": "rm x"}, state="done", changed="Changed: x deleted (%agent undo)"),
             "✓ bash rm x · Changed: x deleted",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indus_nb.kernel.preview import Report
-from indus_nb.kernel.trials.trying import Trial
+from indus_nb.kernel.trials.trying import Trial, lines_so_far
 from indus_nb.safety.effects import Effect
 
 ADDED = Effect("new_names", "total", "adds total")
@@ -27,3 +27,10 @@ def test_what_was_stopped_before_it_happened_is_named_once() -> None:
     trial = ended("stopped", CONNECTS.words, CONNECTS, ADDED)
     assert trial.effects == [CONNECTS, ADDED]
     assert not trial.holds
+
+
+def test_of_a_trial_that_still_runs_it_is_shown_what_it_has_printed() -> None:
+    trial = Trial("code", None, lambda: None)
+    assert "printed" not in lines_so_far(trial)
+    trial.add_text("step 1\nstep 2\n")
+    assert lines_so_far(trial).endswith("\nIt has printed:\n    step 1\n    step 2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -23,6 +23,7 @@ _MAX_PART_CHARACTERS = 2000
 _MAX_DISPLAYS, _MAX_HTML_CHARACTERS = 10, 8_000
 _MAX_KINDS, _MAX_KIND_CHARACTERS = 20, 100
 _OUR_LINES = re.compile(r"^([ \t]*)%agent\b(?:.*\\\n)*.*", re.MULTILINE)
+_LOADS = re.compile(r"^[ \t]*%(?:re)?load_ext[ \t]+indus_nb\b", re.MULTILINE)
 _OURS = ("%agent", "%%agent", "%load_ext", "%reload_ext", "%unload_ext")
 
 
@@ -87,9 +88,18 @@ class _Displays:
 
 
 class Journal:
-    """Record of the user's last 20 cells, including those that ran before it was made."""
+    """Record of the user's last 20 cells, including those that ran before it was made.
 
-    def __init__(self, shell: Any, routes: Routes) -> None:
+    When it is made depends on the front end: one loads the extension with the kernel, another before the first line for
+    the agent. So it also keeps what it would know if it had been made with that line (``begin_use``).
+    """
+
+    def __init__(self, shell: Any, routes: Routes, *, in_cell: bool = True) -> None:
+        """Begin with the cells that ran so far.
+
+        Args:
+            in_cell: Whether a cell, or the kernel's configuration, loads the extension, and no front end.
+        """
         self._shell = shell
         self._routes = routes
         self._tail: _Tail | None = None
@@ -99,7 +109,11 @@ class Journal:
         self._failed: Cell | None = None
         self.begun: deque[str] = deque(getattr(shell.history_manager, "input_hist_raw", ()))
         """The code of all cells of the user's that have begun, until it is taken from here."""
-        self._remember_earlier()
+        self._before_use: Sequence[Cell] | None = None
+        for known in self._earlier():
+            self._add(**known)
+        if in_cell:
+            self.begin_use()
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
 
@@ -124,16 +138,30 @@ class Journal:
         last = next((cell for cell in reversed(self._cells) if cell.cell_id == cell_id), None)
         return None if last is None or last.error is None else last
 
-    def since(self, index: int, prompt: str = "") -> tuple[str, int]:
+    def begin_use(self) -> None:
+        """Keep what is known without having watched of the cells so far, at the first line for the agent or prompt."""
+        if self._before_use is None:
+            self._before_use = self._unwatched()
+
+    def since(self, index: int, prompt: str = "", *, from_use: bool = False) -> tuple[str, int]:
         """Write the cells after the one of that index for the model; return the text and how many are in it.
 
         Args:
             prompt: What the model is told anyway: cells that stand in it are left out.
+            from_use: Whether to write as if the extension had been loaded with the first line for the agent, so that
+                the text is the same whenever that was.
         """
+        cells, begins = [*self._cells], 0
+        if from_use:
+            unwatched = self._unwatched() if self._before_use is None else self._before_use
+            used_from = unwatched[-1].index if unwatched else 0
+            begins = used_from - len(unwatched)
+            cells = [*unwatched, *(cell for cell in cells if cell.index > used_from)][-MAX_CELLS:]
+        after = max(index or begins, begins)
         texts: deque[str] = deque()
-        room, before, unknown = MAX_CHARACTERS, min(self._count - index, self._count), False
-        for cell in reversed(self._cells):
-            if cell.index <= index:
+        room, before, unknown = MAX_CHARACTERS, self._count - after, False
+        for cell in reversed(cells):
+            if cell.index <= after:
                 break
             text = as_text(cell)
             if text not in prompt:
@@ -159,23 +187,27 @@ class Journal:
         """Write the cell with that execution number; ``None`` if it is not among the last 20."""
         return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
 
-    def _remember_earlier(self) -> None:
+    def _earlier(self) -> Iterator[dict[str, Any]]:
+        """Yield what IPython remembers of the user's last cells, for ``_add``."""
         for cell in earlier_cells(self._shell, MAX_CELLS):
             if code := _users_code(cell.code):
-                self._add(
-                    number=cell.number,
-                    code=code,
-                    printed=None,
-                    result=None if cell.result is None else given(cell.result),
-                    error=cell.error,
-                )
+                result = None if cell.result is None else given(cell.result)
+                yield {"number": cell.number, "code": code, "printed": None, "result": result, "error": cell.error}
 
-    def _add(self, *, error: BaseException | None, code: str, **known: Any) -> None:
-        self._count += 1
+    def _unwatched(self) -> Sequence[Cell]:
+        """Return the cells so far as a journal would know them that is made now."""
+        known = [*self._earlier()]
+        return [self._cell(self._count - len(known) + at, **each) for at, each in enumerate(known, 1)]
+
+    def _cell(self, index: int, *, error: BaseException | None, code: str, **known: Any) -> Cell:
         text = None if error is None else _end_of(traceback_of(error, self._shell, libraries=1))
-        cell = Cell(index=self._count, code=_beginning(code), error=text, **known)
+        return Cell(index=index, code=_beginning(code), error=text, **known)
+
+    def _add(self, **known: Any) -> None:
+        self._count += 1
+        cell = self._cell(self._count, **known)
         self._cells.append(cell)
-        if text is not None:
+        if cell.error is not None:
             self._failed = cell
         elif self._failed is not None and self._failed.code == cell.code:
             self._failed = None
@@ -183,9 +215,14 @@ class Journal:
     def _begin(self, info: Any) -> None:
         if work_here() is not None:
             return
-        self.begun.append(without_our_lines(getattr(info, "raw_cell", "") or ""))
+        code: str = getattr(info, "raw_cell", "") or ""
+        loads = self._before_use is None and _LOADS.search(code) is not None
+        if loads or _OUR_LINES.search(code) is not None or code.lstrip().startswith("%%agent"):
+            self.begin_use()
+        self.begun.append(without_our_lines(code))
         self._routes.install()
-        self._tail = _Tail() if is_users(info) else None
+        # Where nothing was loaded before, a cell that loads the extension is not watched from its beginning.
+        self._tail = _Tail() if is_users(info) and not loads else None
         self._routes.on_print = self._listener(self._tail) if self._tail is not None else None
         self._displays = _Displays()
         # A terminal prints what it displays.
@@ -215,7 +252,6 @@ class Journal:
         self._add(
             number=result.execution_count,
             code=info.raw_cell,
-            # A cell that loads the extension was not watched from its beginning.
             printed=tail.text() if tail is not None else None,
             shown=self._displays.bundles(),
             result=None if result.result is None else given(result.result),

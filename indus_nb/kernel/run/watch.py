@@ -24,7 +24,7 @@ class Watch:
     def __init__(self, shell: Any, *, in_cell: bool = True) -> None:
         self.main: MainThread = MainThread(shell, in_cell=in_cell)
         self.routes: Routes = Routes(shell)
-        self.journal: Journal = Journal(shell, self.routes)
+        self.journal: Journal = Journal(shell, self.routes, in_cell=in_cell)
 
     def close(self) -> None:
         """Stop watching the user's cells."""

@@ -2,7 +2,8 @@
 
 What this module promises: a conversation's own messages hold what it knows, so a fork, or another branch, gets what is
 new to it, and nothing is sent twice. What a compaction has dropped of them is not known any more, but for the cells, of
-which its summary tells. That the kernel is another one than the last that was told of is said once.
+which its summary tells. That the kernel is another one than the last that was told of is said once. With a cassette the
+text does not depend on when the extension was loaded.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.toolset.profiles import Profiles
 from indus_nb.kernel.toolset.variables import KernelVariables
+from indus_nb.models.cassettes.environment import is_in_use
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
@@ -49,6 +51,7 @@ class PromptContext:
 
     def message(self, prompt: str, newest_first: Iterable[Entry], wanted: NotebookSettings) -> Mapping[str, Any] | None:
         """Return the message that goes before a prompt; ``None`` if there is nothing new."""
+        self._journal.begin_use()
         found = self.untold(newest_first, wanted, prompt)
         if found is None:
             return None
@@ -71,7 +74,8 @@ class PromptContext:
         last = known.get("cell")
         cells, new_cells = "", 0
         if wanted.tell_cells:
-            cells, new_cells = self._journal.since(last if isinstance(last, int) else 0, prompt)
+            index = last if isinstance(last, int) else 0
+            cells, new_cells = self._journal.since(index, prompt, from_use=is_in_use())
         named = _NAME.findall(cells)
         held, count = "", 0
         if wanted.tell_variables:

@@ -47,7 +47,7 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.states import KernelStates, StateTool
 from indus_nb.kernel.toolset.undoing import Steps, line
 from indus_nb.kernel.toolset.variables import KernelVariables
-from indus_nb.kernel.trials.trying import Trial, Trials, lines
+from indus_nb.kernel.trials.trying import Trial, Trials, lines, lines_so_far
 from indus_nb.kernel.undo import Maker
 from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.values.describe import views
@@ -63,7 +63,6 @@ CarryOut = Callable[[Awaitable[ToolOutput], Context, ToolContext, str], Awaitabl
 _MAX_NAMES = 50
 _MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
-_NO_EFFECT_SO_FAR = "It runs in a copy of the kernel, and had no effect so far."
 
 
 class UserKernel:
@@ -243,8 +242,10 @@ class UserKernel:
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited) or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await asyncio.wait([following], timeout=self._settings.looks_seconds)
-            if not following.done() and await gate.ask([], outcome=_NO_EFFECT_SO_FAR, trial=following) == "run":
-                return trial
+            if not following.done():
+                so_far = hide_known(lines_so_far(trial), labelled_secrets())
+                if await gate.ask([], outcome=so_far, trial=following) == "run":
+                    return trial
             await following
             effects = trial.effects
             if await gate.covers(effects) and (trial.holds or not effects or gate.looks_only):

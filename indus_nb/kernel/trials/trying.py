@@ -53,6 +53,10 @@ _MAX_OUTCOME_CHARACTERS = 600
 _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
 _BEGINNING = "Preview \N{EM DASH} not run yet: "
+_STILL_RUNS = (
+    "It still runs in a copy of the kernel. So far it has started no program and connected to nothing; which variables "
+    "and files it changes is not known before its end."
+)
 _CACHES = (".cache/matplotlib", ".config/matplotlib", ".matplotlib", ".cache/fontconfig")
 """Caches of libraries in the home directory, which are made anew where they cannot be read."""
 
@@ -479,11 +483,24 @@ def lines(trial: Trial) -> str:
     if report.how != "done":
         verb = "stopped at:" if report.how == "stopped" else "raises"
         parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
-    text = "\n".join(line for line in trial.card_text().split("\n") if not line.startswith("\N{DOWNWARDS ARROW} "))
-    printed = textcut.middle_lines(text.strip("\n"), _MAX_LINES, "… {left} lines …").split("\n")
-    printed = [textcut.head(line.rstrip(), _MAX_LINE_CHARACTERS) for line in printed]
+    printed = _printed(trial)
     if len(printed) > 1:
         return "\n".join([f"{_BEGINNING}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
-    if printed[0].strip():
+    if printed:
         parts.append(f"prints {printed[0].strip()}")
     return f"{_BEGINNING}{'; '.join(parts) or 'prints nothing'}"
+
+
+def lines_so_far(trial: Trial) -> str:
+    """Write what is known of a trial that still runs: of what it changes that is little, as the end compares."""
+    printed = _printed(trial)
+    return "\n".join([_STILL_RUNS, *(["It has printed:", *(f"    {line}" for line in printed)] if printed else [])])
+
+
+def _printed(trial: Trial) -> list[str]:
+    """Return the lines that are shown of what a trial has printed; none for blanks."""
+    text = "\n".join(line for line in trial.card_text().split("\n") if not line.startswith("\N{DOWNWARDS ARROW} "))
+    if not text.strip():
+        return []
+    shown = textcut.middle_lines(text.strip("\n"), _MAX_LINES, "… {left} lines …").split("\n")
+    return [textcut.head(line.rstrip(), _MAX_LINE_CHARACTERS) for line in shown]
