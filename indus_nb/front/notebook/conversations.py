@@ -125,7 +125,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._made_in)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -761,6 +761,10 @@ class Conversations:
         gate.watch(form.widget.comm_id)
         form.show(self._screen, provider)
         return True
+
+    def _made_in(self, session_id: str) -> str:
+        name = next((name for name, each in [*self._sessions.items()] if each.store.session_id == session_id), None)
+        return "" if name is None else self._notebooks.named(name)
 
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Undo or redo the changes of the agent's calls."""
