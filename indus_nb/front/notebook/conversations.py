@@ -154,6 +154,9 @@ class Conversations:
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
         self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
+        self._notebook.live_values = lambda: [
+            (claim.cell, claim.expression, claim.value.text) for claim in self._live_answers.claims.all()
+        ]
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
