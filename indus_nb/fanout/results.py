@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, TypeAlias, cast, overload
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import AnswerKind
 from indus_nb.core.limits.words import cost_in_words
@@ -25,6 +26,7 @@ _FIRST_ROWS = 5
 _MOST_ROWS = 20
 _MOST_COLUMNS = 8
 _MOST_REASONS = 3
+_MAX_REASON_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +250,9 @@ class Answers(Sequence[Any]):
             [number, *(added[name][number] if name in added else self._table.rows[number].get(name) for name in names)]
             for number in numbers
         ]
-        counted = Counter(row.error for row in self.rows if row.error is not None)
-        reasons = counted.most_common(_MOST_REASONS)
+        reasons, others = self._reasons()
         failures = "".join(f"<li>{rows_of(times)}: {cell(reason)}</li>" for reason, times in reasons)
-        if others := counted.total() - sum(times for _, times in reasons):
+        if others:
             failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of <code>frame</code></li>"
         again = "<p><code>retry()</code> asks for the rows without an answer.</p>" if self.failed else ""
         more = (
@@ -261,6 +262,19 @@ class Answers(Sequence[Any]):
         )
         table = html_table(names, shown)
         return f"<p>{as_html(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
+
+    def _reasons(self) -> tuple[list[tuple[str, int]], int]:
+        """Return the commonest reasons why rows failed, with their numbers, and the number of rows with others."""
+        counted = Counter(row.error for row in self.rows if row.error is not None)
+        reasons = counted.most_common(_MOST_REASONS)
+        return reasons, counted.total() - sum(times for _, times in reasons)
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """Return how many rows failed, and why, for the commonest reasons and for all others together."""
+        reasons, others = self._reasons()
+        listed = [(rows_of(times), one_line(reason, _MAX_REASON_CHARACTERS)) for reason, times in reasons]
+        return [*listed, *([(rows_of(others), "other reasons, in error of frame")] if others else [])]
 
     def _shown(self) -> list[int]:
         """Return the numbers of the rows to show: some that failed, some with an answer, or the first ones."""

@@ -44,14 +44,16 @@ class CellIds:
         self._ids: dict[str, str | None] = {}
         """The ids, with the connection over which each cell was run last."""
         self.numbers: dict[int, str] = {}
-        """The ids by the numbers that the cells ran with."""
+        """The ids by the numbers that the cells ran with, of those that have ended."""
         self._note(self.running)
         shell.events.register("pre_run_cell", self._note_cell)
+        shell.events.register("post_run_cell", self._note_number)
 
     def close(self) -> None:
         """Stop watching the user's cells."""
-        with suppress(ValueError):
-            self._shell.events.unregister("pre_run_cell", self._note_cell)
+        for event, callback in (("pre_run_cell", self._note_cell), ("post_run_cell", self._note_number)):
+            with suppress(ValueError):
+                self._shell.events.unregister(event, callback)
 
     @property
     def request(self) -> Mapping[str, Any]:
@@ -84,10 +86,16 @@ class CellIds:
         return frozenset(self._ids)
 
     def _note_cell(self, info: Any) -> None:
+        self._note(getattr(info, "cell_id", None))
+
+    def _note_number(self, result: Any) -> None:
+        # While the cell runs, some versions of IPython count it already and others do not.
+        info, number = getattr(result, "info", None), getattr(result, "execution_count", None)
         cell_id: object = getattr(info, "cell_id", None)
-        self._note(cell_id)
-        if isinstance(cell_id, str) and getattr(info, "store_history", False) and len(self.numbers) < _MAX_IDS:
-            self.numbers[self._shell.execution_count] = cell_id
+        if not (isinstance(cell_id, str) and isinstance(number, int) and getattr(info, "store_history", False)):
+            return
+        if len(self.numbers) < _MAX_IDS:
+            self.numbers[number] = cell_id
 
     def _note(self, cell_id: object) -> None:
         if isinstance(cell_id, str) and (cell_id in self._ids or len(self._ids) < _MAX_IDS):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import Gate, MessagesApi, Recorded, Reply, Text, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from notebook_files import png
 
 
@@ -137,6 +138,29 @@ def test_after_a_sample_the_user_says_whether_the_other_rows_are_asked(
         assert cell.finish().status == "ok"
         assert any("<table>" in bundle.get("text/html", "") for each in cell.displays.values() for bundle in each)
         assert kernel.run("print(len(kinds) - len(kinds.failed))").streams == f"{answered}\n"
+
+
+def test_the_cell_says_why_rows_failed(tmp_path: Path, api: MessagesApi) -> None:
+    good: set[str] = set()  # the rows of the sample
+
+    def answer(request: Recorded) -> Reply | HttpError:
+        row = request.texts[-1]
+        if len(good) < 2 or row in good:
+            good.add(row)
+            return Reply("seven")
+        return HttpError(400, "invalid_request_error", "costs $1")
+
+    api.default = answer  # type: ignore[assignment]
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --model claude-haiku-4-5 --no-session")
+        cell = kernel.begin('%agent map -o kinds --sample 2 "{item}" over range(8)', asks=True)
+        cell.answer("y")
+        assert cell.finish().status == "ok"
+        assert re.search(
+            r"8 rows, 2 answered, 2 of them before, 6 failed, .*6 rows .*costs \$1", cell.shown[-1], re.DOTALL
+        )
 
 
 def test_where_nobody_can_answer_a_sample_asks_nothing(tmp_path: Path, api: MessagesApi) -> None:

@@ -56,6 +56,9 @@ detach = session.ui.attach(host)
 FRESH = "front, asked[:], answers[:], questions[:], notes[:], waits = {}, [], [], [], [], True"
 
 
+NEXT_NUMBER = "len(get_ipython().history_manager.input_hist_raw)"
+
+
 @dataclass
 class Book:
     """A kernel with its notebook's file, an agent in it, and what its model is told."""
@@ -328,8 +331,26 @@ def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_th
     assert "cell load-cell has the new source now" in text_of(result)
 
 
+def test_the_number_of_a_run_names_that_cell_and_not_the_one_that_ran_before_it(book: Book) -> None:
+    first = book.seen(NEXT_NUMBER)
+    book.run("%lsmagic", "load-cell")
+    book.run("plot = print", "plot-cell")
+    shown = {"load-cell": ("%lsmagic", first), "plot-cell": ("plot = print", first + 1)}
+    cells = [{"id": each, "type": "code", "source": code, "executionCount": at} for each, (code, at) in shown.items()]
+    change = {"source": "plot = len", "replace": f"In [{first + 1}]"}
+    read, proposed = book.call(
+        ("notebook", {"cells": f"In [{first + 1}]"}),
+        ("propose_cell", change),
+        before=f"front['cells'] = {{'cells': {cells}}}; front['replace_cell'] = {{'id': 'plot-cell'}}",
+        answers=("Accept",),
+    )[0]
+    assert "id plot-cell" in text_of(read)
+    assert "id load-cell" not in text_of(read)
+    assert "cell plot-cell has the new source now" in text_of(proposed)
+
+
 def test_a_number_that_is_one_cells_place_and_another_cells_run_changes_neither(book: Book) -> None:
-    ran = int(book.seen("get_ipython().execution_count")) + 1
+    ran = book.seen(NEXT_NUMBER)
     book.run("rows = [1, 2, 3]", "load-cell")
     cells = [("code", f"filler-{place}", f"filler = {place}") for place in range(2, ran + 1)]
     book.write(("code", "load-cell", "rows = [1, 2, 3, 4]"), *cells, ("code", "running-cell", "%agent go"))

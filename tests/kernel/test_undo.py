@@ -79,6 +79,33 @@ def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) 
     assert kernel.run("print(steps)").streams == "[1]\n"
 
 
+def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("one = two = 0; three = []")
+    changed_by_the_agent(kernel, api, "one = 1")
+    for code in ("two = 1", "three.append(1)"):
+        api.add(Reply(ToolUse("python", {"code": code})))
+    api.add(Reply("Done."))
+    assert kernel.run("%agent --name other --model anthropic/claude-sonnet-4-5 --approve never go").status == "ok"
+    kernel.run("%agent --name main")
+    for asked, count in (("undo", 1), ("undo prompt", 2)):
+        cell = kernel.run(f"%agent {asked}")
+        refused = f"{cell.error} {cell.streams} {cell.shown}"
+        assert "Nothing was taken back" in refused
+        assert "in conversation 'other' (" in refused
+        assert f"`%agent undo {count}` does it all the same, `%agent undo 3` with all until" in refused
+    assert kernel.run("print(one, two, three)").streams == "1 1 [1]\n"
+    kernel.run("three.append(2)")
+    cell = kernel.run("%agent undo 1")
+    assert "`%agent undo 1 over`" in f"{cell.error} {cell.streams} {cell.shown}"
+    shown = "\n".join(kernel.run("%agent undo 1 over").shown)
+    assert "Taken back: three; made in conversation 'other'. `%agent redo 1` turns that around." in shown
+    cell = kernel.run("%agent redo")
+    assert "Nothing was done once more" in f"{cell.error} {cell.streams} {cell.shown}"
+    kernel.run("%agent undo 1")
+    assert "Taken back: one. `%agent redo` turns that around." in "\n".join(kernel.run("%agent undo").shown)
+    assert kernel.run("print(one, two, three)").streams == "0 0 []\n"
+
+
 def test_code_that_fails_is_taken_back_as_far_as_it_came(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("half = {}")
     changed_by_the_agent(kernel, api, "half['done'] = 1; 1 / 0")

@@ -107,6 +107,22 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     assert "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all`" in shown
 
 
+def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(kernel: Kernel) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        (f"{ASK}sum up", ""),
+        ("print(by_region)", "3\n"),
+        ("%time by_region\nby_region", ""),
+        ("def use():\n    by_region = 1\nfor by_region in [3]: pass", ""),
+    )
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
+    assert (
+        "The 5th cell stands below and assigns by_region: if that is its code, move it above the 3rd cell."
+    ) in shown
+
+
 def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_the_fresh_one_differs(
     kernel: Kernel, api: MessagesApi
 ) -> None:
@@ -255,6 +271,36 @@ def test_values_that_are_the_same_are_counted(kernel: Kernel) -> None:
     write_claims(path, ("sum(items)", "3"), ("f'{items[0]:.1f}'", "1.0"))
     shown = "\n".join(kernel.run("%agent verify").shown)
     assert "2 values in answers: the same." in shown
+    assert "✓ All outputs are as the notebook shows them." in shown
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_values_of_what_the_agent_wrote_into_cells_are_computed_where_these_have_run(kernel: Kernel) -> None:
+    path = kernel.folder / "book.ipynb"
+    cells = ("w = 3000", "w = 1", "at_the_end = 4", "w = 2")
+    write(path, ("%load_ext indus_nb", ""), *((source, "") for source in cells))
+    write_claims(path, ("w", "3000"), ("at_the_end", "4"), ("never", "5"))
+    made = nbformat.read(path, as_version=4)
+    made.cells.insert(1, made.cells.pop(-2))
+    made.cells[2].metadata["indus_nb"] = {"run": "a", "call": "b"}
+    nbformat.write(made, path)
+    shown = "\n".join(kernel.run("%agent verify").shown)
+    assert "2 values in answers: the same." in shown
+    assert "    5 is not computed (NameError: name 'never' is not defined): never" in shown
+    assert "3000 is" not in shown
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_values_that_are_not_saved_are_said_not_to_be_compared(kernel: Kernel, api: MessagesApi) -> None:
+    path = kernel.folder / "book.ipynb"
+    write(path, ("%load_ext indus_nb", ""), ("items = [1, 2]", ""), (f"{ASK}so", ""), (f"{ASK}more", ""))
+    saved = json.loads(path.read_text())["cells"]
+    kernel.run("items = [1, 2]")
+    api.add("It is `{python} sum(items)`.", "It is nothing.")
+    kernel.run(f"{ASK}so", cell_id=saved[2]["id"])
+    kernel.run(f"{ASK}more", cell_id=saved[3]["id"])
+    shown = "\n".join(kernel.run("%agent verify").shown)
+    assert "Values in answers are not compared where the cell was not saved since: the 3rd cell." in shown
     assert "✓ All outputs are as the notebook shows them." in shown
 
 

@@ -13,13 +13,13 @@ from PIL import Image
 from work import cpu_stays_in_proportion
 
 from indus_nb.kernel.document import Cell, Reading, read_notebook
-from indus_nb.kernel.document.selection import chosen_cells, one_cell
+from indus_nb.kernel.document.selection import chosen_cells, last_runs, one_cell
 from indus_nb.tools.tool import ToolError
 
 
 def whole(*cells: dict[str, Any], tmp_path: Path, most: int = 40_000) -> tuple[str, Reading]:
     file = read_notebook(write(tmp_path / "whole.ipynb", *cells))
-    reading = Reading(ran=[])
+    reading = Reading()
     text, _ = reading.whole(file.cells, [*range(1, len(file.cells) + 1)], most)
     return text, reading
 
@@ -106,7 +106,7 @@ def test_a_cell_tells_whether_it_ran_in_this_kernel(tmp_path: Path) -> None:
         Cell("markdown", "# Title", id="t"),
         Cell("code", "v = 5", by_agent=True),
     ]
-    listing = Reading(ran=["", "x = 1\n", "y = 1", "w = 4", "w = 4"]).listing(cells)
+    listing = Reading(last_runs(cells, ["", "x = 1\n", "y = 1", "w = 4", "w = 4"], {})).listing(cells)
     assert "code · place 1 · run as In [1] · 1 line" in listing
     assert "code · place 2 · run as In [2] (by an earlier kernel, or changed since)" in listing
     assert "code · place 3 · not run" in listing
@@ -115,9 +115,23 @@ def test_a_cell_tells_whether_it_ran_in_this_kernel(tmp_path: Path) -> None:
     assert "code · place 6 · run by the agent, as it was written" in listing
 
 
+def test_of_cells_with_the_same_source_each_has_its_own_number(tmp_path: Path) -> None:
+    head = "df.head()"
+    cells = [Cell("code", head, id="a", run_as=1), Cell("code", head, id="b"), Cell("code", head, id="c")]
+    ran = ["", head, head, "other", head]
+    listing = Reading(last_runs(cells, ran, {1: "a", 2: "b", 3: "gone"})).listing(cells)
+    assert "id a · code · place 1 · run as In [1] · " in listing
+    assert "id b · code · place 2 · run as In [2] since it was saved" in listing
+    assert "id c · code · place 3 · not run" in listing, "which of them ran as In [4] is not known"
+    saved_anew = [Cell("code", head, id="new", run_as=2, shown_as=2), Cell("code", "other", id="newer")]
+    assert last_runs(saved_anew, ran, {1: "a", 2: "b", 3: "gone"}) == {1: 2}, "it shows that number"
+    again = [Cell("code", head, id="a"), Cell("code", "changed", id="b")]
+    assert last_runs(again, ["", head, head, head], {1: "a", 2: "b", 3: "a"}) == {1: 3}
+
+
 def test_cells_without_room_are_named_and_their_images_left_out(tmp_path: Path) -> None:
     cells = [Cell("code", "x" * 3000, outputs=[shown(image_png=png())]) for _ in range(4)]
-    reading = Reading(ran=[])
+    reading = Reading()
     text, left = reading.whole(cells, [1, 2, 4], 7000)
     assert left == [4]
     assert len(reading.images) == 2

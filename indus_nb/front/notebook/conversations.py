@@ -126,7 +126,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._made_in)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -155,6 +155,9 @@ class Conversations:
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
         self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
+        self._notebook.live_values = lambda: [
+            (claim.cell, claim.expression, claim.value.text) for claim in self._live_answers.claims.all()
+        ]
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
@@ -766,6 +769,10 @@ class Conversations:
         gate.watch(form.widget.comm_id)
         form.show(self._screen, provider)
         return True
+
+    def _made_in(self, session_id: str) -> str:
+        name = next((name for name, each in [*self._sessions.items()] if each.store.session_id == session_id), None)
+        return "" if name is None else self._notebooks.named(name)
 
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Undo or redo the changes of the agent's calls."""

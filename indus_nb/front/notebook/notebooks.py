@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from indus_nb.front.notebook.door.messages import Shows
@@ -16,6 +16,7 @@ from indus_nb.front.notebook.notebook_sessions import NotebookSessions, own_note
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.document.notebook_file import shown_notebook
 from indus_nb.kernel.document.reading import path_of
+from indus_nb.render.markup import plain
 
 FIRST = "main"
 """Default name of a conversation."""
@@ -53,6 +54,12 @@ class Notebooks:
     def talking_to(self, conversation: str) -> UsedNotebook:
         """Return the notebook that talks to a conversation by default."""
         return next((used for used in self._by_path.values() if used.conversation == conversation), self._first)
+
+    def named(self, conversation: str) -> str:
+        """Name a conversation for the user, with the notebook that talks to it by default where that is known."""
+        paths = [path for path, used in self._by_path.items() if used.conversation == conversation]
+        where = f"{plain(PurePosixPath(paths[0]).name)}, " if paths else ""
+        return f"{where}conversation {conversation!r}"
 
     def note(self, shown: Shows, before: Shows | None, taken: Container[str]) -> UsedNotebook:
         """Note of which notebook a connection is.

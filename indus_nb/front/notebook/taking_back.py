@@ -51,17 +51,18 @@ _NO_PAGE = (
 
 @dataclass(frozen=True, slots=True)
 class StepsWanted:
-    """Steps to undo or redo; with ``count`` 0 those of the last prompt."""
+    """Steps to undo or redo; with ``count`` 0 those of the last prompt, with ``of_any`` also another conversation's."""
 
     verb: Literal["undo", "redo"] = "undo"
     count: int = 1
     touched: Touched = ""
+    of_any: bool = False
 
     @property
     def inverse(self) -> str:
         """Return the command that turns them around, without its first sign."""
         verb = "redo" if self.verb == "undo" else "undo"
-        return verb if self.count == 1 else f"{verb} {self.count or 'prompt'}"
+        return verb if self.count == 1 and not self.of_any else f"{verb} {self.count or 'prompt'}"
 
 
 def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
@@ -69,12 +70,15 @@ def steps_wanted(verb: Literal["undo", "redo"], argument: str) -> StepsWanted:
 
     Args:
         argument: Empty, or a number or ``prompt``, and how to treat what the user changed since.
+
+    >>> steps_wanted("undo", "1 keep").inverse, steps_wanted("undo", "prompt").inverse, steps_wanted("undo", "").inverse
+    ('redo 1', 'redo prompt', 'redo')
     """
     number, _, touched = f" {argument}".rpartition(" ")
     if touched.isdigit() or touched == "prompt":
         number, touched = touched, ""
     count = 0 if number.strip() == "prompt" else int(number) if number.strip() else 1
-    return StepsWanted(verb, count, cast("Touched", touched))
+    return StepsWanted(verb, count, cast("Touched", touched), of_any=number.strip().isdigit())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +122,14 @@ async def _ready(session: AgentSession) -> None:
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
-    def __init__(self, kernel: UserKernel, ask_page: AskPage) -> None:
+    def __init__(self, kernel: UserKernel, ask_page: AskPage, made_in: Callable[[str], str]) -> None:
         """Create the undo of one kernel.
 
         Args:
             ask_page: Sends a request to the page that shows the notebook.
+            made_in: Names the notebook and conversation that talk to a session now, by its id; empty if none does.
         """
+        self._made_in = made_in
         self._kernel = kernel
         self._steps = kernel.steps
         self._states = kernel.states
@@ -154,16 +160,50 @@ class TakingBack:
         """
         await _ready(session)
         count = self._count(wanted)
+        if not wanted.of_any:
+            self._check_own(session.store.session_id, wanted.verb, count)
+        others = self._others(session.store.session_id, wanted.verb, count)
         are_calls = self._steps.are_calls(wanted.verb, count)
         changes = partial(self._steps.cells, wanted.verb, count)
         turn = partial(self._steps.move, wanted.verb, count, wanted.touched)
-        moved = await self._move(_Move(wanted.verb, changes, turn, wanted.touched))
-        made = "your last call" if count == 1 else f"your last {count} calls"
-        which = made if are_calls else f"the last {textcut.counted(count, 'step')}, cells of theirs among them,"
+        try:
+            moved = await self._move(_Move(wanted.verb, changes, turn, wanted.touched))
+        except ChangedSinceError as error:
+            raise ChangedSinceError(error.question, f"{wanted.verb} {count}") if wanted.of_any else error from error
+        if others:
+            moved = f"{moved}; made in {', '.join(others)}"
+        which = "your last call" if count == 1 else f"your last {count} calls"
+        if others or not are_calls:
+            among = "of another conversation" if others else "cells of theirs"
+            which = f"the last {textcut.counted(count, 'step')}, {among} among them,"
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved
+
+    def _others(self, own: str, verb: str, count: int) -> list[str]:
+        """Name the other conversations of this kernel that made some of the last steps."""
+        made = (self._made_in(each) for each in self._steps.sessions(verb)[:count] if each not in ("", own))
+        return [*dict.fromkeys(filter(None, made))]
+
+    def _check_own(self, own: str, verb: str, count: int) -> None:
+        """Refuse to move another conversation's steps for one that may not mean them.
+
+        Raises:
+            UsageError: The last step is another one's; nothing was done.
+        """
+        if not (others := self._others(own, verb, count)):
+            return
+        sessions = self._steps.sessions(verb)
+        done = "taken back" if verb == "undo" else "done once more"
+        all_the_same = f"`%agent {verb} {count}` does it all the same"
+        if own in sessions:
+            until = sessions.index(own) + 1
+            all_the_same += f", `%agent {verb} {until}` with all until this conversation's last"
+        raise UsageError(
+            f"Nothing was {done}: what would be was not asked for in this conversation, but in {', '.join(others)} "
+            f"({self._steps.summary(count, verb)}). {all_the_same}."
+        )
 
     def state_needs_page(self, wanted: StateWanted) -> bool:
         """Return whether cells of the notebook change on the way to a state, which needs a page."""

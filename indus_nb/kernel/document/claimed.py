@@ -47,19 +47,30 @@ def claimed(outputs: Iterable[Mapping[str, Any]]) -> list[Claimed]:
     return list(dict.fromkeys(found))[:_MAX_CLAIMS]
 
 
-async def differences_now(claims: Sequence[Claimed], evaluate: Evaluate) -> list[str]:
-    """Return a line for each value that is another one now, or that there is none of."""
+class Compared(NamedTuple):
+    """A value in an answer, whether it could be computed now, and how it differs; empty where it is the same."""
+
+    claim: Claimed
+    is_computed: bool
+    difference: str
+
+
+async def compared_now(claims: Sequence[Claimed], evaluate: Evaluate) -> list[Compared]:
+    """Compare values with those that their expressions have in a kernel now."""
+    if not claims:
+        return []
     expressions = json.dumps([each.expression for each in claims])
-    answer = await evaluate(_LOOK.format(repr(expressions)))
-    pairs = _pairs(answer)
+    pairs = _pairs(await evaluate(_LOOK.format(repr(expressions))))
     if len(pairs) != len(claims):
-        return ["the values of its answer could not be computed"]
-    return [
-        f"{one_line(claim.value, _MAX_SHOWN_CHARACTERS)} is {_now(*pair)}: "
-        f"{one_line(claim.expression, _MAX_SHOWN_CHARACTERS)}"
-        for claim, pair in zip(claims, pairs, strict=True)
-        if pair != (claim.value, "")
-    ]
+        pairs = [("", "the fresh kernel did not answer")] * len(claims)
+    return [Compared(claim, not pair[1], _difference(claim, *pair)) for claim, pair in zip(claims, pairs, strict=True)]
+
+
+def _difference(claim: Claimed, value: str, problem: str) -> str:
+    if not problem and value == claim.value:
+        return ""
+    shown = one_line(claim.value, _MAX_SHOWN_CHARACTERS)
+    return f"{shown} is {_now(value, problem)}: {one_line(claim.expression, _MAX_SHOWN_CHARACTERS)}"
 
 
 def _now(value: str, problem: str) -> str:

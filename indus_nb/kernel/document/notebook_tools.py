@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.extend.api import ExtensionApi
@@ -42,6 +42,8 @@ class NotebookTools:
         self._reader = NotebookReader(shell, ask_page, cells)
         self._maker = maker
         self._made = made
+        self.live_values: Callable[[], Iterable[tuple[str | None, str, str]]] = lambda: ()
+        """Returns the values that answers show: the id of the cell that asked, expression and value of each."""
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
         self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
@@ -64,7 +66,7 @@ class NotebookTools:
             on_progress: Called with the results until then.
             session: The session that the user's cell talks to.
         """
-        from indus_nb.kernel.document.claimed import claimed
+        from indus_nb.kernel.document.claimed import Claimed, claimed
         from indus_nb.kernel.document.verifying import verify
 
         seen = await self._reader.look(outputs=True)
@@ -76,11 +78,16 @@ class NotebookTools:
 
         # A page sends outputs without their metadata.
         saved = {} if seen.file is None else {cell.id: cell for cell in seen.file.cells if cell.id}
-        claims = {
+        claims: dict[int, list[Claimed] | None] = {
             number: claimed(saved.get(cell.id or "", cell).outputs)
             for number, cell in enumerate(seen.cells, 1)
             if cell.type == "code"
         }
+        places = {cell.id: number for number, cell in enumerate(seen.cells, 1)}
+        for cell_id, *value in self.live_values():
+            number = places.get(cell_id)
+            if cell_id and number is not None and Claimed(*value) not in (claims.get(number) or ()):
+                claims[number] = None
         return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made, claims=claims)
 
     async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:

@@ -35,7 +35,7 @@ from indus_nb.kernel.document.notebook_file import (
     parse_cell,
     shown_notebook,
 )
-from indus_nb.kernel.document.selection import chosen_cells
+from indus_nb.kernel.document.selection import chosen_cells, last_runs
 from indus_nb.render.markup import cut, plain
 from indus_nb.safety.redaction import hide, labelled_secrets
 from indus_nb.tools.files.read import read_image
@@ -68,16 +68,12 @@ class Reading:
     """Writer of cells for a model: as text, with the images that the text refers to in ``images``.
 
     Attributes:
-        ran: The sources of cells that ran here, by number; an empty one for the number 0.
+        ran_here: With which numbers cells ran last in this kernel, by their places; see `last_runs`.
         images: The images shown so far, at most four.
     """
 
-    ran: Sequence[str]
+    ran_here: Mapping[int, int] = field(default_factory=dict[int, int])
     images: list[ImageContent] = field(default_factory=list[ImageContent])
-    _numbers: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._numbers = {text: number for number, source in enumerate(self.ran) if (text := source.strip())}
 
     def listing(self, cells: Sequence[Cell]) -> str:
         """Write a few lines for each cell, at most 400 of them."""
@@ -114,16 +110,8 @@ class Reading:
         """Write the id first: a number in brackets is what a cell ran with, everywhere else."""
         parts = [*([f"id {cell.id[:64]}"] if cell.id else []), cell.type, f"place {number}"]
         if cell.type == "code":
-            parts.append(self._when(cell))
+            parts.append(_when(cell, self.ran_here.get(number)))
         return " · ".join(parts)
-
-    def _when(self, cell: Cell) -> str:
-        here = self._numbers.get(cell.source.strip())
-        if here is not None and here != cell.run_as:
-            return f"run as In [{here}] since it was saved"
-        if cell.run_as is None:
-            return "run by the agent, as it was written" if cell.by_agent else "not run"
-        return f"run as In [{cell.run_as}]" + ("" if here else " (by an earlier kernel, or changed since)")
 
     def _listed(self, number: int, cell: Cell) -> str:
         lines = cell.source.count("\n") + 1
@@ -164,6 +152,14 @@ class Reading:
         except ToolError as error:
             return f"[not shown: {error}]"
         return f"[image {len(self.images)}, below]"
+
+
+def _when(cell: Cell, here: int | None) -> str:
+    if here is not None and here != cell.run_as:
+        return f"run as In [{here}] since it was saved"
+    if cell.run_as is None:
+        return "run by the agent, as it was written" if cell.by_agent else "not run"
+    return f"run as In [{cell.run_as}]" + ("" if here else " (by an earlier kernel, or changed since)")
 
 
 def _bundle(output: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -274,14 +270,20 @@ class KnownNotebook:
     def run_as(self, number: int) -> list[int]:
         """Return the places of the cells that ran here with a number, then of those that show it from before.
 
-        A cell counts whose source is another by now, where the front end gave its id.
+        A cell counts whose source is another by now, where the front end gave its id. Of several with the source that
+        ran, where no id is known, those count that show the number, if any do.
         """
         own_id, source = self.ids.get(number), self.ran[number].strip() if 0 < number < len(self.ran) else ""
         numbered = [*enumerate(self.cells, 1)]
         places = [place for place, cell in numbered if own_id is not None and cell.id == own_id]
         places = places or [place for place, cell in numbered if source and cell.source.strip() == source]
         shown = [place for place, cell in numbered if cell.shown_as == number]
+        places = places if len(places) == 1 else [place for place in places if place in shown] or places
         return [*dict.fromkeys([*places, *shown])]
+
+    def reading(self) -> Reading:
+        """Return a writer of its cells."""
+        return Reading(last_runs(self.cells, self.ran, self.ids))
 
     @property
     def name(self) -> str:
@@ -352,7 +354,7 @@ class NotebookReader:
         seen = await self.look()
 
         def write() -> ToolOutput:
-            reading = Reading(seen.ran)
+            reading = seen.reading()
             parts = _head(seen)
             everything = [*range(1, len(seen.cells) + 1)]
             if cells.strip():
@@ -382,7 +384,7 @@ class NotebookReader:
         places = [at for at in seen.run_as(number) if not source or seen.cells[at - 1].source.strip() == source]
         if not places:
             raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
-        return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+        return await in_thread(lambda _: seen.reading().whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
 
     async def cell_shown(self, cell_id: str) -> str:
         """Write a cell with the outputs that the page shows.
@@ -392,7 +394,7 @@ class NotebookReader:
         """
         seen = await self.look(outputs=True)
         places = chosen_cells(seen.cells, cell_id)
-        return await in_thread(lambda _: Reading(seen.ran).whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+        return await in_thread(lambda _: seen.reading().whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
 
     def named(self) -> tuple[Path | None, bool]:
         """Return where the notebook lies according to the front end; see `named_notebook`."""

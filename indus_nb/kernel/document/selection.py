@@ -7,7 +7,8 @@ same cell.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import clean_text
@@ -24,6 +25,50 @@ _PART = re.compile(rf"{_RUN.pattern}|[^\s,]+", re.IGNORECASE)
 _BY_ID = "Name one, by its id. Nothing was proposed."
 _MAX_LISTED = 5
 _MAX_LINE_CHARACTERS = 60
+
+
+def last_runs(cells: Sequence[Cell], ran: Sequence[str], ids: Mapping[int, str]) -> dict[int, int]:
+    """Find with which numbers the cells ran last in this kernel, of those whose source is as it was then.
+
+    Cells are recognised by their ids. By its source one is where no id is known, or none of a cell that is there, as
+    when front ends have given new ones; then no other cell may have that source, and the number stands beside it.
+
+    Args:
+        cells: All cells of the notebook.
+        ran: The sources of cells that ran here, by number; an empty one for the number 0.
+        ids: The ids of cells that ran here, by number.
+
+    Returns:
+        The numbers, by the places of the cells, from 1.
+
+    >>> cells = [Cell("code", "x = 11", id="a"), Cell("code", "x = 11", id="b"), Cell("code", "y")]
+    >>> last_runs(cells, ["", "x = 11", "x = 11", "y", "x = 11"], {1: "a", 2: "b"})
+    {1: 1, 2: 2, 3: 3}
+    """
+    sources = [cell.source.strip() for cell in cells]
+    often, there = Counter(sources), {cell.id for cell in cells if cell.id}
+    by_id: dict[str, int] = {}
+    by_source: dict[str, int] = {}
+    renamed: set[tuple[str, int]] = set()
+    for number, source in ((number, code.strip()) for number, code in enumerate(ran) if code.strip()):
+        own_id = ids.get(number)
+        if own_id is None:
+            by_source[source] = number
+        elif own_id in there:
+            by_id[own_id] = number
+        else:
+            renamed.add((source, number))
+    found: dict[int, int] = {}
+    for place, (cell, source) in enumerate(zip(cells, sources, strict=True), 1):
+        number = by_id.get(cell.id or "")
+        if number is not None:
+            if ran[number].strip() == source:
+                found[place] = number
+        elif often[source] == 1:
+            shown = next((each for each in (cell.shown_as, cell.run_as) if each and (source, each) in renamed), None)
+            if (number := shown or by_source.get(source)) is not None:
+                found[place] = number
+    return found
 
 
 def chosen_cells(cells: Sequence[Cell], text: str, run_as: RunAs = lambda _number: ()) -> list[int]:

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import symtable
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -24,7 +25,7 @@ from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
-from indus_nb.kernel.document.claimed import Claimed, Evaluate, differences_now
+from indus_nb.kernel.document.claimed import Claimed, Evaluate, compared_now
 from indus_nb.kernel.document.notebook_file import Cell, joined_text
 from indus_nb.kernel.document.selection import name_for_model
 from indus_nb.render.markup import plain
@@ -99,6 +100,8 @@ class Verified:
         others: Variables that the agent's calls changed, and how they differ in the fresh kernel.
         same: How many values in answers are the same.
         claims: Cells whose answers have other values now, with a line for each.
+        unsaved: Cells whose answers have values that are not in the file, and so are not compared.
+        below: The cell below the failed one that assigns what that lacks.
     """
 
     name: str = ""
@@ -116,6 +119,8 @@ class Verified:
     others: dict[ByAgent, str] = field(default_factory=dict[ByAgent, str])
     same: int = 0
     claims: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    unsaved: list[int] = field(default_factory=list[int])
+    below: int | None = None
 
     @property
     def is_good(self) -> bool:
@@ -149,12 +154,17 @@ class Verified:
         if self.lacks is None:
             return []
         name, maker, cell = self.lacks
+        below: list[str] = []
+        if self.below is not None:
+            it = self._begin(self.below)
+            below = [f"{it} stands below and assigns {name}: if that is its code, move it above {self._name(failed)}."]
         if maker is None:
             if not before:
-                return []
+                return below
             made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent"
-            return [f"{made}: `%agent cell all`, right after such a cell has run, writes the agent's code into cells."]
-        return [self._origin(f"{name} was made", maker, cell)]
+            again = "`%agent cell all`, right after such a cell has run, writes the agent's code into cells."
+            return [f"{made}: {again}", *below]
+        return [self._origin(f"{name} was made", maker, cell), *below]
 
     def _origin(self, made: str, maker: Maker, cell: int | None) -> str:
         """Say in which cell the agent did something, and what brings its code into cells."""
@@ -166,25 +176,35 @@ class Verified:
             return f"{made}: `%agent cell all` writes its code into cells."
         return f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."
 
-    async def compare_claims(self, number: int, claims: Sequence[Claimed], evaluate: Evaluate) -> None:
-        """Compare the values in an answer with those of the fresh kernel."""
-        found = await differences_now(claims, evaluate) if claims else []
-        if found:
-            self.claims[number] = found
-        self.same += len(claims) - len(found)
+    async def compare_claims(
+        self, number: int, claims: Sequence[Claimed], evaluate: Evaluate, *, is_last: bool
+    ) -> list[Claimed]:
+        """Compare the values in an answer with those of the fresh kernel.
+
+        Returns:
+            Those that could not be computed; but for the last time they are differences.
+        """
+        found = await compared_now(claims, evaluate)
+        self.same += sum(not each.difference for each in found)
+        if differing := [each.difference for each in found if each.difference and (is_last or each.is_computed)]:
+            self.claims.setdefault(number, []).extend(differing)
+        return [] if is_last else [each.claim for each in found if not each.is_computed]
 
     def _differing(self) -> list[str]:
         """Describe what is not as the notebook shows it, and how many values of answers are."""
         rows: list[str] = []
         for number, difference in self.different.items():
             rows += [f"≠ {self._begin(number)} gives something else:", *_indented(difference.split("\n"))]
-        for number, lines in self.claims.items():
+        for number, lines in sorted(self.claims.items()):
             rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
         for (name, maker, cell), difference in self.others.items():
             rows += [f"≠ {name} is another in the fresh kernel:", *_indented(difference.split("\n"))]
             rows += [] if maker is None else [self._origin(f"{name} was changed", maker, cell)]
         if self.same:
             rows.append(f"{counted(self.same, 'value')} in answers: the same.")
+        if self.unsaved:
+            unsaved = self._listed(self.unsaved)
+            rows.append(f"Values in answers are not compared where the cell was not saved since: {unsaved}.")
         return rows
 
     def text(self) -> str:
@@ -233,7 +253,7 @@ async def verify(
     name: str = "",
     maker: Callable[[str], Maker | None] = lambda _name: None,
     made: Mapping[str, tuple[Maker, str]] | None = None,
-    claims: Mapping[int, Sequence[Claimed]] | None = None,
+    claims: Mapping[int, Sequence[Claimed] | None] | None = None,
 ) -> Verified:
     """Run the code cells of a notebook in a fresh kernel, until one fails.
 
@@ -244,7 +264,7 @@ async def verify(
         name: Of the notebook; empty if it is not known.
         maker: Finds the agent's call that made a variable of the user's kernel.
         made: Variables that the agent's calls changed there outside of cells: the call, and a view of the value.
-        claims: Values in answers, by the numbers of their cells.
+        claims: Values in answers, by the numbers of their cells; ``None`` where the file does not hold those shown.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -260,6 +280,8 @@ async def verify(
     outcome.skipped = [
         number for number, cell in code if _ASKS_AGENT.search(cell.source) and number not in outcome.tagged
     ]
+    claims = claims or {}
+    outcome.unsaved = [number for number in outcome.skipped if claims.get(number, ()) is None]
     to_run = [(number, cell) for number, cell in code if number not in (*outcome.skipped, *outcome.tagged)]
     if not to_run:
         raise ToolError("The notebook has no cells that could be run without the agent.")
@@ -270,10 +292,10 @@ async def verify(
 
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
+    comparing = _Comparing(outcome, code, claims)
     async with _fresh_kernel(directory) as (run, evaluate):
         for number, cell in code:
-            if number in outcome.skipped:
-                await outcome.compare_claims(number, (claims or {}).get(number, ()), evaluate)
+            await comparing.reach(number, evaluate)
             if number not in outcome.left:
                 continue
             outcome.left.remove(number)
@@ -285,10 +307,13 @@ async def verify(
                 outcome.failed = number, middle(error, _MAX_ERROR_CHARACTERS, " … ")
                 if (missing := _NOT_DEFINED.match(error)) is not None:
                     outcome.lacks = by_agent(missing[1], maker(missing[1]))
+                    outcome.below = _making(missing[1], [pair for pair in to_run if pair[0] > number])
                 break
             outcome.ran.append(number)
             if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
                 outcome.different[number] = found
+        if outcome.failed is None or outcome.failed[1] != _DIED:
+            await comparing.end(evaluate)
         if made and (outcome.failed is None or outcome.failed[1] != _DIED):
             there = await _views(run, made)
             compared = ((name, difference(_printed(made[name][1]), _printed(view))) for name, view in there.items())
@@ -296,6 +321,59 @@ async def verify(
     outcome.is_over = True
     on_progress(outcome)
     return outcome
+
+
+class _Comparing:
+    """Compares values in answers where the agent's own cells below have run, and at the end those that failed there.
+
+    An answer may name what its agent wrote into cells, which stand below the cell that asks.
+    """
+
+    def __init__(
+        self, outcome: Verified, code: Sequence[tuple[int, Cell]], claims: Mapping[int, Sequence[Claimed] | None]
+    ) -> None:
+        self._outcome = outcome
+        self._cells = dict(code)
+        self._claims = claims
+        self._waiting: dict[int, Sequence[Claimed]] = {}
+        """The values of the answers above that are not compared yet."""
+        self._later: dict[int, Sequence[Claimed]] = {}
+
+    async def reach(self, number: int, evaluate: Evaluate) -> None:
+        """Compare what is due before a cell."""
+        if not self._cells[number].by_agent:
+            await self._compare(evaluate)
+        if number in self._outcome.skipped and (found := self._claims.get(number)):
+            self._waiting[number] = found
+
+    async def _compare(self, evaluate: Evaluate) -> None:
+        while self._waiting:
+            number, claims = self._waiting.popitem()
+            if later := await self._outcome.compare_claims(number, claims, evaluate, is_last=False):
+                self._later[number] = later
+
+    async def end(self, evaluate: Evaluate) -> None:
+        """Compare the rest, where the last cell has run."""
+        await self._compare(evaluate)
+        for number, claims in self._later.items():
+            await self._outcome.compare_claims(number, claims, evaluate, is_last=True)
+
+
+def _making(name: str, code: Sequence[tuple[int, Cell]]) -> int | None:
+    """Return the first of some cells whose code binds a variable; ``None`` if none does, as far as Python reads them.
+
+    >>> _making("x", [(3, Cell("code", "%time")), (4, Cell("code", "print(x)")), (5, Cell("code", "import y as x"))])
+    5
+    """
+    return next((number for number, cell in code if name in _bound_in(cell.source)), None)
+
+
+def _bound_in(source: str) -> frozenset[str]:
+    try:
+        table = symtable.symtable(source, "<cell>", "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported())
 
 
 @contextlib.asynccontextmanager

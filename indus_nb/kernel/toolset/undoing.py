@@ -346,9 +346,13 @@ class Steps:
             count += 1
         return count
 
-    def summary(self, count: int) -> str:
+    def sessions(self, verb: str) -> list[str]:
+        """Return the ids of the sessions that made the steps, the last one first; empty for cells of the user's."""
+        return ["" if step.is_users else step.run.rpartition(" ")[0] for step in reversed(self._side(verb))]
+
+    def summary(self, count: int, verb: str = "undo") -> str:
         """Return the changes of the newest steps, as a line."""
-        changed = ", ".join(filter(None, (step.summary for step in self.history.done[-count:]))) if count else ""
+        changed = ", ".join(filter(None, (step.summary for step in self._side(verb)[-count:]))) if count else ""
         return textcut.one_line(changed, _MAX_LINE_CHARACTERS)
 
     def cells(self, verb: str, count: int) -> list[CellsChange]:

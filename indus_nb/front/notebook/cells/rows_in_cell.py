@@ -71,7 +71,8 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, decide: Callable[[Qu
         raise RowsInterrupted(stopped.result, name) from None
     again = f", {name}.retry() asks for the others" if answers.failed else ""
     lines = [f"{answers.summary}: {name} has the answers, {name}.frame the data with them{again}.", *answers.problems]
-    screen_of(shell).show(blocks.notice("\n".join(lines)), final=True)
+    text, reasons = "\n".join(lines), answers.failures
+    screen_of(shell).show(blocks.table(text, reasons) if reasons else blocks.notice(text), final=True)
     return answers
 
 
