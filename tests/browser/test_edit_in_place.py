@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from jupyterlab_page import Lab, Notebook
 from kernels import private_environment
-from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 GREETS = "print('This is the area of a square:')"
@@ -133,6 +133,83 @@ def test_a_rejected_change_leaves_the_cell_as_it_was_and_a_reason_brings_another
     assert sources(notebook) == [OLD]
     expect(notebook.cell(0).locator(".indus_nb-inserted, .indus_nb-removed")).to_have_count(0)
     assert len(api.requests) == requests, "the model is not asked for more words"
+
+
+def test_a_cell_that_is_not_the_one_asked_at_cannot_be_changed_from_there(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "elsewhere.ipynb", OLD, "\n".join(["x = 1"] * 150), "far = 1")
+    half, words = Gate(), Gate()
+    api.add(
+        Reply(ToolUse("propose_cell", {"source": NEW, "replace": notebook.id_of(2)}, hold=("\\n\\n\\nprint", half))),
+        Reply(Text("The last cell ", words, "must change.")),
+    )
+    asking = asked(notebook, 0, "make it far")
+    half.reached.wait(60)
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text("    return side**2")
+    half.open()
+    words.reached.wait(60)
+    expect(page.locator(".indus_nb-inserted, .indus_nb-removed")).to_have_count(0)
+    words.open()
+    expect(asking).to_contain_text("The last cell must change.")
+    expect(asking.get_by_role("button", name="Accept")).to_have_count(0)
+    assert sources(notebook) == [OLD, "\n".join(["x = 1"] * 150), "far = 1"]
+
+
+@pytest.mark.parametrize("place", ["the box", "the cell"])
+def test_after_an_answer_in_words_the_next_question_is_written_in_the_box(
+    lab: Lab, page: Page, api: MessagesApi, place: str
+) -> None:
+    notebook = opened(lab, page, "words.ipynb", OLD, "other = 1")
+    api.add("It is an area.", "It is two dimensional.")
+    asking = asked(notebook, 0, "what is it?")
+    expect(asking).to_contain_text("It is an area.")
+    if place == "the cell":
+        notebook.cell(0).locator(".jp-InputPrompt").click()
+    page.keyboard.press("Control+k")
+    expect(asking.get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("draw a bar, then x rays or y dd")
+    expect(asking.get_by_role("textbox")).to_have_value("draw a bar, then x rays or y dd")
+    expect(asking).to_contain_text("It is an area.")
+    page.keyboard.press("Enter")
+    expect(asking).to_contain_text("It is two dimensional.")
+    assert "draw a bar, then x rays or y dd" in str(api.requests[-1].texts)
+    assert sources(notebook) == [OLD, "other = 1"]
+
+
+def test_the_key_that_asks_opens_the_field_also_where_an_answer_has_the_focus(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "again.ipynb", OLD, "other = 1")
+    api.add(proposing("area(1)"), proposing())
+    asking = asked(notebook, 0, "shorter")
+    expect(button(asking, "Accept")).to_be_focused()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("keep the function, add x")
+    page.keyboard.press("Enter")
+    expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    assert "keep the function, add x" in str(api.requests[-1].texts)
+    assert sources(notebook) == [OLD, "other = 1"]
+
+
+def test_who_types_while_the_box_waits_neither_ends_the_request_nor_changes_the_notebook(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "waits.ipynb", OLD, "other = 1")
+    half = Gate()
+    api.add(Reply(Text("It is ", half, "an area.")))
+    asking = asked(notebook, 0, "what is it?")
+    half.reached.wait(60)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("a b x dd r y m")
+    half.open()
+    expect(asking).to_contain_text("It is an area.")
+    expect(asking.get_by_role("textbox")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(asking).to_have_count(0)
+    assert sources(notebook) == [OLD, "other = 1"]
+    types = "[...window.jupyterapp.shell.currentWidget.content.widgets].map(cell => cell.model.type)"
+    assert page.evaluate(types) == ["code", "code"]
 
 
 def test_who_types_while_the_answer_streams_keeps_what_he_typed_and_ends_it(

@@ -64,15 +64,17 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
         yield kernel
 
 
-def ask(kernel: Kernel, *answers: dict[str, str], kind: str = "edit") -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What the extension is sent for a request at the cell `a`, and the cells of the notebook then."""
-    request = {"kind": kind, "id": "1", "cell": "a", "instruction": "Make it two."}
-    cell = kernel.run(
-        f"sent.clear(); answers[:] = {list(answers)!r}; cells.clear(); cells.update(a='x = 1', b='y = 2')\n"
+def ask(
+    kernel: Kernel, *answers: dict[str, str], kind: str = "edit", cell: str = "a"
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """What the extension is sent for a request at a cell, and the cells of the notebook then."""
+    request = {"kind": kind, "id": "1", "cell": cell, "instruction": "Make it two."}
+    ran = kernel.run(
+        f"sent.clear(); answers[:] = {list(answers)!r}; cells.clear(); cells.update(a='x = 1', b='y = 2', c='z = 3')\n"
         f"await editing.ask(messages.parse({request!r}), session_at)\nprint(json.dumps([sent, cells]))"
     )
-    assert cell.error is None
-    sent, cells = json.loads(cell.streams)
+    assert ran.error is None
+    sent, cells = json.loads(ran.streams)
     return sent, cells
 
 
@@ -96,7 +98,7 @@ def test_a_change_is_drafted_reviewed_and_made_without_another_question_to_the_m
     assert (review["request"], review["cells"]) == ("1", [{**changed, "old": "x = 1"}])
     assert [choice["label"] for choice in review["choices"]] == ["Accept", "Reject"]
     assert sent[-1] == {"kind": "edit_over", "id": "1", "text": "", "failed": False}
-    assert cells == {"a": "x = 2", "b": "y = 2"}
+    assert cells == {"a": "x = 2", "b": "y = 2", "c": "z = 3"}
     assert len(api.requests) == asked + 1
     told = str(api.requests[-1].body["messages"][-1])
     assert "Make it two." in told
@@ -123,6 +125,38 @@ def test_new_cells_come_below_the_one_that_is_asked_at(kernel: Kernel, api: Mess
     (review,) = of("review", sent)
     assert [(each["cell"], each["after"]) for each in review["cells"]] == [(None, "a"), (None, None)]
     assert [choice["label"] for choice in review["choices"]] == ["Accept all", "Reject"]
+
+
+@pytest.mark.parametrize("kind", ["edit", "new_cells"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"source": "y = 3", "replace": "b"},
+        {"source": "y = 3", "replace": "2"},
+        {"source": "y = 3", "after": "b"},
+        {"cells": [{"source": "x = 2", "replace": "a"}, {"source": "y = 3", "replace": "b"}]},
+    ],
+)
+def test_what_would_change_the_notebook_elsewhere_is_neither_drawn_nor_asked_about(
+    kernel: Kernel, api: MessagesApi, kind: str, arguments: dict[str, Any]
+) -> None:
+    api.add(proposal(**arguments), "It is cell b that must change.")
+    sent, cells = ask(kernel, ACCEPT, kind=kind)
+    assert not of("review", sent)
+    assert of("draft", sent)[-1]["cells"] == []
+    assert cells == {"a": "x = 1", "b": "y = 2", "c": "z = 3"}
+    assert "Cell b is another" in str(api.requests[-1].body["messages"][-1])
+    assert sent[-1]["text"] == "It is cell b that must change."
+
+
+@pytest.mark.parametrize("above", ["a", "b"])
+def test_a_new_cell_comes_right_above_or_below_the_one_that_is_asked_at(
+    kernel: Kernel, api: MessagesApi, above: str
+) -> None:
+    api.add(proposal(after=above, source="new = 1"))
+    sent, cells = ask(kernel, ACCEPT, cell="b")
+    assert [each["after"] for each in of("review", sent)[0]["cells"]] == [above]
+    assert cells["new"] == "new = 1"
 
 
 def test_a_rejected_change_ends_the_request_and_one_with_a_reason_goes_on(kernel: Kernel, api: MessagesApi) -> None:
@@ -155,4 +189,4 @@ def test_an_answer_to_what_was_not_asked_here_changes_nothing(kernel: Kernel, ap
     api.add("Nothing is to be changed.")
     sent, cells = ask(kernel)
     assert sent == [{"kind": "edit_over", "id": "1", "text": "Nothing is to be changed.", "failed": False}]
-    assert cells == {"a": "x = 1", "b": "y = 2"}
+    assert cells == {"a": "x = 1", "b": "y = 2", "c": "z = 3"}

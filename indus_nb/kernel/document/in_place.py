@@ -14,7 +14,6 @@ CellType = Literal["code", "markdown"]
 
 _MAX_DRAFT_CHARACTERS = 40_000
 _MAX_DRAFT_CELLS = 30
-_MAX_ID_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,17 @@ ASKED_AT: ContextVar[AskedAt | None] = ContextVar("indus_nb asked at", default=N
 def drafted(arguments: JsonObject, at: AskedAt) -> list[PlacedCell]:
     """Return what a call of ``propose_cell`` proposes by arguments that are not whole yet, and may be anything.
 
+    Nothing, once one of the cells has its place elsewhere than at the cell that is asked at.
+
     >>> drafted({"source": "x = 1"}, AskedAt("1", "a", changes=True))
     [PlacedCell(source='x = 1', type='code', cell='a', old=None, after=None)]
+    >>> drafted({"source": "x = 1", "replace": "b"}, AskedAt("1", "a", changes=True))
+    []
     """
     listed: object = arguments.get("cells")
     given = cast("list[object]", listed)[:_MAX_DRAFT_CELLS] if isinstance(listed, list) else [arguments]
-    return list(_placed(given, at))
+    placed = list(_placed(given, at))
+    return placed if all({each.cell, each.after} <= {at.cell, None} for each in placed) else []
 
 
 def _placed(given: Sequence[object], at: AskedAt) -> Iterator[PlacedCell]:
@@ -70,12 +74,17 @@ def _placed(given: Sequence[object], at: AskedAt) -> Iterator[PlacedCell]:
             return
         left -= len(source)
         kind: CellType = "markdown" if cell.get("cell_type") == "markdown" else "code"
-        named, above = cell.get("replace"), cell.get("after")
+        named, above = (_whole(cell.get(name), at.cell) for name in ("replace", "after"))
         if named is None and above is None and at.changes and len(given) == 1:
             named = at.cell
         text = plain(clean_text(source))
         if named is not None:
-            yield PlacedCell(text, kind, cell=str(named)[:_MAX_ID_CHARACTERS])
+            yield PlacedCell(text, kind, cell=named)
         else:
-            yield PlacedCell(text, kind, after=behind if above is None else str(above)[:_MAX_ID_CHARACTERS])
+            yield PlacedCell(text, kind, after=behind if above is None else above)
         behind = at.cell if named is not None else None
+
+
+def _whole(name: object, cell: str) -> str | None:
+    """Return a name that is being written; while it may become the cell's id, that id."""
+    return None if name is None else cell if cell.startswith(str(name)) else str(name)

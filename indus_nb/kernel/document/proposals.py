@@ -22,7 +22,7 @@ from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
 from indus_nb.extend.api import Context
 from indus_nb.kernel.cell_names import cell_name
-from indus_nb.kernel.document.in_place import ASKED_AT, CellType, PlacedCell
+from indus_nb.kernel.document.in_place import ASKED_AT, AskedAt, CellType, PlacedCell
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import AskPage, NotebookReader
 from indus_nb.kernel.document.selection import RunAs, name_for_model, one_cell
@@ -237,7 +237,7 @@ class CellProposals:
         if at is not None and at.changes and [(each.after, each.replace) for each in wanted] == [(None, None)]:
             wanted[0].replace = at.cell
         async with self._one_at_a_time:
-            plans = await self._planned(wanted)
+            plans = await self._planned(wanted, at)
             runnable = any(plan.type == "code" and not _asks_us(plan.source) for plan in plans)
             question = replace_fields(_question(plans), subject=self._placed(plans))
             try:
@@ -258,7 +258,7 @@ class CellProposals:
         known = (cell.cell or cell.after or follows for cell, follows in zip(placed, behind_another, strict=True))
         return placed if all(known) else ()
 
-    async def _planned(self, wanted: Sequence[ProposedCell]) -> list[_New | _Change]:
+    async def _planned(self, wanted: Sequence[ProposedCell], asked: AskedAt | None) -> list[_New | _Change]:
         named = any(each.after is not None or each.replace is not None for each in wanted)
         seen = await self._reader.look() if named else None
         known: Sequence[Cell] = () if seen is None else seen.cells
@@ -267,9 +267,12 @@ class CellProposals:
         for each in wanted:
             before = plans[-1] if plans else None
             if each.replace is not None:
-                plans.append(_change(each.source, known, one_cell(known, str(each.replace), run_as)))
+                place = one_cell(known, str(each.replace), run_as)
+                _check_in_sight(asked, known, place, place)
+                plans.append(_change(each.source, known, place))
             elif each.after is not None:
                 at = one_cell(known, str(each.after), run_as)
+                _check_in_sight(asked, known, at, at + 1)
                 line = known[at - 1].first_line()
                 where, place = (f"below {name(known, at)} ({line})" for name in (_name, name_for_model))
                 plans.append(_New(each.source, each.cell_type, known[at - 1].id, where, place, named=True))
@@ -277,7 +280,7 @@ class CellProposals:
                 where, place = ("below that",) * 2 if before.named else (before.where, before.place)
                 plans.append(_New(each.source, each.cell_type, None, where, place, before.named, follows=True))
             else:
-                where = "below the one that runs" if ASKED_AT.get() is None else "below the cell that is asked at"
+                where = "below the one that runs" if asked is None else "below the cell that is asked at"
                 plans.append(_New(each.source, each.cell_type, None, where, where, named=False))
         replaced = [plan.place for plan in plans if isinstance(plan, _Change)]
         if len(set(replaced)) < len(replaced):
@@ -484,6 +487,18 @@ def _checked(source: str) -> str:
             "Write them as escapes, and propose it again."
         )
     return source
+
+
+def _check_in_sight(asked: AskedAt | None, cells: Sequence[Cell], *places: int) -> None:
+    """Raise ``ToolError`` if the user asks at a cell, which stands at none of these places, and would not see them."""
+    if asked is None or any(cell.id == asked.cell for place in places for cell in cells[place - 1 : place]):
+        return
+    name = name_for_model(cells, places[0])
+    raise ToolError(
+        f"{name[0].upper()}{name[1:]} is another than the one that the user asks at, cell {asked.cell}, and may be out "
+        "of sight. Propose a change of that one or new cells right above or below it; what should become of others "
+        "say in words. Nothing was proposed."
+    )
 
 
 def _change(source: str, cells: Sequence[Cell], place: int) -> _Change:

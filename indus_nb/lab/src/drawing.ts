@@ -38,6 +38,8 @@ export class Drawing {
 
   /** Draw these cells in the place of those before; the last one may not be whole yet. */
   draw(cells: readonly ShownCell[], done: boolean): void {
+    const changed = new Set(cells.map(({ cell }) => viewOf(cellOf(this.notebook, cell))));
+    for (const view of this.views) if (!changed.has(view)) this.erase(view);
     const below = new Map<string, ShownCell[]>();
     let above: string | null = null;
     for (const [index, proposed] of cells.entries()) {
@@ -50,12 +52,16 @@ export class Drawing {
   }
 
   clear(): void {
-    for (const view of this.views) drawDraft(view, null);
+    for (const view of this.views) this.erase(view);
     for (const ghost of this.ghosts.values()) ghost.dispose();
     for (const cell of this.opened) cell.rendered = true;
-    this.views.clear();
     this.ghosts.clear();
     this.opened.clear();
+  }
+
+  private erase(view: EditorView): void {
+    drawDraft(view, null);
+    this.views.delete(view);
   }
 
   private change({ cell: id, source }: ShownCell, done: boolean): void {

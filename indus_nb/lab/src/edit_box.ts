@@ -48,22 +48,20 @@ export class EditBox extends Widget {
     this.addClass("indus_nb-box");
     this.node.setAttribute("role", "group");
     this.node.setAttribute("aria-label", purpose);
+    this.node.tabIndex = -1;
     // The notebook's shortcuts would take letters that are meant for the box.
     this.node.setAttribute("data-lm-suppress-shortcuts", "true");
     this.field.className = "indus_nb-box-field";
     this.field.rows = 1;
+    this.field.hidden = true;
     this.field.addEventListener("input", () => this.grow());
     this.line.setAttribute("role", "status");
-    this.node.append(this.field, this.line, this.text, this.buttons);
+    this.node.append(this.line, this.text, this.field, this.buttons);
   }
 
-  /** Let the user write. */
+  /** Let the user write, below what is said there already. */
   write(placeholder = this.purpose): void {
-    this.field.placeholder = placeholder;
-    this.field.setAttribute("aria-label", placeholder);
-    this.lay({ writes: true });
-    this.addButton("Ask", "Enter", () => this.send());
-    this.addButton("Close", "Escape", () => this.back());
+    if (this.field.hidden) this.open(placeholder);
     this.field.focus();
   }
 
@@ -71,8 +69,8 @@ export class EditBox extends Widget {
   wait(line: string): void {
     const had = this.hasFocus;
     this.lay({ line, busy: true });
-    const stop = this.addButton("Stop", "Escape", () => this.actions.leave());
-    if (had) stop.focus();
+    this.addButton("Stop", "Escape", () => this.actions.leave());
+    if (had) this.focus(); // the space bar of who writes on would press the button, and end it
   }
 
   /** Ask a question. */
@@ -88,6 +86,11 @@ export class EditBox extends Widget {
     if (had) made[0]?.focus();
   }
 
+  /** Keep from the notebook what the user types while nothing can be written. */
+  focus(): void {
+    this.node.focus();
+  }
+
   /** Focus the first answer. */
   focusAnswers(): void {
     this.buttons.querySelector("button")?.focus({ preventScroll: true });
@@ -96,15 +99,15 @@ export class EditBox extends Widget {
   /** Write what is wanted in the place of what is proposed. */
   askAgain(): void {
     if (this.question?.reason) this.write("What should be different?");
+    else this.focus();
   }
 
-  /** Say something that ends it. */
+  /** Say how it ended, and let the user write what comes next. */
   say(line: string, isProblem: boolean): void {
     const had = this.hasFocus;
-    this.lay({ line, isProblem });
     this.question = null;
-    const close = this.addButton("Close", "Escape", () => this.actions.leave());
-    if (had) close.focus();
+    this.open(this.purpose, { line, isProblem });
+    if (had) this.field.focus();
   }
 
   get hasFocus(): boolean {
@@ -158,6 +161,14 @@ export class EditBox extends Widget {
     this.field.value = "";
     this.question = null;
     this.actions.send(instruction);
+  }
+
+  private open(placeholder: string, said: { line?: string; isProblem?: boolean } = {}): void {
+    this.field.placeholder = placeholder;
+    this.field.setAttribute("aria-label", placeholder);
+    this.lay({ ...said, writes: true });
+    this.addButton("Ask", "Enter", () => this.send());
+    this.addButton("Close", "Escape", () => this.back());
   }
 
   private lay({ line = "", text = "", writes = false, busy = false, isProblem = false }): void {

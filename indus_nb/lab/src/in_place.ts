@@ -56,7 +56,8 @@ export class InPlace {
 
   /** Open the box at a cell; where one is open it is written in. */
   ask(cell: Cell, where: Where): void {
-    const open = [...this.edits].find((edit) => edit.isAt(cell, where));
+    const edits = [...this.edits];
+    const open = edits.find((edit) => edit.hasFocus) ?? edits.find((edit) => edit.isAt(cell, where));
     if (open) open.focus();
     else this.make(cell, where).focus();
   }
@@ -151,9 +152,14 @@ class Edit {
     return this.cell === cell && (this.where === where || this.review !== null);
   }
 
+  get hasFocus(): boolean {
+    return this.box.hasFocus;
+  }
+
   focus(): void {
     if (this.review) this.box.askAgain();
     else if (this.request === null) this.box.write();
+    else this.box.focus();
     this.box.node.scrollIntoView({ block: "nearest" });
   }
 
