@@ -34,6 +34,24 @@ def variable(name: str, environment: Mapping[str, str] = os.environ) -> str | No
     return environment.get(f"INDUS_NB_{name}") or environment.get(f"INDUSAGI_{_IN_THE_FAMILY.get(name, name)}") or None
 
 
+def set_variable(name: str, value: str | None, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Set the variable ``INDUS_NB_<name>``, or unset it by both of its names.
+
+    >>> environment = {"INDUSAGI_CASSETTE": "old.json"}
+    >>> set_variable(CASSETTE, "new.json", environment)
+    >>> environment
+    {'INDUS_NB_CASSETTE': 'new.json'}
+
+    Args:
+        name: One of `NAMES`.
+        value: The value; ``None`` to unset it.
+    """
+    environment.pop(f"INDUS_NB_{name}", None)
+    environment.pop(f"INDUSAGI_{_IN_THE_FAMILY.get(name, name)}", None)
+    if value is not None:
+        environment[f"INDUS_NB_{name}"] = value
+
+
 def take_from_host(environment: MutableMapping[str, str] = os.environ) -> None:
     """Have variables of pi count as ours, for hosts that set no others for the program that they start.
 

@@ -5,12 +5,11 @@ What this module promises: nothing is kept unless the notebook's own code, or th
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.variables import CASSETTE, CASSETTE_MODE, variable
+from indus_nb.base.variables import CASSETTE, CASSETTE_MODE, set_variable, variable
 from indus_nb.front.notebook.magic.subcommands import CommandOutput
 from indus_nb.models.cassettes.environment import environment_cassette
 
@@ -40,7 +39,7 @@ def keep(argument: str) -> CommandOutput:
         return CommandOutput(_NONE, "notice")
     if argument == "off":
         for name in (CASSETTE, CASSETTE_MODE):
-            _set(name, None)
+            set_variable(name, None)
         return CommandOutput(f"The model is asked each time from now on. {kept.path} stays as it is.", "notice")
     if argument == "drop":
         return CommandOutput(f"{textcut.counted(kept.drop(), 'answer')} dropped from {kept.path}.", "notice")
@@ -61,24 +60,16 @@ def _begun(name: str) -> CommandOutput:
             f"Nothing was done: INDUS_NB_{CASSETTE} names {before[0]} already, to be recorded or replayed. Unset it "
             "first."
         )
-    _set(CASSETTE, str(path.absolute()))
-    _set(CASSETTE_MODE, "keep")
+    set_variable(CASSETTE, str(path.absolute()))
+    set_variable(CASSETTE_MODE, "keep")
     try:
         kept = environment_cassette.kept
         count = 0 if kept is None else sum(prompt.answers for prompt in kept.prompts())
     except BaseException:
-        _set(CASSETTE, before[0])
-        _set(CASSETTE_MODE, before[1])
+        set_variable(CASSETTE, before[0])
+        set_variable(CASSETTE_MODE, before[1])
         raise
     return CommandOutput(f"Answers are kept in {path}, which has {textcut.counted(count, 'answer')} now.", "notice")
-
-
-def _set(name: str, value: str | None) -> None:
-    """Set a variable of ours, or unset it, by whichever name it counts."""
-    for prefix in ("INDUS_NB", "INDUSAGI"):
-        os.environ.pop(f"{prefix}_{name}", None)
-    if value is not None:
-        os.environ[f"INDUS_NB_{name}"] = value
 
 
 class KeptInRun:
