@@ -92,7 +92,7 @@ EFFECTS = {
     "old_draws.rand(); None": "changes old_draws",
     "random.random(); None": "draws random numbers",
     "np.random.rand(); None": "draws random numbers",
-    "random.shuffle(rows)": "changes rows, draws random numbers",
+    "random.seed(1); random.shuffle(rows)": "changes rows, draws random numbers",
     "queue.append(2)": "changes queue 1 → 2 items",
     "missing['x']; None": "changes missing 0 → 1 keys",
     "ordered.move_to_end('a')": "changes ordered",
