@@ -125,8 +125,9 @@ def test_a_value_is_a_short_line_of_text_without_keys_and_is_escaped(kernel: Ker
     assert "&lt;b&gt;x&lt;/b&gt;" in html
     assert "&#96;y&#96;" in markdown
     assert 200 < len(max(markdown.split("&#96;y&#96; ")[1:])) < 500
-    shown = answered(kernel, api, "`{python} [*os.environ.values()]`")
-    assert KEY not in shown
+    api.add("`{python} [*os.environ.values()]`", "I cannot tell.")  # the other values may look like secrets, too
+    assert KEY not in str(vars(kernel.run("%agent so")))
+    api.clear()
 
 
 def test_a_secret_is_in_no_form_of_the_output(kernel: Kernel, api: MessagesApi) -> None:
