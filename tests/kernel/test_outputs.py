@@ -74,7 +74,7 @@ def test_what_code_printed_before_it_was_stopped_is_kept(claude: Kernel, api: Me
     assert "step 1" in result
     assert "The run was aborted: the code was interrupted." in result
     assert claude.run("%agent export stopped.html").status == "ok"
-    assert "> · step 1 · stopped</span>" in (claude.folder / "stopped.html").read_text()
+    assert "> · step 1 · stopped · Changed: printed new" in (claude.folder / "stopped.html").read_text()
 
 
 def bundles(cell: Cell, kind: str) -> list[Any]:
