@@ -6,11 +6,12 @@ What this module promises: no page is drawn larger than what is sent of it. A fi
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -61,17 +62,6 @@ def page_sizes(data: bytes, pages: Pages | None, name: str) -> Sequence[tuple[in
     Raises:
         UsageError: It cannot be read, has no such pages, or more than are sent at once.
     """
-    return [size for _, _, size in _chosen(data, pages, name)]
-
-
-def page_images(data: bytes, pages: Pages | None, name: str) -> Iterator[bytes]:
-    """Yield the pages of a PDF file as PNG; see ``page_sizes``."""
-    for number, scale, _ in _chosen(data, pages, name):
-        yield _run(data, name, str(scale), number, number)
-
-
-def _chosen(data: bytes, pages: Pages | None, name: str) -> list[tuple[int, float, tuple[int, int]]]:
-    """Return number, scale and size of pages."""
     first, last = pages or (1, 0)
     if last - first >= MAX_PAGES:
         raise _too_many(name, last - first + 1)
@@ -82,7 +72,13 @@ def _chosen(data: bytes, pages: Pages | None, name: str) -> list[tuple[int, floa
         raise UsageError(f"{name} {there}, so there is none of those that are named: {first:,} to {last:,}.")
     if last - first >= MAX_PAGES:
         raise _too_many(name, last - first + 1)
-    return [(number, *_sent(size)) for number, size in enumerate(sizes, first)]
+    return [(width, height) for width, height in sizes]
+
+
+def page_images(data: bytes, pages: Pages | None, name: str) -> list[bytes]:
+    """Return pages of a PDF file, of which ``page_sizes`` are known, as PNG."""
+    drawn = _run(data, name, "images", *(pages or (1, MAX_PAGES)))
+    return [base64.b64decode(page) for page in json.loads(drawn)[1]]
 
 
 def _too_many(name: str, count: int) -> UsageError:
@@ -97,7 +93,7 @@ def _run(data: bytes, name: str, what: str, first: int, last: int) -> bytes:
         raise UsageError(
             f"{name} is a PDF, whose pages are drawn by pypdfium2: pip install 'indus_nb[pdf]'. Or give its text."
         )
-    command = [sys.executable, str(_PROGRAM), what, str(first), str(last)]
+    command = [sys.executable, str(_PROGRAM), what, *map(str, (first, last, MAX_SIDE, MAX_SENT_PIXELS))]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=_MAX_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -111,14 +107,7 @@ def _run(data: bytes, name: str, what: str, first: int, last: int) -> bytes:
         )
     if done.returncode:
         raise UsageError(
-            f"{name} is a PDF that cannot be drawn: it takes more than 20 seconds or 2 GB, or ends the program that "
-            "draws it. Give its text, or leave the row out."
+            f"{name} is a PDF that cannot be drawn: its pages take more than 20 seconds or 2 GB, or end the program "
+            "that draws them. Give its text, or leave the row out."
         )
     return done.stdout
-
-
-def _sent(points: tuple[float, float]) -> tuple[float, tuple[int, int]]:
-    """Return the scale at which a page is drawn, and its width and height in pixels then."""
-    width, height = (max(side, 1.0) for side in points)
-    scale = min(MAX_SIDE / max(width, height), (MAX_SENT_PIXELS / (width * height)) ** 0.5)
-    return scale, (max(1, round(width * scale)), max(1, round(height * scale)))

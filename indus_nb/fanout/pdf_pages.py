@@ -1,7 +1,9 @@
 """Program that draws pages of a PDF file, which may be hostile: it reads the file from its standard input.
 
-    python pdf_pages.py sizes FIRST LAST        writes the number of pages, and the size of each in points, as JSON
-    python pdf_pages.py SCALE FIRST LAST        writes a page as PNG
+    python pdf_pages.py sizes|images FIRST LAST SIDE PIXELS
+
+It writes the number of pages, and a list for those from FIRST to LAST: width and height in pixels, or a PNG in base64.
+No side is longer than SIDE, and no page has more than PIXELS.
 
 PDFium is native code that no thread can stop, so it runs here, with limits of its own. Nothing of the package is
 imported.
@@ -9,6 +11,7 @@ imported.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import resource
@@ -30,20 +33,29 @@ def main() -> None:
             resource.setrlimit(limit, (most, most))
     import pypdfium2  # pyright: ignore[reportMissingTypeStubs]
 
-    what, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    what = sys.argv[1]
+    first, last, side, pixels = map(int, sys.argv[2:])
     try:
         document: Any = pypdfium2.PdfDocument(sys.stdin.buffer.read())
-        if what == "sizes":
-            count = len(document)
-            chosen = range(first - 1, min(last or count, count))
-            sys.stdout.write(json.dumps([count, [document[page].get_size() for page in chosen]]))
-            return
-        picture = io.BytesIO()
-        document[first - 1].render(scale=float(what)).to_pil().save(picture, "PNG")
+        pages = [document[number] for number in range(first - 1, min(last, len(document)))]
+        found = [_size(page, side, pixels)[1] if what == "sizes" else _png(page, side, pixels) for page in pages]
     except pypdfium2.PdfiumError as error:
         sys.stderr.write(str(error))
         sys.exit(_UNREADABLE)
-    sys.stdout.buffer.write(picture.getvalue())
+    sys.stdout.write(json.dumps([len(document), found]))
+
+
+def _size(page: Any, side: int, pixels: int) -> tuple[float, tuple[int, int]]:
+    """Return the scale at which a page is drawn, and its width and height in pixels then."""
+    width, height = (max(points, 1.0) for points in page.get_size())
+    scale = min(side / max(width, height), (pixels / (width * height)) ** 0.5)
+    return scale, (max(1, round(width * scale)), max(1, round(height * scale)))
+
+
+def _png(page: Any, side: int, pixels: int) -> str:
+    picture = io.BytesIO()
+    page.render(scale=_size(page, side, pixels)[0]).to_pil().save(picture, "PNG")
+    return base64.b64encode(picture.getvalue()).decode()
 
 
 if __name__ == "__main__":

@@ -78,15 +78,15 @@ class KeptInRun:
     def __init__(self) -> None:
         self._kept = environment_cassette.kept
         if self._kept is not None:
-            self._before = self._kept.reused, self._kept.asked
-            self._known = tuple(self._kept.changes)
+            self._before = self._kept.reused, self._kept.asked, self._kept.changed
 
     def words(self) -> str:
         """Return a sentence about the requests since then; empty where no answers are kept."""
         if self._kept is None:
             return ""
         reused, asked = self._kept.reused - self._before[0], self._kept.asked - self._before[1]
-        new = [change for change in self._kept.changes if change not in self._known]
+        changed = self._kept.changed - self._before[2]
+        new = [*self._kept.changes][-changed:] if changed else []
         parts = [f"{textcut.counted(reused, 'answer')} kept from before"] if reused else []
         parts += [f"{textcut.counted(asked, 'request')} asked"] if asked else []
         return ", ".join(parts) + (f": {new[0]}" if new else "")

@@ -12,7 +12,6 @@ import hashlib
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -68,6 +67,7 @@ class Kept:
         reused: How many requests were answered from it.
         asked: How many were not.
         changes: Why, where a request of a prompt with kept answers was another one; the newest last.
+        changed: How many such requests there were.
     """
 
     asks_nobody: ClassVar[bool] = False
@@ -77,6 +77,7 @@ class Kept:
         self.path: Path = Path(path).expanduser().resolve()
         self.reused = 0
         self.asked = 0
+        self.changed = 0
         self.changes: deque[str] = deque(maxlen=_MAX_CHANGES)
         self._observer = Observer(_PLACES, ignores_temporary=False)
         self._of_results = Observer(_ADDRESSES, ignores_temporary=False)
@@ -119,7 +120,7 @@ class Kept:
             self.asked += 1
             why = self._why(request)
             if why is not None:
-                self.changes.append(why)
+                self._note(why)
             return exchange, None, f"({self.path} does not have this answer: {why or _NOTHING_LIKE_IT}.)"
 
     def keep(self, exchange: Exchange, message: AssistantMessage) -> None:
@@ -132,10 +133,14 @@ class Kept:
         with self._mutex:
             exchange.finish(message)
             try:
-                self._write([exchange], exchange.around)
+                self._write(exchange)
             except (OSError, UsageError, NotImplementedError) as error:  # a lock that times out is an OSError
                 self._add(exchange)  # for this process
-                self.changes.append(f"the answer could not be written to {self.path} ({error})")
+                self._note(f"the answer could not be written to {self.path} ({error})")
+
+    def _note(self, change: str) -> None:
+        self.changes.append(change)
+        self.changed += 1
 
     def drop(self) -> int:
         """Forget all answers, and empty the file.
@@ -218,13 +223,12 @@ class Kept:
             _check_messages(before.request)
             self._add(before)
 
-    def _write(self, new: Sequence[Exchange], around: Surroundings) -> None:
+    def _write(self, new: Exchange) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with hold_lock(self._lock_file(), _LOCK_SECONDS):
-            self._read(around)
-            for exchange in new:
-                self._used.add(exchange)
-                self._add(exchange)
+            self._read(new.around)
+            self._used.add(new)
+            self._add(new)
             while len(self._exchanges) > MAX_ANSWERS:
                 unused = (each for each in self._exchanges if each not in self._used)
                 self._remove(next(unused, self._exchanges[0]))
