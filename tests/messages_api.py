@@ -1,4 +1,4 @@
-"""A local HTTP server that speaks the streaming Messages API and answers from a script, for tests of all kinds.
+"""A local HTTP server that speaks the Messages API and answers from a script, for tests of all kinds.
 
 It runs in a thread on a real socket, so it serves coroutines, subprocesses and kernels alike::
 
@@ -10,6 +10,8 @@ Each request takes the next reply. What a reply is made of besides blocks of tex
 server to pause (``Gate``), to break off (``Cut``, ``End``) or to misbehave (``SseError``, ``Raw``) at that very place,
 between blocks or, as parts of a ``Text``, within one.
 
+An answer comes whole where no stream is requested, unless what it is made of can only be told by a stream.
+
 A request that breaks a rule of the real API is refused in its words, and takes no reply: see ``api_rules``.
 """
 
@@ -20,7 +22,7 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -109,7 +111,7 @@ Block = str | Text | Thinking | Redacted | ToolUse
 
 
 class Reply:
-    """A streamed answer; text, thinking and arguments come in deltas of ``chunk`` characters.
+    """An answer; in a stream text, thinking and arguments come in deltas of ``chunk`` characters.
 
     ``stop_reason`` is by default ``tool_use`` or ``end_turn``, as the blocks are. ``usage`` goes into ``message_start``
     and ``final_usage`` into ``message_delta``. With ``at_once`` all of it is sent together.
@@ -315,6 +317,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._send_error(answer)
             elif isinstance(answer, Page):
                 self._send(200, answer.body.encode(), answer.content_type, {})
+            elif not request.body.get("stream") and (steps := _whole(list(_steps(answer, request, number)))):
+                self._send_whole(steps)
             else:
                 self._send_stream(request, number, answer)
         except (_GoneError, ConnectionError):
@@ -334,6 +338,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def _send_whole(self, steps: Sequence[Gate | Mapping[str, Any]]) -> None:
+        for step in steps:
+            if isinstance(step, Gate):
+                self._wait(step)
+            else:
+                self._send(200, json.dumps(step).encode(), "application/json", {})
 
     def _send_stream(self, request: Recorded, number: int, reply: Reply) -> None:
         self.send_response(200)
@@ -423,6 +434,35 @@ def _steps(reply: Reply, request: Recorded, number: int) -> Iterator[Mapping[str
         ending["stop_details"] = reply.stop_details
     yield {"type": "message_delta", "delta": ending, "usage": reply.final_usage}
     yield {"type": "message_stop"}
+
+
+def _whole(steps: Sequence[Mapping[str, Any] | Control]) -> list[Gate | Mapping[str, Any]]:
+    """The gates of a stream and the message that it adds up to; nothing for one that adds up to none."""
+    message: dict[str, Any] = {}
+    block: dict[str, Any] = {}
+    arguments = ""
+    for step in steps:
+        match step:
+            case Cut() | End() | SseError() | Raw():
+                return []
+            case {"type": "message_start", "message": begun}:
+                message = {**begun, "content": []}
+            case {"type": "content_block_start", "content_block": opening}:
+                block, arguments = {**opening}, ""
+                message["content"].append(block)
+            case {"type": "content_block_delta", "delta": delta}:
+                block |= {key: block[key] + delta[key] for key in ("text", "thinking", "signature") if key in delta}
+                arguments += delta.get("partial_json", "")
+            case {"type": "content_block_stop"} if arguments:
+                try:
+                    block["input"] = json.loads(arguments)
+                except ValueError:
+                    return []
+            case {"type": "message_delta", "delta": ending, "usage": usage}:
+                message |= {**ending, "usage": {**message["usage"], **usage}}
+            case _:
+                pass
+    return [*(step for step in steps if isinstance(step, Gate)), message]
 
 
 def pieces(text: str, length: int) -> list[str]:

@@ -296,7 +296,11 @@ class Asked:
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
-        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.warm.set, longest)
+        # What all begin with is kept once an answer has begun: the row that others wait for says so by a stream.
+        begun = self.warm.set
+        gate = Gate(
+            self.limiter, failed, name, lambda: note(goes_on=True), begun, longest, is_streamed=not self.warm.is_set()
+        )
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
 

@@ -58,6 +58,7 @@ class StreamOptions:
         is_continued: Whether a later request is likely to begin with these messages; if not, only what precedes them
             is worth keeping.
         shared_characters: How many characters at the start of the first message other requests begin with as well.
+        is_streamed: Whether the answer is worth having while it grows; if not, a provider may ask for it whole.
         session_id: What requests have in common that begin alike, for servers that choose a machine by it.
         on_request: Called with the body of the request; returns the body to send.
         on_response: Called with the status and the headers of the answer before anything of it is read.
@@ -75,6 +76,7 @@ class StreamOptions:
     cache_retention: CacheRetention = "short"
     is_continued: bool = True
     shared_characters: int = 0
+    is_streamed: bool = True
     session_id: str | None = None
     on_request: Callable[[JsonObject], Awaitable[JsonObject]] | None = None
     on_response: Callable[[int, Mapping[str, str]], Awaitable[None]] | None = None

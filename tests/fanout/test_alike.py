@@ -72,6 +72,13 @@ def test_the_first_row_is_asked_alone_until_its_answer_begins_where_the_others_b
     assert beside == [0]
 
 
+def test_only_the_row_that_others_wait_for_is_streamed(api: MessagesApi) -> None:
+    assert len(agent.map(f"{CODEBOOK}{{item}}", range(4), parallel=1).failed) == 0
+    agent.map("{item}", ["a"])
+    agent.map("{item}", ["b"], max_tokens=10_000)
+    assert ["stream" in request.body for request in api.requests] == [True, False, False, False, False, True]
+
+
 def test_rows_with_the_same_prompt_share_one_answer_and_its_cost(api: MessagesApi, tmp_path: Path) -> None:
     done = agent.map("{item}", ["a", "b", "a", "a", "b"], journal=tmp_path / "journal.jsonl")
     assert [*done] == ["for a", "for b", "for a", "for a", "for b"]

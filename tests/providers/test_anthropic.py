@@ -16,6 +16,7 @@ from messages_api import (
     Gate,
     HttpError,
     MessagesApi,
+    Page,
     Raw,
     Redacted,
     Reply,
@@ -124,6 +125,38 @@ async def test_thinking_keeps_its_signature_and_redacted_thinking_its_data(messa
     ]
     ends = ["thinking_start", "thinking_delta", "thinking_end", "thinking_start", "thinking_end"]
     assert kinds(events)[1:6] == ends
+
+
+async def test_an_answer_that_nobody_watches_comes_whole_and_is_the_same_message(messages_api):
+    reply = Reply(Thinking("Let me see.", "c2lnLTE="), Redacted("b3BhcXVl"), "4", ToolUse("ls", {"path": "größe"}))
+    messages_api.add(reply, reply)
+    streamed = await answer()
+    whole = await answer(options=StreamOptions(api_key=KEY, max_tokens=100, is_streamed=False))
+    assert ["stream" in request.body for request in messages_api.requests] == [True, False]
+    assert whole.content[:3] == streamed.content[:3]
+    assert (whole.tool_calls[0].name, whole.tool_calls[0].arguments) == ("ls", {"path": "größe"})
+    assert (whole.usage, whole.stop_reason) == (streamed.usage, streamed.stop_reason)
+
+
+async def test_an_answer_that_may_be_long_is_streamed_even_if_nobody_watches(messages_api):
+    messages_api.add("Hello", "Hello")
+    for longest in (None, 20_000):
+        await answer(options=StreamOptions(api_key=KEY, max_tokens=longest, is_streamed=False))
+    assert [request.body.get("stream") for request in messages_api.requests] == [True, True]
+
+
+async def test_a_server_that_streams_whatever_it_is_asked_is_read(messages_api):
+    messages_api.add(Reply("Hello ", Raw(b": a comment\n\n"), "there"))
+    message = await answer(options=StreamOptions(api_key=KEY, max_tokens=100, is_streamed=False))
+    assert message.text == "Hello there"
+
+
+@pytest.mark.parametrize("body", ['{"type": "news", "text": "x"}', '"Hello"', "{", "[" * 100_000])
+async def test_json_that_is_no_message_is_an_error_that_quotes_it(messages_api, body):
+    messages_api.add(Page(body, "application/json"))
+    failed = await failure(options=StreamOptions(api_key=KEY, max_tokens=100, is_streamed=False))
+    assert "did not answer as the API does" in failed.error_message
+    assert len(failed.error_message) < 1000
 
 
 async def test_tool_calls_stream_their_arguments(messages_api):

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.messages import (
@@ -34,9 +34,12 @@ from indus_nb.models.apis.rules import MIN_THINKING_TOKENS, may_force_tool, reac
 from indus_nb.models.catalog import Model
 from indus_nb.models.http import http
 from indus_nb.models.http.failures import (
+    MAX_PAGE,
+    NotAStreamError,
     check_key,
     check_stream,
     check_url,
+    is_json,
     one_line,
     refusal,
     retry_after,
@@ -55,6 +58,8 @@ _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 _NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
 VERSION = "2026-10-21"  # that of the newest SDK
 _OUTPUT_TOKENS = 32_000
+_WHOLE_TOKENS = 8192
+"""The longest answer that may come whole: the server is silent meanwhile, and slow models write 30 tokens a second."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -69,12 +74,32 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
+T = TypeVar("T")
+
+
 class Reply(NamedTuple):
     """An answer that has begun: its headers, its raw bytes, and its events."""
 
     headers: Mapping[str, str]
     content: AsyncIterator[bytes]
     events: AsyncIterator[Sequence[object]]
+
+
+def whole_reply(message: JsonObject) -> Reply:
+    """Return a reply that reads as the stream of a message that has come whole."""
+    content: object = message.get("content")
+    events: list[object] = [{"type": "message_start", "message": message}]
+    for number, block in enumerate(cast("list[object]", content) if isinstance(content, list) else ()):
+        events.append({"type": "content_block_start", "index": number, "content_block": block})
+        events.append({"type": "content_block_stop", "index": number})
+    ending = {name: message.get(name) for name in ("stop_reason", "stop_details")}
+    events += [{"type": "message_delta", "delta": ending}, {"type": "message_stop"}]
+    return Reply({}, _each(()), _each((events,)))
+
+
+async def _each(items: Iterable[T]) -> AsyncIterator[T]:
+    for item in items:
+        yield item
 
 
 class AnthropicProvider:
@@ -208,7 +233,14 @@ class AnthropicProvider:
         async with self._sent("/v1/messages", model, body, options) as answer:
             if options.on_response is not None:
                 await options.on_response(answer.status, answer.headers)
-            yield Reply(answer.headers, answer.content(), answer.events())
+            if "stream" in body or not is_json(answer.headers):  # some servers stream whatever they were asked
+                yield Reply(answer.headers, answer.content(), answer.events())
+                return
+            match await answer.value():
+                case {"type": "message"} as message:
+                    yield whole_reply(cast("JsonObject", message))
+                case other:
+                    raise NotAStreamError("application/json", json.dumps(other)[:MAX_PAGE])
 
     @asynccontextmanager
     async def _sent(
@@ -246,7 +278,7 @@ async def _body(model: Model, context: Context, options: StreamOptions) -> JsonO
 
 
 def request_body(model: Model, context: Context, options: StreamOptions) -> JsonObject:
-    """Write the JSON body of a streaming request.
+    """Write the JSON body of a request.
 
     Args:
         context: What it is shown; it conforms to the API's rules, see ``conforming``.
@@ -254,10 +286,11 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
     thinking = _thinking(model, options)
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
     messages = _messages(context.messages, keep_thinking=keep_thinking)
+    longest = _max_tokens(model, options)
     body: JsonObject = {
         "model": model.id,
-        "stream": True,
-        "max_tokens": _max_tokens(model, options),
+        **({"stream": True} if options.is_streamed or longest > _WHOLE_TOKENS else {}),
+        "max_tokens": longest,
         **thinking,
         "messages": messages,
     }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.installed import how_to_install
 from indus_nb.base.wire import JsonObject, encodable, from_json
-from indus_nb.models.apis.anthropic import AnthropicProvider, Reply, betas
+from indus_nb.models.apis.anthropic import AnthropicProvider, Reply, betas, whole_reply
 from indus_nb.models.catalog import Model
 from indus_nb.models.http import http
 from indus_nb.models.http.bodies import MAX_STREAM_BYTES
@@ -234,7 +234,7 @@ class BatchProvider(AnthropicProvider):
             return await asyncio.to_thread(self._opened, model, options)
 
         message = _message(await self._ask(options.request_name, whole, opened))
-        yield Reply({}, _nothing(), _events(message))
+        yield whole_reply(message)
 
     def _opened(self, model: Model, options: StreamOptions) -> BatchClient:
         try:
@@ -258,23 +258,6 @@ class BatchProvider(AnthropicProvider):
                 http_client=client,
             )
         )
-
-
-async def _nothing() -> AsyncGenerator[bytes]:
-    for piece in ():
-        yield piece
-
-
-async def _events(message: JsonObject) -> AsyncGenerator[Sequence[object]]:
-    """Yield the events by which a whole message would have been streamed."""
-    content: object = message.get("content")
-    events: list[object] = [{"type": "message_start", "message": message}]
-    for number, block in enumerate(cast("list[object]", content) if isinstance(content, list) else ()):
-        events.append({"type": "content_block_start", "index": number, "content_block": block})
-        events.append({"type": "content_block_stop", "index": number})
-    ending = {name: message.get(name) for name in ("stop_reason", "stop_details")}
-    events += [{"type": "message_delta", "delta": ending}, {"type": "message_stop"}]
-    yield events
 
 
 def _message(result: JsonObject) -> JsonObject:

@@ -127,7 +127,7 @@ class _PlatformProvider(AnthropicProvider, ABC):
         async with await self._made(model, options) as client:
             from anthropic import APIStatusError
 
-            events = await self._posted(client, "/v1/messages", model, self._adapted(body), options)
+            events = await self._posted(client, "/v1/messages", model, self._adapted(body | {"stream": True}), options)
             async with events:
                 response = events.response
                 if options.on_response is not None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _PLAIN_URL = re.compile(
     r"https?://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?(/[!$&-;=@-Z_a-z~%]*)?(\?[!$&-;=?@-Z_a-z~%]*)?"
 )
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _MAX_HEAD_BYTES = 100 * 1024
 _MAX_ENDING_SECONDS = 1.0
 _MAX_ENDING_BYTES = 64 * 1024
@@ -36,9 +37,7 @@ _MAX_STALE_SECONDS = 2.0
 def suits(url: str) -> bool:
     """Return whether a request can be made here: there is no proxy, and the URL needs no special handling."""
     # Elsewhere the system's settings may name a proxy, too.
-    proxied = sys.platform != "linux" or any(
-        value and name.lower() in ("http_proxy", "https_proxy", "all_proxy") for name, value in os.environ.items()
-    )
+    proxied = sys.platform != "linux" or any(name.lower() in _PROXIES and os.environ[name] for name in os.environ)
     plain = _PLAIN_URL.fullmatch(url)
     proxied = proxied and not is_on_this_machine(url)
     return not proxied and plain is not None and "/." not in (plain[1] or "") and not re.search("%(?![0-9A-F]{2})", url)

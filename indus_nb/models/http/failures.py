@@ -24,7 +24,7 @@ from indus_nb.models.http.bodies import BodyError, refused_packing
 from indus_nb.models.http.direct import is_on_this_machine
 from indus_nb.safety.redaction import shown_url
 
-_MAX_PAGE = 64 * 1024
+MAX_PAGE = 64 * 1024
 _NOT_STREAMS = ("text/html", "application/json", "application/problem+json", "application/xhtml+xml")
 _TRANSPORT = {"RequestError", "InvalidURL", "OSError", "EndOfStream"}
 _HUNG_UP = {"SSLEOFError", "SSLZeroReturnError", "ConnectionResetError"}
@@ -52,15 +52,24 @@ async def check_stream(headers: Mapping[str, str], content: AsyncIterator[bytes]
     """
     if (packed := refused_packing(headers)) is not None:
         raise NotAStreamError(f"an answer compressed by {packed} (content-encoding)", "")
-    content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    content_type = _type_of(headers)
     if content_type not in _NOT_STREAMS:
         return
     page = bytearray()
     async for piece in content:
         page += piece
-        if len(page) > _MAX_PAGE:
+        if len(page) > MAX_PAGE:
             break
-    raise NotAStreamError(content_type, page[:_MAX_PAGE].decode(errors="replace"))
+    raise NotAStreamError(content_type, page[:MAX_PAGE].decode(errors="replace"))
+
+
+def is_json(headers: Mapping[str, str]) -> bool:
+    """Return whether an answer says that it is a JSON document."""
+    return _type_of(headers) == "application/json"
+
+
+def _type_of(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def failed_answer(model: Model, problem: str) -> Iterator[AssistantMessageEvent]:
