@@ -52,6 +52,7 @@ _MAX_WAIT_MS = 30_000
 _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
+_CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
 
 
@@ -121,6 +122,8 @@ class Asked:
     """Set once what all prompts begin with is kept by the server, or is not waited for."""
     is_warming: bool = False
     """``True`` once a row was asked."""
+    was_cut_off: bool = False
+    """Whether a request has ended as those do that something between here and the server holds for silent too long."""
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
@@ -292,17 +295,21 @@ class Asked:
 
         def failed(answer: AssistantMessage) -> None:
             note(goes_on=False)
+            self.was_cut_off |= answer.stop_reason == "error" and failed_status(answer) in _CUT_OFF
             self.on_failure(answer.error_message or answer.stop_reason)
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
-        # What all begin with is kept once an answer has begun: the row that others wait for says so by a stream.
-        begun = self.warm.set
-        gate = Gate(
-            self.limiter, failed, name, lambda: note(goes_on=True), begun, longest, is_streamed=not self.warm.is_set()
-        )
+        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.warm.set, longest, self._streams)
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
         return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+
+    def _streams(self) -> bool:
+        """Return whether to stream the next answer.
+
+        The row that others wait for is: its stream says when the server keeps what all begin with.
+        """
+        return self.was_cut_off or not self.warm.is_set()
 
 
 def _retry(usual: RetrySettings) -> RowRetry:

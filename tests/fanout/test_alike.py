@@ -79,6 +79,13 @@ def test_only_the_row_that_others_wait_for_is_streamed(api: MessagesApi) -> None
     assert ["stream" in request.body for request in api.requests] == [True, False, False, False, False, True]
 
 
+def test_answers_are_streamed_once_a_gateway_was_not_patient_enough_for_a_whole_one(api: MessagesApi) -> None:
+    api.add(Reply("first"), HttpError(504, "timeout_error", "Gateway timeout"))
+    done = agent.map("{item}", ["a", "b", "c"], parallel=1)
+    assert done.failed == []
+    assert ["stream" in request.body for request in api.requests] == [False, False, True, True]
+
+
 def test_rows_with_the_same_prompt_share_one_answer_and_its_cost(api: MessagesApi, tmp_path: Path) -> None:
     done = agent.map("{item}", ["a", "b", "a", "a", "b"], journal=tmp_path / "journal.jsonl")
     assert [*done] == ["for a", "for b", "for a", "for a", "for b"]

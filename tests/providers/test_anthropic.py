@@ -139,10 +139,11 @@ async def test_an_answer_that_nobody_watches_comes_whole_and_is_the_same_message
 
 
 async def test_an_answer_that_may_be_long_is_streamed_even_if_nobody_watches(messages_api):
-    messages_api.add("Hello", "Hello")
-    for longest in (None, 20_000):
-        await answer(options=StreamOptions(api_key=KEY, max_tokens=longest, is_streamed=False))
-    assert [request.body.get("stream") for request in messages_api.requests] == [True, True]
+    messages_api.default = Reply("Hello")
+    for longest, patience in ((None, None), (20_000, None), (4000, 60), (4000, None)):
+        options = StreamOptions(api_key=KEY, max_tokens=longest, idle_timeout=patience, is_streamed=False)
+        await answer(options=options)
+    assert [request.body.get("stream", False) for request in messages_api.requests] == [True, True, True, False]
 
 
 async def test_a_server_that_streams_whatever_it_is_asked_is_read(messages_api):

@@ -34,7 +34,7 @@ class Gate:
         name: Gives each request a name, see ``StreamOptions.request_name``.
         on_begin: Called when a request begins.
         on_answer: Called when an answer begins to arrive.
-        is_streamed: Whether answers are worth having while they grow.
+        streams: Returns whether the answer to the next request is worth having while it grows.
         longest_pause: For how many seconds a server may make all others wait; what asks for more waits alone.
     """
 
@@ -44,7 +44,7 @@ class Gate:
     on_begin: Callable[[], None] = lambda: None
     on_answer: Callable[[], None] = lambda: None
     longest_pause: float = math.inf
-    is_streamed: bool = True
+    streams: Callable[[], bool] = lambda: True
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -73,7 +73,7 @@ class _Gated:
                 await inner(status, headers)
 
         name = options.request_name if gate.name is None else gate.name()
-        options = replace(options, request_name=name, on_response=heed, is_streamed=gate.is_streamed)
+        options = replace(options, request_name=name, on_response=heed, is_streamed=gate.streams())
         async with (
             gate.limiter.request(again=self.was_refused),
             aclosing(self.inner.stream(model, context, options)) as events,

@@ -58,8 +58,9 @@ _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 _NO_KEY = "none"  # for a server that wants none; the SDK sends no request without one
 VERSION = "2026-10-21"  # that of the newest SDK
 _OUTPUT_TOKENS = 32_000
-_WHOLE_TOKENS = 8192
-"""The longest answer that may come whole: the server is silent meanwhile, and slow models write 30 tokens a second."""
+_WHOLE_SECONDS = 270
+_SLOW_TOKENS = 30
+"""What a slow model writes in a second: meanwhile the server of an answer that comes whole is silent."""
 _BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 16384}
 _EFFORTS = {"off": "low", "minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 _BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -287,9 +288,10 @@ def request_body(model: Model, context: Context, options: StreamOptions) -> Json
     keep_thinking = not (model.bound_thinking and "block_binding" not in thinking.get("thinking", {}))
     messages = _messages(context.messages, keep_thinking=keep_thinking)
     longest = _max_tokens(model, options)
+    is_short = longest <= _SLOW_TOKENS * min(options.idle_timeout or _WHOLE_SECONDS, _WHOLE_SECONDS)
     body: JsonObject = {
         "model": model.id,
-        **({"stream": True} if options.is_streamed or longest > _WHOLE_TOKENS else {}),
+        **({"stream": True} if options.is_streamed or not is_short else {}),
         "max_tokens": longest,
         **thinking,
         "messages": messages,
