@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from jupyterlab_page import KERNEL_IS_READY, Lab, keep_screenshot
+from jupyterlab_page import KERNEL_IS_READY, Lab, Notebook, keep_screenshot
 from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
@@ -40,6 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     write_kernel(environment, "bare", "", f"--IPKernelApp.exec_lines=exec('''{WITHOUT_PACKAGE}{PIP}''')")
     write_kernel(environment, "other", OTHER_LANGUAGE)
+    write_kernel(environment, "late", "import time; time.sleep(4)")
     with Lab(folder, environment, extension=True) as lab:
         yield lab
 
@@ -309,6 +310,27 @@ def test_the_first_answer_has_what_it_took_beside_it_and_not_in_the_file(
     saved = (lab.folder / "first_answer.ipynb").read_text()
     assert "Hello." in saved
     assert re.search(r"\d tokens in, ", saved) is None
+
+
+def test_a_cell_run_before_its_kernel_answers_finds_the_magic_with_the_panel_open(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("in_time.ipynb", "x = 1")
+    lab.write("late.ipynb", "%agent hello", kernel="late")
+    lab.open(page, "in_time.ipynb")
+    expect(open_panel(page).locator("textarea")).to_be_visible(timeout=60_000)
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:open', {path: 'late.ipynb', factory: 'Notebook'})")
+    page.wait_for_function(
+        """() => {
+            const {content, context} = window.jupyterapp.shell.currentWidget ?? {};
+            return context?.path.endsWith("late.ipynb") && content.widgets.length > 0;
+        }""",
+        timeout=60_000,
+    )
+    api.add("Hello.")
+    notebook = Notebook(page, IN_FRONT)
+    notebook.run(0)
+    expect(notebook.cell(0).locator(".indus-answer")).to_have_text("Hello.", timeout=60_000)
 
 
 def test_a_kernel_without_the_package_gets_it_by_a_button(lab: Lab, page: Page) -> None:

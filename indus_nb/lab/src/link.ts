@@ -40,6 +40,8 @@ export class Link implements IDisposable {
   private wanted = false;
   /** Whether the kernel has not begun to load the package. */
   private waitsForCell = false;
+  /** What became of the request to load the package. */
+  private loaded: Promise<string | null> | null = null;
   private readonly handlers = new Map<ToDoor["kind"], Set<Handler>>();
   private readonly signal = new Signal<this, void>(this);
   isDisposed = false;
@@ -96,8 +98,13 @@ export class Link implements IDisposable {
   /** Load the package, and connect, before the kernel is sent anything else; it has to be one of Python. */
   loadFirst(): void {
     const kernel = this.notebook.sessionContext.session?.kernel;
-    if (!kernel || this.opening || this.held.phase === "ready") return;
+    if (!kernel || this.held.phase === "ready") return;
     this.wanted = true;
+    if (this.opening) {
+      // It may still wait for the kernel to say what it is, behind which the cell would be before the package.
+      this.load(kernel).catch(() => null); // which the opening says
+      return;
+    }
     this.opening = Promise.all([this.load(kernel), this.connect(kernel)])
       .then(async ([problem, connected]) => problem === null && (connected || (await this.connect(kernel))))
       .catch(() => false) // the kernel is gone
@@ -156,8 +163,17 @@ export class Link implements IDisposable {
     }
   }
 
-  /** Load the package; returns why it cannot be, empty where it is not installed, and `null` if it was. */
-  private async load(kernel: Kernel.IKernelConnection): Promise<string | null> {
+  /** Load the package once; returns why it cannot be, empty where it is not installed, and `null` if it was. */
+  private load(kernel: Kernel.IKernelConnection): Promise<string | null> {
+    if (this.loaded) return this.loaded;
+    const loaded = this.requestLoad(kernel).finally(() => {
+      if (this.loaded === loaded) this.loaded = null;
+    });
+    this.loaded = loaded;
+    return loaded;
+  }
+
+  private async requestLoad(kernel: Kernel.IKernelConnection): Promise<string | null> {
     this.waitsForCell = true;
     if (kernel.status === "busy") this.set("waiting");
     const begins = () => {
@@ -240,6 +256,7 @@ export class Link implements IDisposable {
     this.comm?.dispose();
     this.comm = null;
     this.opening = null;
+    this.loaded = null;
     this.set("none");
   }
 
