@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MARK = "{python}"
 """What the content of inline code begins with that is an expression."""
+VALUES_TYPE = "live_values"
+"""The ``custom_type`` of the messages that tell a model of its values: no front end shows them."""
 _EXPRESSION = re.compile(r"\{python\}\s+(?P<source>\S.*)", re.DOTALL)
 _BLANK = r"(?:\s+(?:>\s*)*)"
 """Blanks in the source of inline code: it may go on in the next line, also of a quotation."""
@@ -39,6 +41,11 @@ class LiveValue(NamedTuple):
     problem: str = ""
     reads: tuple[str, ...] = ()
     is_late: bool = False
+
+    @property
+    def is_lacking(self) -> bool:
+        """Return whether it has none for a reason that the model may mend."""
+        return bool(self.problem) and not self.is_late
 
     def to_json(self, expression: str) -> JsonObject:
         """Return the value as the metadata of an output holds it."""

@@ -29,20 +29,26 @@ _WITHOUT = "Do without it, or tell the user what you need it for"
 _LOOKS = "only looks are allowed now. Look further without it, and say what it is needed for"
 
 
-def decision(kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> Decision:
+def decision(
+    kind: EffectKind, mode: ApproveMode, chosen: Mapping[EffectKind, Decision], *, is_own: bool = False
+) -> Decision:
     """Decide about a kind of effect.
 
     Args:
         chosen: The setting ``effects``, which counts more than the mode.
+        is_own: Whether its object is the agent's own work in this conversation, which nobody else has changed since.
 
     >>> decision("new_names", "effects", {}), decision("new_names", "writes", {}), decision("deletes", "effects", {})
     ('allow', 'ask', 'ask')
     >>> decision("deletes", "looks", {"deletes": "allow"}), decision("reads_outside", "looks", {})
     ('deny', 'ask')
+    >>> [decision("writes_file", mode, {}, is_own=True) for mode in ("effects", "writes", "looks")]
+    ['allow', 'ask', 'deny']
     """
     if mode == "looks" and kind not in (*UNASKED["looks"], "reads_outside"):
         return "deny"
-    return chosen.get(kind, "allow" if kind in UNASKED.get(mode, ()) else "ask")
+    is_unasked = mode in UNASKED and (is_own or kind in UNASKED[mode])
+    return chosen.get(kind, "allow" if is_unasked else "ask")
 
 
 def denied(effects: Iterable[Effect], mode: ApproveMode, chosen: Mapping[EffectKind, Decision]) -> str | None:

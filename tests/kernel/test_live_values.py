@@ -9,7 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from kernels import Kernel, private_environment
-from messages_api import Gate, MessagesApi, Reply, Thinking, ToolUse
+from messages_api import Gate, HttpError, MessagesApi, Reply, Thinking, ToolUse
 from nbclient import NotebookClient
 from nbconvert import get_exporter
 
@@ -85,9 +85,8 @@ def answered(kernel: Kernel, api: MessagesApi, *answers: str | Reply) -> str:
     ],
 )
 def test_what_does_more_than_look_has_no_value(kernel: Kernel, api: MessagesApi, expression: str, why: str) -> None:
-    shown = answered(kernel, api, f"One is `{{python}} n`, one `{{python}} {expression}`.", "I cannot tell.")
-    assert f"One is 7, one `{expression}` (no value)." in shown
-    assert "I cannot tell." in shown
+    text = f"One is `{{python}} n`, one `{{python}} {expression}`."
+    assert f"One is 7, one `{expression}` (no value)." in answered(kernel, api, text, text)
     note = api.requests[-1].texts[-1]
     assert f"- {expression}: no value (" in note
     assert why in note
@@ -109,12 +108,26 @@ def test_the_model_gets_values_with_the_next_prompt_and_no_request_is_made_for_t
     assert "- n + 1: 8" not in "\n".join(api.requests[-1].texts)
 
 
-def test_what_has_no_value_is_sent_back_once(kernel: Kernel, api: MessagesApi) -> None:
+def test_what_has_no_value_is_sent_back_once_and_the_new_answer_takes_its_place(
+    kernel: Kernel, api: MessagesApi
+) -> None:
     before = len(api.requests)
-    shown = answered(kernel, api, "`{python} absent`", "Then `{python} missing`.")
-    assert "`absent` (no value)" in shown
-    assert "Then `missing` (no value)." in shown
+    shown = answered(kernel, api, "It is `{python} n` or `{python} absent`.", "Then `{python} missing`.")
+    assert shown == "Then `missing` (no value)."
     assert len(api.requests) == before + 2
+    api.add("It is `{python} n` or `{python} absent`.", "It is `{python} n + 1`.")
+    cell = kernel.run("%agent so")
+    assert next(text for text in cell.shown if text) == "It is 8."
+    assert "absent" not in "".join(str(bundles[-1]) for bundles in cell.displays.values())
+    assert "n + 1" in str(kernel.run("%agent claims").displays)
+    assert "absent" not in str(kernel.run("%agent claims").displays)
+
+
+def test_an_answer_that_is_not_written_anew_after_all_is_shown(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It is `{python} absent`.", Reply("So ", HttpError(400, "invalid_request_error", "no")))
+    cell = kernel.run("%agent so")
+    assert "It is `absent` (no value)." in cell.shown
+    api.clear()
 
 
 def test_a_value_is_a_short_line_of_text_without_keys_and_is_escaped(kernel: Kernel, api: MessagesApi) -> None:
@@ -131,8 +144,7 @@ def test_a_value_is_a_short_line_of_text_without_keys_and_is_escaped(kernel: Ker
 
 
 def test_a_secret_is_in_no_form_of_the_output(kernel: Kernel, api: MessagesApi) -> None:
-    api.add("It is `{python} db_password`, `{python} settings` and `{python} plain`.")
-    api.add("I cannot tell.")
+    api.add(*["It is `{python} db_password`, `{python} settings` and `{python} plain`."] * 2)
     cell = kernel.run("%agent so")
     assert "(no value)" in str(cell.displays)
     assert "Tr0ub4dor" not in str(vars(cell))
@@ -163,7 +175,8 @@ def test_where_there_can_be_no_copy_the_model_writes_numbers(kernel: Kernel, api
     assert kernel.run(NO_COPY).error is None
     shown = answered(kernel, api, "It is `{python} n`.", "It is 7.")
     assert kernel.run("trials._obstacle = original").error is None
-    assert "It is `n` (no value)." in shown
+    assert shown.endswith("It is 7.")
+    assert "(no value)" not in shown
     assert "- n: no value (could not be tried in a copy of the kernel: this is a test)" in api.requests[-1].texts[-1]
 
 
@@ -209,8 +222,8 @@ def test_the_value_of_a_cell_has_values_too(kernel: Kernel, api: MessagesApi) ->
 
 
 def test_a_saved_notebook_shows_values_in_every_form(tmp_path: Path, api: MessagesApi) -> None:
-    api.add(Reply("The mean is `{python} f'{sum(items) / 4:.2f}'`, of `{python} absent`."))
-    api.add("So be it.")
+    text = "The mean is `{python} f'{sum(items) / 4:.2f}'`, of `{python} absent`."
+    api.add(f"At first. {text}", text)
     cells = ["%load_ext indus_nb\nitems = [1, 2]", "%agent --thinking off --model anthropic/claude-sonnet-4-5 what?"]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     (tmp_path / "work").mkdir()
@@ -218,6 +231,8 @@ def test_a_saved_notebook_shows_values_in_every_form(tmp_path: Path, api: Messag
     client = NotebookClient(made, timeout=None, resources={"metadata": {"path": str(tmp_path / "work")}})
     client.execute(env=environment)
     saved = nbformat.reads(nbformat.writes(made), as_version=4)
+    assert "At first" not in nbformat.writes(made)
+    assert all(output.data["text/plain"] for output in saved.cells[1].outputs)
     kept = next(output.metadata["indus_nb"] for output in saved.cells[1].outputs if "indus_nb" in output.metadata)
     assert kept["values"] == [
         {"expression": "f'{sum(items) / 4:.2f}'", "value": "0.75", "reads": ["items"]},

@@ -79,31 +79,80 @@ def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) 
     assert kernel.run("print(steps)").streams == "[1]\n"
 
 
-def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("one = two = 0; three = []")
-    changed_by_the_agent(kernel, api, "one = 1")
-    for code in ("two = 1", "three.append(1)"):
+def in_another(kernel: Kernel, api: MessagesApi, *codes: str) -> None:
+    """Have another conversation of the kernel run code in one prompt, and go back to the first one."""
+    for code in codes:
         api.add(Reply(ToolUse("python", {"code": code})))
     api.add(Reply("Done."))
     assert kernel.run("%agent --name other --model anthropic/claude-sonnet-4-5 --approve never go").status == "ok"
     kernel.run("%agent --name main")
-    for asked, count in (("undo", 1), ("undo prompt", 2)):
-        cell = kernel.run(f"%agent {asked}")
-        refused = f"{cell.error} {cell.streams} {cell.shown}"
-        assert "Nothing was taken back" in refused
-        assert "in conversation 'other' (" in refused
-        assert f"`%agent undo {count}` does it all the same, `%agent undo 3` with all until" in refused
-    assert kernel.run("print(one, two, three)").streams == "1 1 [1]\n"
+
+
+def refused(kernel: Kernel, command: str) -> str:
+    cell = kernel.run(command)
+    return f"{cell.error} {cell.streams} {cell.shown}"
+
+
+def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("one = two = 0; three = []")
+    changed_by_the_agent(kernel, api, "one = 1")
+    in_another(kernel, api, "two = one", "three.append(1); one = 5")
+    for asked in ("undo", "undo prompt"):
+        why = refused(kernel, f"%agent {asked}")
+        assert "Nothing was taken back: one was changed in this conversation, and after that in conversation 'o" in why
+        assert "`%agent undo 1` takes back the step that is to go first (one 1 → 5, three 0 → 1 items)" in why
+    assert kernel.run("print(one, two, three)").streams == "5 1 [1]\n"
     kernel.run("three.append(2)")
     cell = kernel.run("%agent undo 1")
     assert "`%agent undo 1 over`" in f"{cell.error} {cell.streams} {cell.shown}"
     shown = "\n".join(kernel.run("%agent undo 1 over").shown)
-    assert "Taken back: three; made in conversation 'other'. `%agent redo 1` turns that around." in shown
+    assert "Taken back: one, three; made in conversation 'other'. `%agent redo 1` turns that around." in shown
     cell = kernel.run("%agent redo")
     assert "Nothing was done once more" in f"{cell.error} {cell.streams} {cell.shown}"
-    kernel.run("%agent undo 1")
     assert "Taken back: one. `%agent redo` turns that around." in "\n".join(kernel.run("%agent undo").shown)
-    assert kernel.run("print(one, two, three)").streams == "0 0 []\n"
+    assert kernel.run("print(one, two, three)").streams == "0 1 []\n"
+    kernel.run("%agent undo 1")
+
+
+def test_a_step_below_one_of_another_conversation_is_taken_back_where_they_share_nothing(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("from pathlib import Path; kept = [1]; theirs = {'held': [1]}; alike = kept")
+    for code in ("kept.append(2); Path('kept.txt').write_text('1')", "kept.append(3)"):
+        api.add(Reply(ToolUse("python", {"code": code})))
+    api.add(Reply("Done."))
+    assert kernel.run("%agent go").status == "ok"
+    in_another(kernel, api, "theirs['held'].append(2); Path('theirs.txt').write_text('1')")
+    assert "Taken back: alike, kept. `%agent redo` turns" in "\n".join(kernel.run("%agent undo").shown)
+    look = "print(kept, theirs, *(Path(name).exists() for name in ('kept.txt', 'theirs.txt')))"
+    assert kernel.run(look).streams == "[1, 2] {'held': [1, 2]} True True\n"
+    kernel.run("%agent redo")
+    assert kernel.run(look).streams == "[1, 2, 3] {'held': [1, 2]} True True\n"
+    in_another(kernel, api, "theirs['held'].append(3)")
+    assert "Taken back: alike, kept, kept.txt." in "\n".join(kernel.run("%agent undo prompt").shown)
+    assert kernel.run(look).streams == "[1] {'held': [1, 2, 3]} False True\n"
+    kernel.run("%agent undo 2")
+    assert kernel.run(look).streams == "[1] {'held': [1]} False False\n"
+
+
+@pytest.mark.parametrize(
+    ("own", "newer", "both"),
+    [
+        ("Path('both.txt').write_text('1')", "Path('both.txt').write_text('2')", "both.txt"),
+        ("pair = [[1]]", "inner = pair[0]; inner.append(2)", "pair"),
+        ("held.append(2)", "alias.append(3)", "alias, held"),
+    ],
+)
+def test_a_step_is_left_where_another_conversation_has_changed_the_same(
+    kernel: Kernel, api: MessagesApi, own: str, newer: str, both: str
+) -> None:
+    kernel.run("from pathlib import Path; held = [1]; alias = held")
+    changed_by_the_agent(kernel, api, own)
+    in_another(kernel, api, newer)
+    assert f"Nothing was taken back: {both} was changed in this" in refused(kernel, "%agent undo")
+    kernel.run("%agent undo 1")
+    assert "Taken back: " in "\n".join(kernel.run("%agent undo").shown)
+    assert kernel.run("print('pair' in globals(), held, Path('both.txt').exists())").streams == "False [1] False\n"
 
 
 def test_code_that_fails_is_taken_back_as_far_as_it_came(kernel: Kernel, api: MessagesApi) -> None:

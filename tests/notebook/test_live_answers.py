@@ -6,6 +6,7 @@ import pytest
 from fake_page import FakePage
 
 from indus_nb.base.events import AgentStart, MessageEnd, MessageStart, MessageUpdate, TurnStart
+from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent, Usage, UserMessage
 from indus_nb.base.streaming import GrowingMessage
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view.cell import CellView
@@ -32,8 +33,8 @@ class Recorder(NotebookScreen):
 class Answer:
     """An answer that is streamed, with values that are known at its end."""
 
-    def __init__(self) -> None:
-        self.transcript = Transcript("Model M")
+    def __init__(self, *, whole: bool = False) -> None:
+        self.transcript = Transcript("Model M", whole=whole)
         self.transcript.values_of = lambda _: {"n": LiveValue("7")}.get
         self.growing = GrowingMessage(api="a", provider="p", model="m-1")
         for event in (AgentStart(), TurnStart(), MessageStart(message=self.growing.snapshot())):
@@ -97,6 +98,115 @@ def test_an_answer_that_was_stopped_shows_its_expressions() -> None:
     answer.transcript.close()
     view.close()
     assert screen.outputs()[0]["data"]["text/plain"] == "It is `{python} n` and"
+
+
+class Rewritten(Answer):
+    """An answer with an expression that has no value, which the model is asked to write anew."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        super().__init__(whole=whole)
+        self.transcript.values_of = lambda _: {"n": LiveValue("7"), "m": LiveValue(problem="NameError")}.get
+
+    def send_back(self) -> None:
+        """Have what the session sends back come, and another answer begin."""
+        self.end()
+        note = CustomMessage(custom_type="live_values", content="m: no value", display=False)
+        self.transcript.feed(TurnStart())
+        self.transcript.feed(MessageStart(message=note))
+        self.transcript.feed(MessageEnd(message=note))
+        self.growing = GrowingMessage(api="a", provider="p", model="m-1")
+        self.transcript.feed(MessageStart(message=self.growing.snapshot()))
+
+    def begin(self) -> None:
+        opened = self.growing.open_text()
+        self.index = opened.content_index
+        self.update(opened)
+
+
+@pytest.mark.parametrize("before", ["", LONG])
+def test_of_an_answer_that_is_written_anew_a_cell_keeps_the_new_one_alone(before: str) -> None:
+    answer, screen = Rewritten(), Recorder()
+    view = CellView(answer.transcript, screen)
+    answer.write(f"{before}First `{{python}} m`.")
+    answer.send_back()
+    view.draw()
+    assert "First `m` (no value)." in "".join(each["data"]["text/plain"] for each in screen.outputs())
+    answer.begin()
+    answer.write("Then `{python} n`.")
+    view.draw()
+    answer.end()
+    answer.transcript.close()
+    view.close()
+    first, _ = (each["data"]["text/plain"] for each in screen.outputs())
+    assert first == "Then 7."
+    assert answer.transcript.beside.endswith("rewritten: one value could not be computed")
+
+
+def test_an_answer_whose_new_form_ends_badly_is_shown_again() -> None:
+    answer, screen = Rewritten(), Recorder()
+    view = CellView(answer.transcript, screen)
+    answer.write("First `{python} m`.")
+    answer.send_back()
+    answer.begin()
+    answer.write("Then")
+    view.draw()
+    answer.transcript.feed(MessageEnd(message=answer.growing.fail("stopped", "aborted").error))
+    answer.transcript.close()
+    view.close()
+    shown = [each["data"]["text/plain"] for each in screen.outputs()]
+    assert shown[:2] == ["Then", "First `m` (no value)."]
+    assert "rewritten" not in answer.transcript.beside
+
+
+def test_what_is_not_sent_back_after_all_stays_where_it_is() -> None:
+    answer, screen = Rewritten(), Recorder()
+    view = CellView(answer.transcript, screen)
+    answer.write("First `{python} m`.")
+    answer.end()
+    answer.transcript.close()
+    view.close()
+    assert screen.outputs()[0]["data"]["text/plain"] == "First `m` (no value)."
+
+
+def test_a_panel_folds_the_first_form_of_an_answer_now_and_when_it_is_opened_again() -> None:
+    answer = Rewritten(whole=True)
+    answer.write("First `{python} m`.")
+    answer.send_back()
+    answer.begin()
+    answer.write("Then `{python} n`.")
+    answer.end()
+    answer.transcript.end_run()
+    again = Transcript("Model M", whole=True)
+    again.values_of = answer.transcript.values_of
+    note = CustomMessage(custom_type="live_values", content="m: no value", display=False)
+    first, then = (
+        AssistantMessage(
+            content=[TextContent(text=text)],
+            api="a",
+            provider="p",
+            model="m-1",
+            stop_reason="stop",
+            timestamp=1,
+            usage=Usage(),
+        )
+        for text in ("First `{python} m`.", "Then `{python} n`.")
+    )
+    again.add_history([UserMessage(content="so", timestamp=1), first, note, then])
+    for transcript in (answer.transcript, again):
+        widget = AgentWidget("panel", lambda message: None, lambda work: work())
+        page = FakePage.of(widget)
+        page.tell("ready", page="one")
+        drawing = LiveDrawing(widget)
+        for block in transcript.blocks:
+            drawing.draw(block)
+        widget.send()
+        shown = "".join(page.blocks.values())
+        folded, _, rest = shown.partition("</details>")
+        assert "rewritten: one value could not be computed</summary>" in folded
+        assert "(no value)" in folded
+        assert ">7<" in rest
+        assert "First" not in rest
+        assert rest.count("m-1") == 1, "one closing line"
 
 
 @pytest.mark.parametrize(

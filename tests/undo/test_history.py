@@ -38,11 +38,11 @@ class Place:
         self.history = History(self.names)
         self.book = Book(Files(self.work, Contents(root / "kept")), session_key(root / "agent", "1") or b"")
 
-    def run(self, code: str, room: int = 1 << 30) -> Dropped:
+    def run(self, code: str, room: int = 1 << 30, run: str = "run") -> Dropped:
         files = self.book.files.begin()
         variables = take(self.names, code, CheckpointBudget(30))
         exec(code, self.names)
-        return self.history.add(Step(code, "run", variables.close(), files.close(), self.book), room)
+        return self.history.add(Step(code, run, variables.close(), files.close(), self.book), room)
 
     def read(self, name: str) -> str | None:
         path = self.work / name
@@ -76,6 +76,39 @@ def test_a_step_that_is_in_the_way_leaves_all_of_them_as_they_were(place: Place)
     assert (place.names["rows"], place.read("a")) == ([1, 2, 3], "mine")
     place.history.undo(2, "keep")
     assert (place.names["rows"], place.read("a")) == ([1], "mine")
+
+
+def test_a_step_from_below_others_leaves_them_and_named_states_as_they_were(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2); (work / 'a').write_text('1')", run="one 1")
+    place.run("others.append(2); (work / 'b').write_text('1')", run="two 1")
+    place.history.save("both")
+    steps = place.history.newest_of("one", 1)
+    assert place.history.above(steps) == (0, frozenset())
+    place.history.bring_up(steps)
+    place.history.undo(1)
+    assert (place.names["rows"], place.names["others"]) == ([1], [1, 2])
+    assert (place.read("a"), place.read("b")) == (None, "1")
+    assert [state.steps for state in place.history.states()] == [1]
+    place.history.back("both")
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+
+
+def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place) -> None:
+    path = place.work / "a"
+    place.run("(work / 'a').write_text('1')", run="one 1")
+    assert place.history.has_made("one", path)
+    assert not place.history.has_made("two", path)
+    place.run("(work / 'a').write_text('2')", run="one 2")
+    assert place.history.has_made("one", path)
+    path.write_text("mine")
+    assert not place.history.has_made("one", path)
+    place.run("(work / 'a').write_text('3')", run="one 3")
+    assert not place.history.has_made("one", path), "it was changed in between"
+    place.run("(work / 'a').unlink()", run="one 4")
+    assert not place.history.has_made("one", path)
+    place.run("(work / 'a').write_text('4')", run="one 5")
+    assert place.history.has_made("one", path)
 
 
 def test_what_is_refused_is_still_asked_about_afterwards(place: Place) -> None:

@@ -6,8 +6,9 @@ for a session's store, conversation, model and hooks are replaced while it lives
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from indus_nb.base.messages import AssistantMessage, Message, ThinkingLevel
@@ -60,6 +61,8 @@ class SessionSettings:
     """Decisions on kinds of effects, where they differ from the mode of ``approve``."""
     allowed: dict[str, None] = field(default_factory=dict[str, None])
     """Rules that answers "always in this session" have made; see ``approval.rules``."""
+    is_own_file: Callable[[Path], bool] = field(default=lambda _: False)
+    """Returns whether this conversation's calls have made a file, which is as they left it; given its real path."""
     sandbox: SandboxMode = "off"
     """Sandbox mode of the session's programs. Chosen at its start: changing it here has no effect."""
     tools: ToolSettings = field(default_factory=ToolSettings)

@@ -165,19 +165,24 @@ class _Gate:
 
     async def allows(self, effects: Sequence[Effect], ctx: Context, *, by_program: bool) -> bool:
         """Return whether mode, settings and rules allow all of these effects."""
-        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
+        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx, by_program=by_program)
         if not asked or denied(asked, ctx.settings.approve_now, ctx.settings.effects):
             return not asked
         allowed = await self.rules_now(ctx, by_program=by_program)
         return await asyncio.to_thread(rules.covered, asked, allowed, ctx.cwd, self._private)
 
-    def _not_by_setting(self, effects: Iterable[Effect], ctx: Context) -> list[Effect]:
+    def _not_by_setting(self, effects: Iterable[Effect], ctx: Context, *, by_program: bool) -> list[Effect]:
         """Return the effects that mode and settings do not allow; off the event loop, for it looks at files."""
         mode, chosen = ctx.settings.approve_now, ctx.settings.effects
+
+        def is_own(effect: Effect) -> bool:
+            is_known = effect.kind == "writes_file" and effect.what and not by_program
+            return bool(is_known) and ctx.settings.is_own_file(Path(os.path.realpath(effect.what)))
+
         return [
             effect
             for effect in effects
-            if decision(effect.kind, mode, chosen) != "allow"
+            if decision(effect.kind, mode, chosen, is_own=is_own(effect)) != "allow"
             or not rules.can_be_allowed(effect, ctx.cwd, self._private)
         ]
 
@@ -200,7 +205,7 @@ class _Gate:
         question, is_whole = _question(approval)
         if not is_whole:
             await _refuse_unread(approval, question, ctx)
-        offered = await self._offered(approval.effects, ctx) if holds else ()
+        offered = await self._offered(approval.effects, ctx, by_program=by_program) if holds else ()
         again = {} if trial is not None else _again(offered, in_directory=not by_program)
         also = {
             Choice(f"Yes, and {visible(what)}", "yes", f"Yes, and {visible(what)}", YES_AND_MORE): do
@@ -223,8 +228,8 @@ class _Gate:
                 await self._keep([rule.text for rule in offered], ctx, in_directory=in_directory)
         return "run"
 
-    async def _offered(self, effects: Iterable[Effect], ctx: Context) -> Sequence[rules.Rule]:
-        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx)
+    async def _offered(self, effects: Iterable[Effect], ctx: Context, *, by_program: bool) -> Sequence[rules.Rule]:
+        asked = await asyncio.to_thread(self._not_by_setting, effects, ctx, by_program=by_program)
         return await asyncio.to_thread(rules.offered, asked, ctx.cwd, self._private)
 
     async def _keep(self, texts: Sequence[str], ctx: Context, *, in_directory: bool) -> None:

@@ -785,7 +785,7 @@ class Conversations:
             cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._run(session.start)  # which restores the steps of earlier kernels
-        self._with_page(move, asks=self.taking_back.needs_page(wanted), wait=UNDO_PAGE_SECONDS)
+        self._with_page(move, asks=self.taking_back.needs_page(session, wanted), wait=UNDO_PAGE_SECONDS)
 
     def _state(self, command: Command, session: AgentSession) -> None:
         """Save, list, compare or forget named states, or go to one."""

@@ -30,6 +30,7 @@ from indus_nb.kernel.undo import (
     CellState,
     Moved,
     RemovedCell,
+    Step,
     Touched,
     leave_cells,
     plan_cells,
@@ -40,6 +41,7 @@ _CHOICES: Mapping[str, Touched] = {
     "Overwrite it": "over",
     "Leave it, and put the earlier one beside it": "both",
 }
+_MAX_SHARED_CHARACTERS = 200
 _YES = "Yes, take it back"
 _NO = "No, leave it as it is"
 _WITH_CHOICE = re.compile(r"(.+?)\s+(keep|over|both)")
@@ -132,14 +134,17 @@ class TakingBack:
         self._made_in = made_in
         self._kernel = kernel
         self._steps = kernel.steps
+        self._history = kernel.steps.history
         self._states = kernel.states
         self._run = kernel.run_whole
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
 
-    def needs_page(self, wanted: StepsWanted) -> bool:
+    def needs_page(self, session: AgentSession, wanted: StepsWanted) -> bool:
         """Return whether the steps changed cells of the notebook, which needs a page."""
-        return bool(self._steps.cells(wanted.verb, self._count(wanted)))
+        own = () if wanted.of_any else self._history.newest_of(session.store.session_id, wanted.count)
+        below = wanted.verb == "undo" and any(step.cells is not None and not step.cells.is_empty for step in own)
+        return below or bool(self._steps.cells(wanted.verb, self._count(wanted)))
 
     def _count(self, wanted: StepsWanted) -> int:
         return wanted.count or self._steps.of_last_run(wanted.verb) or 1
@@ -159,9 +164,7 @@ class TakingBack:
             UsageError: It is not possible; nothing was done.
         """
         await _ready(session)
-        count = self._count(wanted)
-        if not wanted.of_any:
-            self._check_own(session.store.session_id, wanted.verb, count)
+        count = self._count(wanted) if wanted.of_any else self._own_count(session.store.session_id, wanted)
         others = self._others(session.store.session_id, wanted.verb, count)
         are_calls = self._steps.are_calls(wanted.verb, count)
         changes = partial(self._steps.cells, wanted.verb, count)
@@ -186,14 +189,20 @@ class TakingBack:
         made = (self._made_in(each) for each in self._steps.sessions(verb)[:count] if each not in ("", own))
         return [*dict.fromkeys(filter(None, made))]
 
-    def _check_own(self, own: str, verb: str, count: int) -> None:
-        """Refuse to move another conversation's steps for one that may not mean them.
+    def _own_count(self, own: str, wanted: StepsWanted) -> int:
+        """Count the last steps to move; those of this conversation are the last ones then.
 
         Raises:
-            UsageError: The last step is another one's; nothing was done.
+            UsageError: Another conversation's step is in the way; nothing was done.
         """
+        verb, count = wanted.verb, self._count(wanted)
         if not (others := self._others(own, verb, count)):
-            return
+            return count
+        steps = self._history.newest_of(own, wanted.count) if verb == "undo" else []
+        if steps and len(steps) >= wanted.count:
+            self._check_apart(steps, own, "undo" if wanted.count else "undo prompt")
+            self._history.bring_up(steps)
+            return len(steps)
         sessions = self._steps.sessions(verb)
         done = "taken back" if verb == "undo" else "done once more"
         all_the_same = f"`%agent {verb} {count}` does it all the same"
@@ -203,6 +212,24 @@ class TakingBack:
         raise UsageError(
             f"Nothing was {done}: what would be was not asked for in this conversation, but in {', '.join(others)} "
             f"({self._steps.summary(count, verb)}). {all_the_same}."
+        )
+
+    def _check_apart(self, steps: Sequence[Step], own: str, command: str) -> None:
+        """Refuse to take steps back from below others that have changed the same.
+
+        Raises:
+            UsageError: There are such steps; nothing was done.
+        """
+        count, names = self._history.above(steps)
+        if not count:
+            return
+        by = ", ".join(self._others(own, "undo", count)) or "another conversation"
+        shared = textcut.one_line(", ".join(sorted(names)), _MAX_SHARED_CHARACTERS)
+        what = "step that is" if count == 1 else f"{count} steps that are"
+        raise UsageError(
+            f"Nothing was taken back: {shared} was changed in this conversation, and after that in {by}. `%agent undo "
+            f"{count}` takes back the {what} to go first ({self._steps.summary(count)}), and `%agent {command}` "
+            "then this conversation's."
         )
 
     def state_needs_page(self, wanted: StateWanted) -> bool:

@@ -2,7 +2,7 @@
 
 What this module promises: an expression runs in a confined copy of the kernel and nowhere else, so it changes nothing;
 its value is one line of text. The model gets the values with the next prompt, which costs no request. Expressions that
-have no value are sent back to it once in a run, so that it can mend them.
+have no value are sent back to it once in a run, so that it can write the answer anew.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
+from indus_nb.render.live import MARK, VALUES_TYPE, LiveLookup, LiveValue, expressions_in
 from indus_nb.render.markup import markdown_text, markdown_tokens, plain
 from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
-_TYPE = "live_values"
-"""The ``custom_type`` of the messages to the model, which no front end shows."""
 _MAX_EXPRESSIONS = 50
 """More of an answer stay code."""
 _MAX_VALUE_CHARACTERS = 200
@@ -139,7 +137,7 @@ class LiveRun(RunWatcher):
         self._answers = answers
         self._unsent: dict[str, LiveValue] = {}
         self._lacking: dict[str, LiveValue] = {}
-        self._has_mended = False
+        self._has_mended = self._is_sent_back = False
 
     def __call__(self, api: ExtensionApi) -> None:
         """Follow a session."""
@@ -149,42 +147,44 @@ class LiveRun(RunWatcher):
     def _begin(self, _event: BeforeAgentStart, _ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
         self._answers.begin()
-        self._has_mended, self._lacking = False, {}
+        self._has_mended, self._is_sent_back, self._lacking = False, False, {}
         unsent, self._unsent = self._unsent, {}
         if not unsent:
             return None
         text = "In place of the expressions in your last answer the user saw:\n" + _listed(unsent)
-        return {"message": {"customType": _TYPE, "content": text, "display": False}, "beforePrompt": True}
+        return {"message": {"customType": VALUES_TYPE, "content": text, "display": False}, "beforePrompt": True}
 
     async def _end_message(self, event: MessageFinal, ctx: Context) -> None:
         """Look values up, before the message counts as ended and is drawn for good."""
         message, signal = event.message, ctx.signal
         if not isinstance(message, AssistantMessage) or message.stop_reason in ("error", "aborted") or signal is None:
             return
+        if self._is_sent_back and message.stop_reason == "stop":  # it takes the place of the one before
+            self._is_sent_back = False
+            self._unsent.clear()
+            self._answers.begin()
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
                 if isinstance(block, TextContent):
                     values = await self._answers.compute(block.text)
                     self._unsent |= values
-                    self._lacking |= {
-                        name: value for name, value in values.items() if value.problem and not value.is_late
-                    }
+                    self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
         """Send expressions without a value back, once in a run."""
         lacking, self._lacking = self._lacking, {}
         if not lacking or self._has_mended or answer.stop_reason != "stop":
             return ()
-        self._has_mended = True
+        self._has_mended = self._is_sent_back = True
         for expression in lacking:
             self._unsent.pop(expression, None)
         text = (
             "<system-reminder>\nExpressions in your answer have no value, and the user sees that they have none:\n"
-            f"{_listed(lacking)}\n\nWrite the sentences with them once more, mended or with plain numbers, and nothing "
-            "else. Expressions only look: what changes something, writes or takes long has no value. This comes once.\n"
-            "</system-reminder>"
+            f"{_listed(lacking)}\n\nWrite the whole answer once more, with these mended or as plain numbers, and "
+            "nothing else: it takes the place of the first one, which the user does not see any more. Expressions only "
+            "look: what changes something, writes or takes long has no value. This comes once.\n</system-reminder>"
         )
-        return [CustomMessage(custom_type=_TYPE, content=text, display=False)]
+        return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False)]
 
 
 def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:

@@ -348,7 +348,7 @@ class Steps:
 
     def sessions(self, verb: str) -> list[str]:
         """Return the ids of the sessions that made the steps, the last one first; empty for cells of the user's."""
-        return ["" if step.is_users else step.run.rpartition(" ")[0] for step in reversed(self._side(verb))]
+        return [step.session for step in reversed(self._side(verb))]
 
     def summary(self, count: int, verb: str = "undo") -> str:
         """Return the changes of the newest steps, as a line."""

@@ -207,6 +207,7 @@ class UserKernel:
         self._settings = load_settings(ctx.cwd, agent_directory(), trusted=ctx.is_project_trusted()).settings
         self.steps.settings = self._settings.notebook
         self.steps.open_book(ctx.session, agent_directory())
+        ctx.settings.is_own_file = partial(self.steps.history.has_made, ctx.session.session_id)
 
     # python
 

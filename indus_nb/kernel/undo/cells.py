@@ -97,6 +97,11 @@ class CellsChange:
             changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
         return ", ".join(changes)
 
+    def shared_with(self, newer: CellsChange) -> frozenset[str]:
+        """Return the names of the cells that another change concerns as well."""
+        theirs = {step.id for step in newer.steps}
+        return frozenset(step.name or cell_name(step.number) for step in self.steps if step.id in theirs)
+
     def to_json(self) -> list[list[Any]]:
         """Return the change as JSON, for another process; without what was removed."""
         return [[step.id, step.type, step.other, step.now, step.above, step.number, step.name] for step in self.steps]

@@ -115,6 +115,11 @@ class Change:
         return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
 
     @property
+    def objects(self) -> frozenset[int]:
+        """Return the ids of the objects below variables that were changed in place."""
+        return frozenset(id(node.obj) for node in self._side.held if node.names)
+
+    @property
     def bound(self) -> frozenset[str]:
         """Return the variables that the code bound and did not delete."""
         return self.found.created | self.found.rebound
@@ -150,6 +155,12 @@ class Change:
             if node.names and node.is_touched():
                 names |= node.names
         return frozenset(names)
+
+    def shared_with(self, newer: Change) -> frozenset[str]:
+        """Return the variables that another change has bound or changed as well, or whose objects it has changed."""
+        mine = {id(node.obj) for node in (*self._side.held, *self._side.watched) if node.names}
+        objects = (node.names for node in newer._side.held if id(node.obj) in mine)
+        return (self.names & newer.names).union(*objects)
 
     def undo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
         """Restore the state before the code.

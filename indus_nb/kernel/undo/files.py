@@ -373,6 +373,11 @@ class FilesChange:
             shown(step.path, self.root) for step in self.steps if _state(step.path)[0] not in (step.now, step.other)
         }
 
+    def shared_with(self, newer: FilesChange) -> frozenset[str]:
+        """Return the paths of the files that another change concerns as well."""
+        theirs = {step.path for step in newer.steps}
+        return frozenset(shown(step.path, self.root) for step in self.steps if step.path in theirs)
+
     def prepare(
         self, *, keep: Collection[str] = (), over: Collection[str] = (), both: Collection[str] = ()
     ) -> FilesWriting:

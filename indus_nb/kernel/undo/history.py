@@ -8,11 +8,13 @@ afterwards.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from keyword import iskeyword
+from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -20,7 +22,7 @@ from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.change import Change, Side
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import FileStep, net_changes
+from indus_nb.kernel.undo.files import FileStep, hold, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.states import Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
@@ -155,6 +157,23 @@ class History:
             made = (step for step in reversed(self.done) if step.variables and step.variables.binds(name))
             return next(made, None)
 
+    def has_made(self, session: str, path: Path) -> bool:
+        """Return whether calls of a session have made a file, which is as they left it; on a thread that may block.
+
+        Args:
+            path: Its real path.
+        """
+        with self._lock:
+            steps = [(step, file) for step in self.done if step.files for file in step.files.steps if file.path == path]
+        state = hold(path)[0]
+        for step, file in reversed(steps):
+            if state is None or state != file.now or step.session != session:
+                return False
+            if file.other is None:
+                return True
+            state = file.other
+        return False
+
     # Named states
 
     def save(self, name: str) -> None:
@@ -238,6 +257,40 @@ class History:
             cells = len({cell.id for step in steps if step.cells is not None for cell in step.cells.steps})
             parts = (change.summary, files, f"{cells} cell{'' if cells == 1 else 's'} of the notebook" if cells else "")
             return ", ".join(filter(None, parts)), change.left_out
+
+    # Steps of one conversation below those of others
+
+    def newest_of(self, session: str, count: int) -> list[Step]:
+        """Return the newest steps of a session and of the user's cells, newest first.
+
+        Args:
+            count: Number of them; 0 for all of one prompt.
+        """
+        with self._lock:
+            own = [step for step in reversed(self.done) if step.session in ("", session)]
+        return own[:count] if count else [*takewhile(lambda step: step.run == own[0].run, own)]
+
+    def above(self, steps: Collection[Step]) -> tuple[int, frozenset[str]]:
+        """Find the newer steps that have changed something that some steps have changed.
+
+        Returns:
+            How many of the newest steps are to be taken back so that none of these is left, 0 where there is none; and
+            what both have changed.
+        """
+        count, names = 0, frozenset[str]()
+        with self._lock:
+            for at, step in enumerate(self.done):
+                for lies, newer in enumerate(self.done[at + 1 :], at + 1) if step in steps else ():
+                    if newer not in steps and (shared := step.shared_with(newer)):
+                        count, names = max(count, len(self.done) - lies), names | shared
+        return count, names
+
+    def bring_up(self, steps: Collection[Step]) -> None:
+        """Have steps be the newest ones; those above them share nothing with them, so that nothing else changes."""
+        with self._lock:
+            anew = sorted(self.done, key=lambda step: step in steps)
+            self._states.reorder(self.done, anew)
+            self.done[:] = anew
 
     # Undo and redo
 

@@ -96,6 +96,12 @@ class States:
         common = _common(path, done)
         return Route(done[common:], path[common:])
 
+    def reorder(self, done: Sequence[Step], anew: Sequence[Step]) -> None:
+        """Have paths that begin with these steps begin with them in another order, which comes to the same."""
+        for state in self.named.values():
+            if _common(state.path, done) == len(done):
+                state.path[: len(done)] = anew
+
     def steps(self) -> set[Step]:
         """Return all steps on paths of states."""
         return {step for state in self.named.values() for step in state.path}

@@ -49,6 +49,11 @@ class Step:
     is_users: bool = False
 
     @property
+    def session(self) -> str:
+        """Return the id of the session whose call it is; empty for a cell of the user's."""
+        return "" if self.is_users else self.run.rpartition(" ")[0]
+
+    @property
     def is_empty(self) -> bool:
         """Return whether nothing changed that could be taken back."""
         return (self.variables is None or self.variables.is_empty) and not self.outlasts
@@ -73,6 +78,17 @@ class Step:
     def weight(self) -> int:
         """Return roughly how much memory it takes."""
         return 0 if self.variables is None else self.variables.weight
+
+    def shared_with(self, newer: Step) -> frozenset[str]:
+        """Return the variables, files and cells that a newer step has changed as well."""
+        shared = frozenset[str]()
+        if self.variables is not None and newer.variables is not None:
+            shared |= self.variables.shared_with(newer.variables)
+        if self.files is not None and newer.files is not None:
+            shared |= self.files.shared_with(newer.files)
+        if self.cells is not None and newer.cells is not None:
+            shared |= self.cells.shared_with(newer.cells)
+        return shared
 
     def touched(self) -> frozenset[str]:
         """Return the variables and files that were changed since the step."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
@@ -72,11 +72,19 @@ from indus_nb.front.notebook.view.parts import (
     images_of,
     notice_of,
 )
+from indus_nb.front.notebook.view.rewriting import (
+    Rewriting,
+    is_rewritten,
+    lacking,
+    rewritten,
+    stored_text,
+    with_values,
+)
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.models.http.refusals import GO_BACK
 from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
-from indus_nb.render.live import LiveLookup, pending
+from indus_nb.render.live import VALUES_TYPE, LiveLookup, pending
 from indus_nb.render.untraced import UntracedIn
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
@@ -176,6 +184,7 @@ class Transcript:
         self._count = 0
         self._prose: dict[int, Prose] = {}
         self._writing: dict[int, Card] = {}
+        self._rewriting = Rewriting()
         self._cards: dict[str, Card] = {}
         self._newest: Card | None = None
         """The last card, if nothing follows it: it stays open."""
@@ -201,6 +210,8 @@ class Transcript:
                 self.note = None
             case MessageStart(message=AssistantMessage()):
                 self._end_failed()
+                for block in self._rewriting.release():
+                    self._finish(block)
                 self._prose.clear()
                 self._writing.clear()
             case MessageEnd():
@@ -237,10 +248,13 @@ class Transcript:
         Args:
             goes_on: Whether the run of the last ones goes on, whose events are fed next.
         """
-        turn = _StoredTurn()
-        for message in messages:
+        turn, messages = _StoredTurn(), [*messages]
+        for at, message in enumerate(messages):
             if isinstance(message, UserMessage) and turn.last is not None:
                 turn = self._end_stored_turn(turn)  # a call has ended it: no answer in words did
+            if is_rewritten(behind := messages[at : at + 3]):
+                turn = self._add_stored_rewritten(behind[0], turn)
+                continue
             turn = self._add_stored_message(message, turn)
         if goes_on and turn.begun is not None:
             self._go_on(turn.spent, turn.begun, turn.last)
@@ -276,6 +290,8 @@ class Transcript:
             follows_jobs: Whether calls that became jobs still grow afterwards.
             fails_cell: Whether the cell fails with the error, and so shows it.
         """
+        for block in () if self._whole else self._rewriting.lost():
+            self._add(replace(block, key=self._key(), instead=None, finished=True))
         self._finish_all(follows_jobs=follows_jobs)
         self._fold_newest()
         self.waiting_since = self.note = None
@@ -348,6 +364,7 @@ class Transcript:
             case TextStart() | ThinkingStart():
                 if isinstance(event, TextStart):
                     self._fold_newest()
+                    self._withdraw_rewritten()
                 thinking = isinstance(event, ThinkingStart)
                 live = None if thinking or self.values_of is None else pending
                 untraced_in = None if thinking else self.untraced_in
@@ -395,7 +412,16 @@ class Transcript:
         for block in self._prose.values():
             if block.live is pending and self.values_of is not None and message.stop_reason != "aborted":
                 block.live = self.values_of(block.text)
-            self._finish(block)
+        ended_well = message.stop_reason == "stop"
+        if ended_well and message.text.strip() and (words := self._rewriting.end()) and not self._whole:
+            self.asides.append(words)
+        held = self._rewriting.hold(self._prose.values()) if ended_well else ()
+        for key, block in [*self._prose.items()]:
+            if any(block is each for each in held):
+                block.version += 1
+                del self._prose[key]
+            else:
+                self._finish(block)
         if message.stop_reason == "aborted":
             self._end_failed()
 
@@ -424,6 +450,16 @@ class Transcript:
                 self._newest = None
             self._finish(block)
 
+    def _withdraw_rewritten(self) -> None:
+        """Have the answer that was sent back give way to the new one: a panel keeps it folded, a file nothing."""
+        withdrawn = self._rewriting.withdraw()
+        for block in withdrawn:
+            block.instead = {}
+            if self._whole and block is withdrawn[0]:
+                text = "\n\n".join(with_values(each.text, each.live) for each in withdrawn)
+                block.instead = blocks.folded(rewritten(lacking(withdrawn)), text)
+            self._finish(block)
+
     def _show_message(self, message: Message) -> None:
         """Add a message that is no part of the model's turn: of the user, an extension, a summary, a command."""
         match message:
@@ -437,6 +473,8 @@ class Transcript:
                 self._show_context(message)
             case CustomMessage() if is_context(message):
                 self._context = bundle(context(message))
+            case CustomMessage(custom_type=kind) if kind == VALUES_TYPE:
+                self._rewriting.send_back()
             case CustomMessage(custom_type="job"):
                 title, _, text = text_of(message.content).partition("\n\n")
                 self.add_line(blocks.folded(title, f"```\n{text}\n```"))
@@ -591,6 +629,16 @@ class Transcript:
                     return self._end_stored_turn(turn)
             case _:
                 self._show_message(message)
+        return turn
+
+    def _add_stored_rewritten(self, answer: AssistantMessage, turn: _StoredTurn) -> _StoredTurn:
+        """Add an answer that was written anew as a line that unfolds."""
+        turn.begun = turn.begun or answer.timestamp
+        turn.last = answer
+        turn.spent += answer.usage
+        texts = [Prose("", pieces=[text], live=self.values_of and self.values_of(text)) for text in stored_text(answer)]
+        text = "\n\n".join(with_values(each.text, each.live) for each in texts)
+        self.add_line(blocks.folded(rewritten(lacking(texts)), text))
         return turn
 
     def _end_stored_turn(self, turn: _StoredTurn) -> _StoredTurn:
