@@ -80,7 +80,6 @@ def test_tab_offers_what_the_agents_lines_take_and_nothing_else(kernel: Kernel, 
 
 
 def test_named_states_are_offered_behind_what_goes_to_one(kernel: Kernel) -> None:
-    assert after_tab(kernel, "%agent state back |") == ["%agent state back "]
     assert kernel.run("%agent state save 'before it'").status == "ok"
     assert after_tab(kernel, "%agent state back be|") == ['%agent state back "before it"']
     assert after_tab(kernel, "%agent state dr|") == ["%agent state drop"]

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import papermill
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Recorded, Reply, ToolUse
 from nbclient import NotebookClient
+from nbformat import writes
 from nbformat.v4 import new_code_cell, new_notebook
 
 CELLS = (
@@ -60,6 +62,52 @@ def test_a_notebook_that_runs_again_asks_nothing_and_has_the_same_outputs(
     assert len(api.requests) == asked + 4
     assert run_all(CELLS)[2:] == first[2:]
     assert len(api.requests) == asked + 4
+
+
+def saved(path: Path, cells: Sequence[str], keep: object) -> Any:
+    """Save a notebook whose metadata name a file for answers, and none of whose cells does."""
+    notebook = new_notebook(cells=[new_code_cell(cell, id=f"cell-{number}") for number, cell in enumerate(cells)])
+    notebook.metadata["indus_nb"] = {"keep": keep}
+    path.write_text(writes(notebook))
+    return notebook
+
+
+def test_a_notebook_may_name_the_file_in_its_metadata_which_papermill_and_nbclient_honour(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    cells = [cell for cell in CELLS if "keep" not in cell]
+    notebook = saved(tmp_path / "study.ipynb", cells, "answers.json")
+    saved(tmp_path / "other.ipynb", ["heat = [1]"], "others.json")
+    asked = len(api.requests)
+    NotebookClient(notebook, timeout=300).execute()
+    assert len(api.requests) == asked + 4
+    papermill.execute_notebook("study.ipynb", "run.ipynb", kernel_name="python3", progress_bar=False)
+    assert len(api.requests) == asked + 4
+    assert not (tmp_path / "others.json").exists()
+
+
+@pytest.mark.parametrize("keep", ["../answers.json", "/tmp/answers.json", "answers.txt", 1, None])
+def test_a_file_for_answers_that_metadata_name_lies_beside_the_notebook(
+    keep: object, tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    saved(tmp_path / "study.ipynb", ["1"], keep)
+    with Kernel(tmp_path, {**environment, "JPY_SESSION_NAME": str(tmp_path / "study.ipynb")}) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "No answers are kept." in str(kernel.run("%agent keep").shown)
+
+
+def test_what_the_notebook_names_can_be_left_off_in_a_kernel(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    saved(tmp_path / "study.ipynb", ["1"], "answers.json")
+    with Kernel(tmp_path, {**environment, "JPY_SESSION_NAME": str(tmp_path / "study.ipynb")}) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "answers.json holds no answers yet" in str(kernel.run("%agent keep").shown)
+        assert "asked each time" in str(kernel.run("%agent keep off").shown)
+        api.add("Yes.")
+        assert "Yes." in str(kernel.run("%agent so?").shown)
+    assert not (tmp_path / "answers.json").exists()
 
 
 def test_after_a_change_only_prompts_that_depend_on_it_are_asked_again(
