@@ -78,7 +78,7 @@ from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.models.cassettes.environment import is_in_use
+from indus_nb.models.cassettes.environment import environment_cassette, is_in_use
 from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
@@ -475,8 +475,13 @@ class Conversations:
             await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
-                asks = self._ran_empty
-                async with self._turns.turn(session, execution, replaces=branches, ran_empty=asks) as turn:
+                async with self._turns.turn(
+                    session,
+                    execution,
+                    replaces=branches,
+                    ran_empty=self._ran_empty,
+                    anywhere=environment_cassette.kept is not None,
+                ) as turn:
                     run.on_told, run.on_prompted = turn.note_told, turn.note_prompt
                     if turn.replaces:
                         self.kernel.variables.disown()
