@@ -48,12 +48,21 @@ def test_exactly_the_claims_that_read_what_a_cell_has_changed_are_stale(kernel: 
     assert kernel.run("flights.loc[0, 'delay'] = 9.5").status == "ok"
     assert listed(kernel) == ["stale: flights changed", "holds", "stale: flights changed"]
     assert listed(kernel, "check") == ["differs: now 6.00", "holds", "differs: now 2"]
-    assert kernel.run("hotels = hotels.copy()").status == "ok"
+    assert kernel.run("hotels = hotels[['price']].copy()").status == "ok"
+    assert listed(kernel) == ["differs: now 6.00", "holds", "differs: now 2"]
+    assert kernel.run("hotels = hotels[::-1]").status == "ok"
     assert listed(kernel) == ["differs: now 6.00", "stale: hotels changed", "differs: now 2"]
     assert listed(kernel, "check") == ["differs: now 6.00", "holds, checked", "differs: now 2"]
     assert kernel.run("del flights").status == "ok"
     assert listed(kernel)[0] == "stale: flights changed"
     assert listed(kernel, "check")[0] == "has no value now: NameError: name 'flights' is not defined"
+
+
+def test_what_reads_one_column_is_not_stale_when_another_changes(kernel: Kernel) -> None:
+    assert kernel.run("flights['gate'] = 'A'; hotels['stars'] = 3").status == "ok"
+    assert listed(kernel) == ["holds", "holds", "stale: flights changed"]  # a function reads the frame
+    assert kernel.run("hotels = hotels.rename(columns={'price': 'cost'})").status == "ok"
+    assert listed(kernel) == ["holds", "stale: hotels changed", "stale: flights changed"]
 
 
 def test_after_undo_none_is_stale(kernel: Kernel, api: MessagesApi) -> None:

@@ -79,6 +79,13 @@ def test_tab_offers_what_the_agents_lines_take_and_nothing_else(kernel: Kernel, 
     assert after_tab(kernel, code) == cells
 
 
+def test_named_states_are_offered_behind_what_goes_to_one(kernel: Kernel) -> None:
+    assert kernel.run("%agent state save 'before it'").status == "ok"
+    assert after_tab(kernel, "%agent state back be|") == ['%agent state back "before it"']
+    assert after_tab(kernel, "%agent state dr|") == ["%agent state drop"]
+    assert kernel.run("%agent state drop 'before it'").status == "ok"
+
+
 def test_only_variables_of_the_user_are_offered(kernel: Kernel) -> None:
     assert after_tab(kernel, "%agent $|") == [
         f"%agent ${name}" for name in ("Odd", "math", "odd", "sales", "sales_by_year")

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import papermill
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Recorded, Reply, ToolUse
 from nbclient import NotebookClient
+from nbformat import writes
 from nbformat.v4 import new_code_cell, new_notebook
 
 CELLS = (
@@ -60,6 +62,92 @@ def test_a_notebook_that_runs_again_asks_nothing_and_has_the_same_outputs(
     assert len(api.requests) == asked + 4
     assert run_all(CELLS)[2:] == first[2:]
     assert len(api.requests) == asked + 4
+
+
+def saved(path: Path, cells: Sequence[str], keep: object) -> Any:
+    """Save a notebook whose metadata name a file for answers, and none of whose cells does."""
+    notebook = new_notebook(cells=[new_code_cell(cell, id=f"cell-{number}") for number, cell in enumerate(cells)])
+    notebook.metadata["indus_nb"] = {"keep": keep}
+    path.write_text(writes(notebook))
+    return notebook
+
+
+def test_a_notebook_may_name_the_file_in_its_metadata_which_papermill_and_nbclient_honour(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    cells = [cell for cell in CELLS if "keep" not in cell]
+    notebook = saved(tmp_path / "study.ipynb", cells, "answers.json")
+    saved(tmp_path / "other.ipynb", ["heat = [1]"], "others.json")
+    asked = len(api.requests)
+    NotebookClient(notebook, timeout=300).execute()
+    assert len(api.requests) == asked + 4
+    papermill.execute_notebook("study.ipynb", "run.ipynb", kernel_name="python3", progress_bar=False)
+    assert len(api.requests) == asked + 4
+    assert not (tmp_path / "others.json").exists()
+
+
+def reply_with_value(request: Recorded) -> Reply:
+    """Have the model make a variable of its own, and answer with a live value."""
+    blocks = request.body["messages"][-1]["content"]
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    if results:
+        return Reply(f"It is {results[-1]['content'][0]['text'].strip()} of `{{python}} max(heat)`.")
+    values = "cups" if "cups?" in str(blocks) else "heat"
+    return Reply(ToolUse("python", {"code": f"most_{values} = max({values})\nprint(most_{values})"}))
+
+
+def test_a_second_run_of_all_cells_in_a_kernel_that_goes_on_asks_nothing_and_a_changed_one_what_depends_on_it(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply_with_value  # type: ignore[assignment]
+    frame = "import pandas as pd\nsales = pd.DataFrame({'cups': cups})\ndef rate(): return 2"
+    cells = [*CELLS, frame, "%agent how many cups? {rate()} and $sales"]
+    with Kernel(tmp_path, environment) as kernel:
+
+        def asked_by_all() -> list[str]:
+            """Run all cells; return the texts of the requests."""
+            before = len(api.requests)
+            for number, cell in enumerate(cells):
+                reply = kernel.run(cell, cell_id=f"cell-{number}")
+                assert reply.status == "ok", reply.error
+            return [str(request.body["messages"]) for request in api.requests[before:]]
+
+        assert len(asked_by_all()) == 6
+        assert asked_by_all() == []
+        assert asked_by_all() == []
+        cells[4] = cells[4].replace("in csv", "in [*csv").replace("csv'))]", "csv'))][:1]]")
+        assert ["how many cups?" in asked for asked in asked_by_all()] == [True] * 4  # and nothing for the first prompt
+        asked_by_all()  # `sales` went along above as it was before
+        assert asked_by_all() == []
+        kernel.run("heat.append(50)", cell_id="another")
+        before = len(api.requests)
+        assert kernel.run(cells[3], cell_id="cell-3").status == "ok"
+        assert "[20, 30, 50]" in str(api.requests[before].body["messages"][-1])
+        assert asked_by_all() == []
+
+
+@pytest.mark.parametrize("keep", ["../answers.json", "/tmp/answers.json", "answers.txt", 1, None])
+def test_a_file_for_answers_that_metadata_name_lies_beside_the_notebook(
+    keep: object, tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    saved(tmp_path / "study.ipynb", ["1"], keep)
+    with Kernel(tmp_path, {**environment, "JPY_SESSION_NAME": str(tmp_path / "study.ipynb")}) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "No answers are kept." in str(kernel.run("%agent keep").shown)
+
+
+def test_what_the_notebook_names_can_be_left_off_in_a_kernel(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    saved(tmp_path / "study.ipynb", ["1"], "answers.json")
+    with Kernel(tmp_path, {**environment, "JPY_SESSION_NAME": str(tmp_path / "study.ipynb")}) as kernel:
+        kernel.run("%load_ext indus_nb")
+        assert "answers.json holds no answers yet" in str(kernel.run("%agent keep").shown)
+        assert "asked each time" in str(kernel.run("%agent keep off").shown)
+        api.add("Yes.")
+        assert "Yes." in str(kernel.run("%agent so?").shown)
+    assert not (tmp_path / "answers.json").exists()
 
 
 def test_after_a_change_only_prompts_that_depend_on_it_are_asked_again(

@@ -139,3 +139,24 @@ def test_a_notebook_that_cannot_be_read_is_no_error(world: World) -> None:
     for text in ("", "{", "[]", '{"nbformat": 3}'):
         path.write_text(text)
         assert world.kernel(path).last() is None
+
+
+def test_a_notebook_that_a_program_runs_is_known_by_its_first_cells_and_names_its_answers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    sessions = NotebookSessions(None, CellIds(SimpleNamespace(events=SimpleNamespace(register=lambda *_: None))))
+    for name, sources in (("one", ["a = 1", "b = 2"]), ("two", ["a = 1", "b = 3"]), ("three", [])):
+        made = [{"cell_type": "code", "source": source, "outputs": [], "metadata": {}} for source in sources]
+        content = {"nbformat": 4, "metadata": {"indus_nb": {"keep": f"{name}.json"}}, "cells": made}
+        (world.root / f"{name}.ipynb").write_text(json.dumps(content))
+
+    def kept(*ran: str) -> str | None:
+        found = sessions.kept_answers(world.root, ["", *ran])
+        return None if found is None else found.name
+
+    assert kept("a = 1", "b = 2") == "one.json"
+    assert kept("# Parameters\nx = 1\n", "a = 1 ", "b = 3") == "two.json"
+    assert kept("a = 1") is None  # both begin so
+    assert kept() is None
+    assert kept("a = 1", "b = 2", "c = 3") is None

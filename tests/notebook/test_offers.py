@@ -247,6 +247,28 @@ async def test_saved_conversations_are_offered_newest_first(offered: Complete, s
     assert texts(offered("%agent --session 0a")) == ["0a1b2c3d-old"]
 
 
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("back ", ['"before it"', "clean", "Raw"]),
+        ("diff bef", ['"before it"']),
+        ("drop 'be", ["'before it'"]),
+        ('save "before i', ['"before it"']),
+        ("back r", ["Raw"]),
+        ("back none", []),
+    ],
+)
+def test_names_of_states_are_offered_with_where_they_are(
+    typed: str, names: list[str], session: AgentSession, registry: ModelRegistry, folder: Path
+) -> None:
+    states = {"before it": "2 steps from here", "clean": "here", "Raw": "1 step from here"}
+    sources = Sources(VARIABLES, session, registry, folder, states=lambda: states)
+    offers = complete(f"%agent state {typed}", sources)
+    assert offers is not None
+    assert (offers.texts, offers.fragment) == (names, typed.partition(" ")[2])
+    assert [offers.notes[name] for name in names] == [states[name.strip("'\"")] for name in names]
+
+
 def test_there_are_offers_before_the_first_session(registry: ModelRegistry, folder: Path) -> None:
     def offered(text: str) -> list[str]:
         return texts(complete(text, Sources(VARIABLES, None, registry, folder)))

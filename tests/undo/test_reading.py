@@ -8,6 +8,8 @@ import sys
 import time
 import weakref
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -18,46 +20,82 @@ import pytest
 from indus_nb.kernel.undo import CheckpointBudget, read, take
 
 FRAMES = ("f0", "f1", "f2", "f3")
-READS = {
-    "{}.a.mean()": FRAMES,
-    "len({})": (*FRAMES, "rows", "grid"),
-    "{}[{}.b > 2].a.sum()": FRAMES,
-    "{}.describe()": FRAMES,
-    "list({}.columns)": FRAMES,
-    "sum({})": ("rows",),
-    "{}.sum()": ("grid",),
-    "n + {}": ("n",),
-    "total()": (),
-    "{}.a.max()": ("alias",),
-    "box.value": (),
-    "f0.a.sum() - alias.a.sum()": (),
-    "{}.num_addresses": ("net",),
+POLARS = ("p0", "p1") if find_spec("polars") else ()
+ALL, ROWS = "all of it", "rows"
+A, B, C = (frozenset({column, ROWS}) for column in "abc")
+WHOLE, NEW_ROWS = frozenset({ALL}), frozenset({ALL, ROWS, "a", "b", "c"})
+Table = dict[str, tuple[tuple[str, ...], frozenset[str]]]
+READS: Table = {
+    "{}.a.mean()": (FRAMES, A),
+    "{}['a'].mean() + {}['b'].max()": (FRAMES, A | B),
+    "{}[['a', 'c']].size": (FRAMES, A | C),
+    "{}.c.unique()": (FRAMES, C),
+    "{}[{}.b > 2].a.sum()": (FRAMES, A | B),
+    "{}[({}.b > 2) & ~({}.c == 'x')]['b'].sum()": (FRAMES, B | C),
+    "len({})": ((*FRAMES, *POLARS), frozenset({ROWS})),
+    "{}.a.sum() / {}.size": (FRAMES, WHOLE),
+    "{}.describe()": (FRAMES, WHOLE),
+    "list({}.columns)": ((*FRAMES, *POLARS), WHOLE),
+    "len(rows)": (("rows",), WHOLE),
+    "sum({})": (("rows",), WHOLE),
+    "{}.sum()": (("grid",), WHOLE),
+    "n + {}": (("n",), WHOLE),
+    "total()": ((), WHOLE),
+    "total() + f1.b.sum()": ((), WHOLE),
+    "{}.a.max()": (("alias",), A),
+    "box.value": ((), WHOLE),
+    "f0.a.sum() - alias.a.sum()": ((), A),
+    "{}.num_addresses": (("net",), WHOLE),
 }
-"""Expressions, and the variables that may stand in them."""
+"""Expressions, the variables that may stand in them, and what of these they read."""
 ALSO = {
     "total()": {"total", "f1", "n"},
+    "total() + f1.b.sum()": {"total", "f1", "n"},
     "box.value": {"box"},
     "f0.a.sum() - alias.a.sum()": {"f0", "alias"},
 }
-IN_PLACE = {
-    "{}['a'] = {}.a + 1": FRAMES,
-    "{}.loc[0, 'b'] = 9": FRAMES,
-    "{}['new'] = 1": FRAMES,
-    "rows.append(1)": ("rows",),
-    "rows[0] = -1": ("rows",),
-    "grid[0, 0] += 1": ("grid",),
-    "box.value.append(3)": ("box",),
-    "net.purpose = 'tests'": ("net",),
+IN_PLACE: Table = {
+    "{}['a'] = {}.a + 1": (FRAMES, A - {ROWS} | WHOLE),
+    "{}.loc[{}.index[0], 'b'] = 9": (FRAMES, B - {ROWS} | WHOLE),
+    "{}['new'] = 1": (FRAMES, WHOLE),
+    "{}.columns = ['d' if name == 'c' else name for name in {}.columns]": (FRAMES, C - {ROWS} | WHOLE),
+    "{}.index = range(10, 10 + len({}))": (FRAMES, NEW_ROWS),
+    "rows.append(1)": (("rows",), WHOLE),
+    "rows[0] = -1": (("rows",), WHOLE),
+    "grid[0, 0] += 1": (("grid",), WHOLE),
+    "box.value.append(3)": (("box",), WHOLE),
+    "net.purpose = 'tests'": (("net",), WHOLE),
 }
-"""Statements that change an object, and what they may be about."""
-REBINDING = {
-    "{0} = {0}.copy()": FRAMES,
-    "n = n + 1": ("n",),
-    "rows = [*rows]": ("rows",),
-    "total = lambda: f1.a.sum()": ("total",),
-    "box = Box()": ("box",),
-    "net = ip_network('10.0.0.0/28')": ("net",),
+"""Statements that change an object, what they may be about, and what of it differs then."""
+REBINDING: Table = {
+    "{0} = {0}.copy()": (FRAMES, WHOLE),
+    "{0} = {0}.assign(b={0}.b + 1, more=0)": (FRAMES, B - {ROWS} | WHOLE),
+    "{0} = {0}.rename(columns={'c': 'd'})": (FRAMES, C - {ROWS} | WHOLE),
+    "{0} = {0}[{0}.b % 5 > 0]": (FRAMES, NEW_ROWS),
+    "{0} = {0}.rename_axis('row')": (FRAMES, NEW_ROWS),
+    "n = n + 1": (("n",), WHOLE),
+    "rows = [*rows]": (("rows",), WHOLE),
+    "total = lambda: f1.a.sum()": (("total",), WHOLE),
+    "box = Box()": (("box",), WHOLE),
+    "net = ip_network('10.0.0.0/28')": (("net",), WHOLE),
 }
+if POLARS:
+    READS |= {
+        "{}['a'].mean() + {}['b'].max()": ((*FRAMES, *POLARS), A | B),
+        "{}[['a', 'c']].width": (POLARS, A | C),
+        "{}['c'].unique()": (POLARS, C),
+        "{}.height + {}['a'].sum()": (POLARS, WHOLE),
+    }
+    IN_PLACE |= {
+        "{}[0, 'b'] = 9": (POLARS, B - {ROWS} | WHOLE),
+        "{}.insert_column(0, pl.Series(f'new{{}.width}', {}['a']))": (POLARS, WHOLE),
+    }
+    REBINDING |= {
+        "{0} = {0}.clone()": (POLARS, WHOLE),
+        "{0} = {0}.with_columns(a={0}['a'] + 1, more=0)": (POLARS, A - {ROWS} | WHOLE),
+        "{0} = {0}.rename({'c': 'd'}, strict=False)": (POLARS, C - {ROWS} | WHOLE),
+        "{0} = {0}.filter({0}['b'] % 5 > 0)": (POLARS, NEW_ROWS),
+    }
 HARMLESS = (
     "other = 1",
     "f0.a.mean()",
@@ -80,62 +118,70 @@ rows, n, box, net = [1, 2, 3], 1000, Box(), ip_network("10.0.0.0/30")
 def notebook() -> dict[str, Any]:
     """Variables as the cells of a notebook make them."""
     namespace: dict[str, Any] = {"__name__": "__main__", "pd": pd}
+    columns = {"a": [1.0, 2.0, 3.0], "b": [1, 5, 3], "c": ["x", "y", "z"]}
     for name in FRAMES:
-        namespace[name] = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1, 5, 3], "c": ["x", "y", "z"]})
+        namespace[name] = pd.DataFrame(columns)
+    for name in POLARS:
+        namespace["pl"] = import_module("polars")
+        namespace[name] = namespace["pl"].DataFrame(columns)
     namespace["grid"], namespace["alias"] = np.arange(6.0).reshape(2, 3), namespace["f0"]
     exec(MAKES, namespace)
     return namespace
 
 
-def chosen(draw: random.Random, table: dict[str, tuple[str, ...]]) -> tuple[str, set[str]]:
-    """A line of a table with a variable in it, and that variable."""
-    template, names = draw.choice([*table.items()])
-    name = draw.choice(names) if names else draw.choice(FRAMES)
+Parts = set[tuple[str, str]]
+"""Variables, each with something of it."""
+
+
+def chosen(draw: random.Random, table: Table) -> tuple[str, Parts]:
+    """A line of a table with a variable in it, and what of that variable it is about."""
+    template, (names, parts) = draw.choice([*table.items()])
+    name = draw.choice(names) if names else ""
     filled = template.replace("{0}", name).replace("{}", name)
-    return filled, {name} if names or "{}" in template else set()
+    return filled, {(each, part) for each in ALSO.get(template, {name}) for part in parts}
 
 
-def changed_by(draw: random.Random) -> tuple[str, set[str]]:
-    """A later cell, and the variables that differ afterwards."""
+def changed_by(draw: random.Random) -> tuple[str, Parts]:
+    """A later cell, and what differs afterwards."""
     kind = draw.randrange(3)
     if kind == 0:
         return draw.choice(HARMLESS), set()
-    code, names = chosen(draw, IN_PLACE if kind == 1 else REBINDING)
-    return code, names | ({"alias"} if names == {"f0"} and kind == 1 else set())
+    code, parts = chosen(draw, IN_PLACE if kind == 1 else REBINDING)
+    return code, parts | ({("alias", part) for name, part in parts if name == "f0"} if kind == 1 else set())
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_exactly_what_read_a_changed_variable_differs_and_each_undo_takes_that_back(part: int) -> None:
+def test_exactly_what_read_a_changed_variable_or_column_differs_and_each_undo_takes_that_back(part: int) -> None:
     for seed in range(part * 250, part * 250 + 250):
         draw = random.Random(seed)
         namespace = notebook()
-        claims: list[tuple[str, set[str], Any]] = []
+        claims: list[tuple[str, Parts, Any]] = []
         for _ in range(draw.randint(1, 3)):  # answers
             for _ in range(draw.randint(1, 4)):
-                expression, names = chosen(draw, READS)
-                names |= ALSO.get(expression, set())
+                expression, parts = chosen(draw, READS)
                 reading = read(namespace, expression)
-                assert reading.names == names, (seed, expression)
+                assert reading.names == {name for name, _ in parts}, (seed, expression)
                 assert not reading.left_out
                 eval(expression, namespace)  # it fills caches
-                claims.append((expression, names, reading))
+                claims.append((expression, parts, reading))
         changes = []
-        differing: list[set[str]] = [set()]  # after each cell
+        differing: list[Parts] = [set()]  # after each cell
         for _ in range(draw.randint(1, 4)):
-            code, names = changed_by(draw)
-            if "alias" in names and namespace["alias"] is not namespace["f0"]:
-                names = names - {"alias"}
+            code, parts = changed_by(draw)
+            if namespace["alias"] is not namespace["f0"]:
+                parts = {(name, part) for name, part in parts if name != "alias"}
             checkpoint = take(namespace, code)
             try:
                 exec(code, namespace)
             except Exception as error:
                 raise AssertionError((seed, code)) from error
             changes.append(checkpoint.close())
-            differing.append(differing[-1] | names)
+            differing.append(differing[-1] | parts)
         context = (seed, [change.summary for change in changes])
         while True:
-            for expression, names, reading in claims:
-                assert reading.differing() == names & differing[-1], (context, expression, len(changes))
+            for expression, parts, reading in claims:
+                found = {name for name, _ in parts & differing[-1]}
+                assert reading.differing() == found, (context, expression, len(changes))
             if not changes:
                 break
             changes.pop().undo()
@@ -313,3 +359,70 @@ def test_readings_that_share_a_budget_share_its_time() -> None:
     while time.thread_time() <= ends:
         pass
     assert [*read(namespace, "second", budget).left_out] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("code", "frame"),
+    [
+        ("f.count.sum()", {"count": [1], "b": [1]}),
+        ("f.a.sum() + f.b[0]", {"a": [1], "b": [[]]}),
+        ("f['a'].sum() + by_function()", {"a": [1], "b": [1]}),
+        ("f[f.b].a.sum()", {"a": [1], "b": [True]}),
+        ("f.loc[0, 'a']", {"a": [1], "b": [1]}),
+        ("f.query('a > b').a.sum()", {"a": [1], "b": [1]}),
+        ("f.gone.sum()", {"a": [1], "b": [1]}),
+        ("globals()['f'].b.sum() + f.a.sum()", {"a": [1], "b": [1]}),
+    ],
+)
+def test_where_it_is_not_sure_that_columns_alone_are_read_the_whole_frame_counts(
+    code: str, frame: dict[str, list[Any]]
+) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__", "f": pd.DataFrame(frame)}
+    exec("def by_function(): return f.b.sum()", namespace)
+    reading = read(namespace, code)
+    namespace["f"]["new"] = 1
+    assert reading.differing() == {"f"}
+
+
+def test_a_class_made_of_frames_counts_as_a_whole_and_none_of_its_code_runs() -> None:
+    class Mine(pd.DataFrame):
+        def __getattribute__(self, name: str) -> Any:
+            if active:
+                raise AssertionError(name)
+            return super().__getattribute__(name)
+
+    active = False
+    namespace: dict[str, Any] = {"f": Mine({"a": [1]})}
+    active = True
+    assert not read(namespace, "f['a']").differing()
+
+
+def test_columns_of_another_class_or_type_or_with_other_labels_differ() -> None:
+    namespace: dict[str, Any] = {"f": pd.DataFrame({"a": pd.Categorical(["x", "y"]), "b": [1, 2]})}
+    readings = {column: read(namespace, f"f.{column}") for column in "ab"}
+    first = namespace["f"]
+
+    def differing(frame: object) -> set[str]:
+        namespace["f"] = frame
+        return {column for column, reading in readings.items() if reading.differing()}
+
+    assert differing(first.copy()) == set()
+    assert differing(first.assign(b=first.b.astype(float))) == {"b"}
+    assert differing(first.assign(a=first.a.cat.reorder_categories(["y", "x"]))) == {"a"}
+    assert differing(first.set_axis([0.0, 1.0])) == {"a", "b"}
+    assert differing(first[["b"]]) == {"a"}
+    assert differing(pd.concat([first, first[["b"]]], axis=1)) == {"b"}
+    assert differing(first.to_dict()) == {"a", "b"}
+    assert differing(first) == set()
+
+
+def test_columns_outlive_their_frame_where_they_are_small_and_keep_nothing_else_of_it() -> None:
+    for rows, is_kept in ((1 << 20, True), (3 << 20, False)):
+        namespace: dict[str, Any] = {"f": pd.DataFrame(np.ones((rows, 3)), columns=[*"abc"])}
+        below = weakref.ref(namespace["f"]._mgr.blocks[0].values.base)
+        reading = read(namespace, "f.a.sum()")
+        assert reading.weight < 1 << 20
+        namespace["f"] = pd.DataFrame({"a": np.ones(rows)})
+        gc.collect()
+        assert below() is None
+        assert (not reading.differing(), reading.weight >= 1 << 20) == (is_kept, is_kept)

@@ -9,7 +9,7 @@ import atexit
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -153,7 +153,7 @@ class _Magics:
     def __init__(self, shell: InteractiveShell, state: _InShell) -> None:
         self._state = state
         self._stop_completing: Callable[[], None] = install_completion(
-            shell, self._session, self._complete_command, self._names
+            shell, self._session, self._complete_command, self._names, self._states
         )
         self.quiet = QuietStatements()
         self._hint = ErrorHint(shell, state.has_door)
@@ -171,6 +171,9 @@ class _Magics:
 
     def _names(self) -> Sequence[str]:
         return () if self._state.made is None else self._state.made.names
+
+    def _states(self) -> Mapping[str, str]:
+        return {} if self._state.made is None else self._state.made.kernel.states.places()
 
     def _complete_command(self, name: str, typed: str) -> Sequence[str]:
         return () if self._state.made is None else self._state.made.complete_command(name, typed)

@@ -20,6 +20,7 @@ from indus_nb.base.errors import (
     SessionLockedError,
     UsageError,
 )
+from indus_nb.base.files import current_directory
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.textcut import counted
@@ -45,7 +46,7 @@ from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.day_cost import DayCost
-from indus_nb.front.notebook.kept_answers import keep
+from indus_nb.front.notebook.kept_answers import keep, keep_as_noted
 from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
 from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
@@ -77,7 +78,7 @@ from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.models.cassettes.environment import is_in_use
+from indus_nb.models.cassettes.environment import environment_cassette, is_in_use
 from indus_nb.start import SessionOptions, open_session
 
 if TYPE_CHECKING:
@@ -242,6 +243,7 @@ class Conversations:
             case "serve":
                 self.serve_tools(command.argument)
             case "keep":
+                self._keep_as_noted(self._notebook_of_cell)
                 self._screen.show(keep(command.argument).bundle(), final=True)
             case _:
                 return False
@@ -473,8 +475,13 @@ class Conversations:
             await actions.name_by_prompt(session, request.text, text)
             try:
                 branches = self.kernel.settings.rerun == "branch"
-                asks = self._ran_empty
-                async with self._turns.turn(session, execution, replaces=branches, ran_empty=asks) as turn:
+                async with self._turns.turn(
+                    session,
+                    execution,
+                    replaces=branches,
+                    ran_empty=self._ran_empty,
+                    anywhere=environment_cassette.kept is not None,
+                ) as turn:
                     run.on_told, run.on_prompted = turn.note_told, turn.note_prompt
                     if turn.replaces:
                         self.kernel.variables.disown()
@@ -847,6 +854,7 @@ class Conversations:
         Args:
             resumes: Whether the conversation that the notebook had may be gone on with.
         """
+        self._keep_as_noted(notebook)
         name = request.name or notebook.conversation
         session = self._sessions.get(name)
         elsewhere = request.session is not None or request.continue_last or request.no_session
@@ -873,6 +881,14 @@ class Conversations:
         if request.trust is not None and session.trusting.project is not None:
             self._run(lambda: session.trusting.decide("session" if request.trust else "ignore"))
         return session
+
+    def _keep_as_noted(self, notebook: UsedNotebook) -> None:
+        """Keep answers where the notebook's metadata name a file for them, from its first line for the agent on."""
+        if not notebook.is_read:
+            notebook.is_read = True
+            ran = getattr(self._shell.history_manager, "input_hist_raw", ())
+            if said := keep_as_noted(notebook.sessions.kept_answers(current_directory(), ran)):
+                self._say(said)
 
     def _recorded_one(self, session: AgentSession, request: Request, notebook: UsedNotebook) -> AgentSession:
         """Return the session for a prompt: a new one if it was opened before the cassette that is in use."""

@@ -1,6 +1,7 @@
 """Answers that a notebook keeps: `%agent keep`, and what a run says of those that it found.
 
-What this module promises: nothing is kept unless the notebook's own code, or the environment, names a file for it.
+What this module promises: nothing is kept unless the notebook's own code or metadata, or the environment, names a file
+for it.
 """
 
 from __future__ import annotations
@@ -50,6 +51,20 @@ def keep(argument: str) -> CommandOutput:
     if not rows:
         return CommandOutput(f"{kept.path} holds no answers yet.", "notice")
     return CommandOutput(f"Prompts with answers in {kept.path}. {_HOW}", "listing", rows)
+
+
+def keep_as_noted(path: Path | None) -> str:
+    """Keep answers in the file that the notebook's metadata name, unless they are kept or recorded already.
+
+    Returns:
+        A sentence; empty where there is nothing to say.
+    """
+    if path is None or variable(CASSETTE):
+        return ""
+    try:
+        return f"{_begun(str(path)).text} The notebook says so (`indus_nb.keep` in its metadata)."
+    except UsageError as error:
+        return f"No answers are kept: the notebook's metadata (`indus_nb.keep`) name {path}. {error}"
 
 
 def _begun(name: str) -> CommandOutput:

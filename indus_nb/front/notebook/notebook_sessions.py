@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -25,7 +25,8 @@ from indus_nb.core.resources.settings import agent_directory, load_settings
 from indus_nb.core.storage import SessionInfo, describe_session
 from indus_nb.front.notebook.actions import known_sessions, known_sessions_file
 from indus_nb.kernel.cell_ids import CellIds
-from indus_nb.kernel.document import Traces, find_notebook, named_notebook, read_notebook
+from indus_nb.kernel.document import NotebookFile, Traces, find_notebook, named_notebook, read_notebook
+from indus_nb.kernel.document.notebook_file import notebooks_run_so_far
 from indus_nb.tools.tool import ToolError
 
 _ID_CHARACTERS = 13
@@ -72,17 +73,30 @@ class NotebookSessions:
 
     def _id_in_notebook(self) -> str | None:
         """Return the id in the notebook's metadata, or ``None``."""
+        file = self._file()
+        held = None if file is None else settings_in(file).get("id")
+        return held if isinstance(held, str) and _ID.fullmatch(held) else None
+
+    def _file(self) -> NotebookFile | None:
         if self.notebook is None:
             return None
         path = Path(self.notebook)
         with suppress(ToolError):
             # One that was renamed while its kernel was running is found by its cells.
-            file = read_notebook(path) if path.exists() else find_notebook(Traces(path, ids=self._cells.ran))
-            ours: object = file.metadata.get(_METADATA)
-            held: object = cast("Mapping[str, object]", ours).get("id") if isinstance(ours, dict) else None
-            if isinstance(held, str) and _ID.fullmatch(held):
-                return held
+            return read_notebook(path) if path.exists() else find_notebook(Traces(path, ids=self._cells.ran))
         return None
+
+    def kept_answers(self, directory: Path, ran: Sequence[str]) -> Path | None:
+        """Return the file for answers that the notebook's metadata name, as `indus_nb.keep`; ``None`` for none.
+
+        Args:
+            directory: Where a notebook is looked for of which the front end does not say where it lies.
+            ran: The sources of the cells that ran, and of the one that runs.
+        """
+        file = self._file()
+        found = [file] if file is not None else notebooks_run_so_far(directory, ran) if self.notebook is None else []
+        named = {path for each in found if (path := _kept_beside(each)) is not None}
+        return named.pop() if len(named) == 1 else None
 
     def note(self, path: Path | None) -> str | None:
         """Record the session file that this notebook uses now.
@@ -130,6 +144,22 @@ class NotebookSessions:
             f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
             f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
         )
+
+
+def settings_in(file: NotebookFile) -> Mapping[str, object]:
+    """Return what is ours in the metadata of a notebook; untrusted."""
+    ours: object = file.metadata.get(_METADATA)
+    return cast("Mapping[str, object]", ours) if isinstance(ours, dict) else {}
+
+
+def _kept_beside(file: NotebookFile) -> Path | None:
+    """Return the file that a notebook names for answers, which must lie in its own directory or below."""
+    name = settings_in(file).get("keep")
+    if not isinstance(name, str) or not name.endswith(".json") or "\0" in name:
+        return None
+    place = Path(os.path.realpath(file.path.parent))
+    path = Path(os.path.realpath(place / name))
+    return path if path.is_relative_to(place) else None
 
 
 def _described(path: Path | None) -> SessionInfo | None:

@@ -29,11 +29,13 @@ class UsedNotebook:
     Attributes:
         conversation: The name of the conversation that its cells talk to by default, and its panel.
         sessions: The conversations that it had before.
+        is_read: Whether what its metadata say of answers was read.
     """
 
     def __init__(self, conversation: str, sessions: NotebookSessions) -> None:
         self.conversation = conversation
         self.sessions = sessions
+        self.is_read = False
 
 
 class Notebooks:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from indus_nb.base import textcut
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.undo import CheckpointBudget, Reading, read
+from indus_nb.kernel.undo.columns_read import Use, columns_in
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.undo.reading import outside_in
 from indus_nb.render.live import LiveValue
@@ -170,14 +171,15 @@ class KeptClaims:
         return found
 
 
-Reads: TypeAlias = tuple[frozenset[str], frozenset[str]]
-"""Names in an expression that are no builtins, and those by which it reads past variables."""
+Reads: TypeAlias = tuple[frozenset[str], frozenset[str], frozenset[tuple[str, frozenset[Use]]]]
+"""Names in an expression that are no builtins, those by which it reads past variables, and columns that it reads."""
 
 
 def _reads(namespace: Mapping[str, Any], source: str) -> Reads:
     names = names_in_source(source, str)
     named = {name for name in names.names if name in namespace or not hasattr(builtins, name)}
-    return frozenset(named), outside_in(names.names, names.mentioned)
+    columns = frozenset(columns_in(namespace, source).items())
+    return frozenset(named), outside_in(names.names, names.mentioned), columns
 
 
 def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:

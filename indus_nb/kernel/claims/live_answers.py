@@ -19,6 +19,7 @@ from indus_nb.base import textcut
 from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
+from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
@@ -136,6 +137,8 @@ class LiveRun(RunWatcher):
         """Watch for the answers of a kernel."""
         self._answers = answers
         self._unsent: dict[str, LiveValue] = {}
+        self._last = ""
+        """The answer that had them last."""
         self._lacking: dict[str, LiveValue] = {}
         self._has_mended = self._is_sent_back = False
 
@@ -144,12 +147,12 @@ class LiveRun(RunWatcher):
         api.on("before_agent_start", self._begin)
         api.on("message_end", self._end_message)
 
-    def _begin(self, _event: BeforeAgentStart, _ctx: Context) -> Mapping[str, Any] | None:
+    def _begin(self, _event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
         self._answers.begin()
         self._has_mended, self._is_sent_back, self._lacking = False, False, {}
         unsent, self._unsent = self._unsent, {}
-        if not unsent:
+        if not unsent or self._last != _last_answer(ctx.session.newest_first()):  # which may have been replaced
             return None
         text = "In place of the expressions in your last answer the user saw:\n" + _listed(unsent)
         return {"message": {"customType": VALUES_TYPE, "content": text, "display": False}, "beforePrompt": True}
@@ -163,6 +166,7 @@ class LiveRun(RunWatcher):
             self._is_sent_back = False
             self._unsent.clear()
             self._answers.begin()
+        self._last = _text(message)
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
                 if isinstance(block, TextContent):
@@ -185,6 +189,19 @@ class LiveRun(RunWatcher):
             "look: what changes something, writes or takes long has no value. This comes once.\n</system-reminder>"
         )
         return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False)]
+
+
+def _last_answer(newest_first: Iterable[Entry]) -> str:
+    """Return the text of the last answer in a conversation."""
+    for entry in newest_first:
+        with suppress(ValueError):  # of a shape unknown here
+            if isinstance(message := entry.message, AssistantMessage):
+                return _text(message)
+    return ""
+
+
+def _text(answer: AssistantMessage) -> str:
+    return "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
 
 
 def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:

@@ -28,6 +28,8 @@ MAX_CELLS = 10_000
 OUR_MAGICS = ("%agent", "%%agent", "%load_ext indus_nb", "%reload_ext indus_nb")
 _MAX_FILE_BYTES = 64 << 20
 _MAX_SEARCHED_FILES = 100
+_PARAMETERS = "# Parameters\n"
+"""How the cell begins that papermill adds."""
 _MAX_SEARCHED_BYTES = 64 << 20
 _JUPYTER_ID = re.compile(r"[A-Za-z0-9_-]{6,64}")
 
@@ -281,6 +283,26 @@ def _check_connection(traces: Traces, named: Path) -> None:
             f"It is not known which notebook this cell is in: {named} was named to the kernel and does not hold it, "
             "and other cells ran in this kernel too. Ask the user to save the notebook with this cell, beside that one."
         )
+
+
+def notebooks_run_so_far(directory: Path, ran: Sequence[str]) -> list[NotebookFile]:
+    """List the notebooks of a directory whose first code cells are all the cells that have run, in their order.
+
+    That is how a notebook looks from a kernel in which a program runs it from its beginning, as papermill and nbclient
+    do. A cell of parameters, which papermill adds, may be anywhere.
+
+    Args:
+        ran: The sources of the cells that ran, and of the one that runs.
+    """
+    sources = [source.strip() for source in ran if source.strip() and not source.startswith(_PARAMETERS)]
+    found: list[NotebookFile] = []
+    with suppress(OSError):
+        for path in sorted(directory.glob("*.ipynb"))[:_MAX_SEARCHED_FILES] if sources else ():
+            with suppress(ToolError):
+                file = read_notebook(path)
+                own = [cell.source.strip() for cell in file.cells if cell.type == "code" and cell.source.strip()]
+                found += [file] if own[: len(sources)] == sources else []
+    return found
 
 
 def named_notebook(

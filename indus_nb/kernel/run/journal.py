@@ -187,6 +187,21 @@ class Journal:
         """Write the cell with that execution number; ``None`` if it is not among the last 20."""
         return next((as_text(cell) for cell in reversed(self._cells) if cell.number == number), None)
 
+    def told_in(self, text: str) -> dict[str, str] | None:
+        """Return the cells that a text of `since` tells of by their ids, without their numbers.
+
+        Returns:
+            ``None`` where one of them has no id.
+        """
+        told = [cell for cell in self._cells if as_text(cell) in text]
+        found = {cell.cell_id: _without_number(cell) for cell in told if cell.cell_id is not None}
+        return found if all(cell.cell_id is not None for cell in told) else None
+
+    def last_told(self, cell_id: str) -> str | None:
+        """Write the last run of a cell without its number; ``None`` where it is not among the last 20."""
+        last = next((cell for cell in reversed(self._cells) if cell.cell_id == cell_id), None)
+        return None if last is None else _without_number(last)
+
     def _earlier(self) -> Iterator[dict[str, Any]]:
         """Yield what IPython remembers of the user's last cells, for ``_add``."""
         for cell in earlier_cells(self._shell, MAX_CELLS):
@@ -304,6 +319,10 @@ def as_text(cell: Cell) -> str:
     if cell.error is not None:
         parts.append(f"Error:\n{_fenced(cell.error)}")
     return hide("\n".join(parts), labelled_secrets())
+
+
+def _without_number(cell: Cell) -> str:
+    return as_text(cell).partition("\n")[2]
 
 
 def _described(displays: Sequence[Mapping[str, Any]]) -> str:

@@ -19,8 +19,9 @@ from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.toolset.profiles import Profiles
+from indus_nb.kernel.toolset.told_again import Told, ToldAgain
 from indus_nb.kernel.toolset.variables import KernelVariables
-from indus_nb.models.cassettes.environment import is_in_use
+from indus_nb.models.cassettes.environment import environment_cassette, is_in_use
 from indus_nb.render.context import CONTEXT_TYPE
 
 _NAME = re.compile(r"\b[^\W\d]\w*")
@@ -38,12 +39,21 @@ _MAX_PROMPT_CHARACTERS = 20_000
 class PromptContext:
     """The context of prompts about one shell."""
 
-    def __init__(self, journal: Journal, variables: KernelVariables, busy: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        variables: KernelVariables,
+        busy: Callable[[], bool] = lambda: False,
+        asked_in: Callable[[], str | None] = lambda: None,
+    ) -> None:
         """Tell of these cells and variables.
 
         Args:
             busy: Whether code runs that may change a frame while it is looked at.
+            asked_in: Returns the id of the cell that asks, or ``None``.
         """
+        self._asked_in = asked_in
+        self._again = ToldAgain(journal, variables)
         self._busy = busy
         self._journal = journal
         self._variables = variables
@@ -52,10 +62,16 @@ class PromptContext:
     def message(self, prompt: str, newest_first: Iterable[Entry], wanted: NotebookSettings) -> Mapping[str, Any] | None:
         """Return the message that goes before a prompt; ``None`` if there is nothing new."""
         self._journal.begin_use()
-        found = self.untold(newest_first, wanted, prompt)
+        cell = self._asked_in() if environment_cassette.kept is not None else None
+        noted = None if cell is None else self._again.find(cell, prompt)
+        found = self._told(newest_first, wanted, prompt) if noted is None else noted.told
+        if noted is not None and found is not None:
+            found = found._replace(details={**found.details, "cell": self._journal.count})
+        elif cell is not None and noted is None:
+            self._again.note(cell, prompt, found)
         if found is None:
             return None
-        content, details = found
+        content, details = found[:2]
         return {"customType": CONTEXT_TYPE, "content": content, "display": False, "details": details}
 
     def untold(
@@ -70,6 +86,10 @@ class PromptContext:
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
         """
+        found = self._told(newest_first, wanted, prompt)
+        return None if found is None else found[:2]
+
+    def _told(self, newest_first: Iterable[Entry], wanted: NotebookSettings, prompt: str) -> Told | None:
         known, is_new = self._known(newest_first)
         last = known.get("cell")
         cells, new_cells = "", 0
@@ -92,7 +112,7 @@ class PromptContext:
         if held and digest != known.get("variables"):
             parts.append(f"The user's variables now:\n{held}")
         else:
-            count = 0
+            held, count = "", 0
         if profiles.text:
             parts.append(f"What the frames hold now (`variables` with a name shows more):\n{profiles.text}")
         if not parts:
@@ -101,7 +121,8 @@ class PromptContext:
         details |= {"profiles": dict(profiles.digests)} if profiles.digests else {}
         details |= {"newKernel": True} if is_new else {}
         details |= {"toldCells": new_cells, "toldVariables": count, "toldProfiles": profiles.told}
-        return clean_text("\n\n".join(parts)), details
+        of_frames: Mapping[str, str] = profiles.digests if profiles.text else {}
+        return Told(clean_text("\n\n".join(parts)), details, held, of_frames)
 
     def _known(self, newest_first: Iterable[Entry]) -> tuple[JsonObject, bool]:
         """Return what was told last, and whether that was in another kernel, of which nothing is left.

@@ -95,6 +95,10 @@ class KernelStates:
             for held in self._steps.history.states()
         ]
 
+    def places(self) -> dict[str, str]:
+        """Return the names of all states, each with how far it is; in any thread."""
+        return {name: way for name, way, _, _ in self.rows()}
+
     def title(self) -> str:
         """Return what is true of all states, in a sentence or two."""
         used, room = self._steps.history.weight, self._steps.room

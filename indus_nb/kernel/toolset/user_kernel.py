@@ -86,7 +86,6 @@ class UserKernel:
         self._routes = watch.routes
         self.variables: KernelVariables = KernelVariables(shell, watch.journal)
         self._journal = watch.journal
-        self._context = PromptContext(watch.journal, self.variables, lambda: watch.main.busy or bool(running))
         self._cwd = Path()
         self._keys: Callable[[], Mapping[str, str]] = dict
         self._numbers = count(1)
@@ -98,6 +97,12 @@ class UserKernel:
         self.go_back: Callable[[str], Awaitable[str]] = self._go_back
         self.offers_states: bool = False
         self.calls: CallSteps = CallSteps(self.steps)
+        self._context = PromptContext(
+            watch.journal,
+            self.variables,
+            lambda: watch.main.busy or bool(running),
+            lambda: self.calls.asked_in(),  # noqa: PLW0108 - it is set later
+        )
         self.outputs: OutputBoard = OutputBoard()
         self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work
         self.trials: Trials = Trials(shell, watch.main, watch.routes)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from indus_nb.kernel.run.journal import Journal
@@ -90,14 +90,18 @@ class KernelVariables:
         held = ((name, space.get(name)) for name in dict.fromkeys(names) if not name.startswith("_"))
         return self._profiles.new(held, known, time.thread_time() + seconds)
 
-    def summary(self, recent: Sequence[str], seconds: float) -> overview.Summary:
+    def summary(self, recent: Sequence[str], seconds: float, only: Collection[str] | None = None) -> overview.Summary:
         """List the user's for a prompt, in so much processor time.
 
         If there are very many, those come first that ``recent`` names.
+
+        Args:
+            only: Names to list, whoever's they are; all of the user's otherwise.
         """
         space, hidden, own = self._shell.user_ns, self._shell.user_ns_hidden, self.own()
 
         def is_users(name: str, value: object) -> bool:
-            return hidden.get(name, space) is not value and own.get(name) != id(value)
+            is_listed = own.get(name) != id(value) if only is None else name in only
+            return hidden.get(name, space) is not value and is_listed
 
         return overview.summary(space, _HIDDEN, is_users=is_users, recent=recent, seconds=seconds)

@@ -125,6 +125,7 @@ class CellTurns:
         *,
         replaces: bool,
         ran_empty: Callable[[], Awaitable[bool]],
+        anywhere: bool = False,
     ) -> AsyncGenerator[CellTurn]:
         """Record the turn that is asked for within this context.
 
@@ -134,6 +135,7 @@ class CellTurns:
             replaces: Whether to go back before the last turns if an earlier execution of that cell asked for them.
             ran_empty: Asks whether the cell is known to have shown no output when it was run: with other code than
                 before it is a new prompt then, whose user saw no answer that it could replace.
+            anywhere: Whether the turns may have others behind them, which are left then.
 
         Yields:
             The turn, whose ``note_told`` and ``note_prompt`` are to be called.
@@ -146,9 +148,10 @@ class CellTurns:
         last, left = _last_turns(session), store.leaf_id
         goes_on = last if last is not None and last.execution == execution else None
         turn = CellTurn(session, execution, goes_on)
-        if replaces and last is not None and goes_on is None and last.is_of_cell(execution):
-            is_new = not last.is_of_code(execution) and await ran_empty()
-            turn.replaces = not is_new and not (await session.navigate(last.first)).cancelled
+        earlier = _first_turns(session, execution) if anywhere else last
+        if replaces and earlier is not None and goes_on is None and earlier.is_of_cell(execution):
+            is_new = not earlier.is_of_code(execution) and await ran_empty()
+            turn.replaces = not is_new and not (await session.navigate(earlier.first)).cancelled
         before = store.leaf_id
         try:
             yield turn
@@ -171,6 +174,13 @@ def _last_turns(session: AgentSession) -> _Turns | None:
         if has_message and not _may_be_of_answer(entry):
             return None
     return None
+
+
+def _first_turns(session: AgentSession, execution: CellExecution | None) -> _Turns | None:
+    """Return the first turns in the conversation that earlier executions of a cell asked for."""
+    turns = (_turns_in(entry, session) for entry in session.store.newest_first())
+    of_cell = [each for each in turns if each is not None and each.is_of_cell(execution)]
+    return of_cell[-1] if of_cell and of_cell[-1].execution != execution else None
 
 
 def _turns_in(entry: Entry, session: AgentSession) -> _Turns | None:

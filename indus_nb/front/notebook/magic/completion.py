@@ -52,6 +52,8 @@ _TOOLS = (
 """Tools that a conversation in a notebook may have, for completion before there is one."""
 _MAX_DESCRIBED_SESSIONS = 20
 _MAX_NOTE_CHARACTERS = 60
+_OF_STATES = ("save", "back", "diff", "drop")
+_PLAIN_NAME = re.compile(r"[^\s\"']+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Sources:
     Attributes:
         session: The session, if there is one.
         arguments: Completes the arguments of an extension's command.
+        states: Returns the named states, each with where it is.
     """
 
     namespace: Mapping[str, Any]
@@ -69,6 +72,7 @@ class Sources:
     directory: Path
     arguments: Callable[[str, str], Sequence[str]] = lambda _name, _typed: ()
     names: Sequence[str] = ()
+    states: Callable[[], Mapping[str, str]] = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def _behind_magic(line: str, sources: Sources, *, commands: bool) -> Offers | No
         name, blank, argument = typed.partition(" ")
         if blank and name in COMMANDS and (offers := _arguments(name, argument.lstrip(), sources)):
             # Behind `%agent tree ` nothing but an entry makes sense; `%agent tree of life` is a prompt.
-            return replace(offers, alone=not argument.strip())
+            return replace(offers, alone=offers.alone or not argument.strip())
         if not blank and (offers := _fitting(typed, COMMANDS, part=False)).texts:
             return offers
     return _in_prompt(typed, sources, begins=True)
@@ -174,7 +178,9 @@ def _behind_map(line: str, sources: Sources) -> Offers | None:
     return None if over is None else _variables(over[1], sources)
 
 
-def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
+def _arguments(  # noqa: PLR0911 - one for each kind
+    command: str, typed: str, sources: Sources
+) -> Offers | None:
     declared = COMMANDS[command]
     match declared.kind:
         case Kind.MODEL:
@@ -186,6 +192,8 @@ def _arguments(command: str, typed: str, sources: Sources) -> Offers | None:
             return _fitting(typed, declared.choices)
         case Kind.ENTRY:
             return _entries(typed, sources.session, users=command == "fork")
+        case Kind.STATE:
+            return _states(typed, declared.choices, sources)
         case Kind.EXPORT:
             return _files(typed, sources.directory, (".html", ".jsonl"))
         case _:
@@ -200,6 +208,22 @@ def _entries(typed: str, session: AgentSession | None, *, users: bool) -> Offers
         if (text if users else entry.type == "message") and len(notes) < _MAX_OFFERS:
             notes[entry.id] = _note(text or "answer")
     return replace(_fitting(typed, notes, part=False), notes=notes)
+
+
+def _states(typed: str, choices: Sequence[str], sources: Sources) -> Offers:
+    """Offer what may be done with states, and behind that their names, in quotation marks where these are needed."""
+    action, blank, name = typed.partition(" ")
+    if not blank or action not in _OF_STATES:
+        return _fitting(typed, choices)
+    name = name.lstrip()
+    known = sources.states()
+    is_quoted = name[:1] in ('"', "'")
+    found = _fitting(name[1:] if is_quoted else name, known)
+    quote = name[:1] if is_quoted else '"'
+    texts = {
+        f"{quote}{each}{quote}" if is_quoted or not _PLAIN_NAME.fullmatch(each) else each: each for each in found.texts
+    }
+    return Offers(name, [*texts], notes={text: known[each] for text, each in texts.items()}, alone=True)
 
 
 def _note(text: str) -> str:
@@ -355,19 +379,21 @@ def sources_of(
     session: AgentSession | None,
     arguments: Callable[[str, str], Sequence[str]],
     names: Sequence[str] = (),
+    states: Callable[[], Mapping[str, str]] = dict[str, str],
 ) -> Sources:
     """Return the sources of completions in a shell.
 
     Args:
         session: The session, if there is one.
         arguments: Completes the arguments of an extension's command.
+        states: Returns the named states, each with where it is.
 
     Returns:
         The sources; without a session the models and the directory of a new one.
     """
     registry = session.registry if session is not None else _own_registry()
     directory = session.store.cwd if session is not None else Path.cwd()
-    return Sources(_variables_of(shell), session, registry, directory, arguments, names)
+    return Sources(_variables_of(shell), session, registry, directory, arguments, names, states)
 
 
 @cache

@@ -33,6 +33,8 @@ class Kind(Enum):
     """A conversation's name, not empty."""
     ENTRY = auto()
     """The id of an entry of the session."""
+    STATE = auto()
+    """One of the ``choices``, behind most of which a state's name stands."""
     EXPORT = auto()
     """A path to export to."""
     TOOLS = auto()
@@ -329,7 +331,7 @@ SUBCOMMANDS = (
         "states under names, to go back to; on: your cells are steps",
         "[save|back|diff|drop NAME|on|off]",
         _STATE,
-        Kind.CHOICE,
+        Kind.STATE,
         ("save", "back", "diff", "drop", "list", "on", "off"),
         page="undo",
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,7 @@ def install_completion(
     session: Callable[[], AgentSession | None],
     arguments: Callable[[str, str], Sequence[str]],
     names: Callable[[], Sequence[str]],
+    states: Callable[[], Mapping[str, str]],
 ) -> Callable[[], None]:
     """Register ``completion`` with the shell's Tab completion.
 
@@ -89,6 +90,7 @@ def install_completion(
     Args:
         session: Returns the session, if there is one.
         arguments: Completes the arguments of an extension's command.
+        states: Returns the named states, each with where it is.
     """
     completer: Any = import_module("IPython.core.completer")  # its annotations are incomplete
     if not hasattr(completer, "completion_matcher"):
@@ -104,7 +106,7 @@ def install_completion(
             with suppress(Exception):
                 from indus_nb.front.notebook.magic.completion import complete, sources_of
 
-                offers = complete("\n".join(before), sources_of(shell, session(), arguments, names()))
+                offers = complete("\n".join(before), sources_of(shell, session(), arguments, names(), states))
         if offers is None:
             return {"completions": []}
         return {

@@ -425,7 +425,7 @@ class IndexKind(State):
         own: dict[str, Any] = obj.__dict__
         made = {name: value for name, value in own.get("_cache", {}).items() if name in ("_data", "_values")}
         held = [own[name] for name in ("_data", "_levels", "_codes") if name in own]
-        return _Index([*obj.names], held, made, getattr(_with_freq(obj), "_freq", None))
+        return _Index([*obj.names], held, made, frequency_of(obj))
 
     def put(self, obj: Any, state: _Index) -> None:
         obj.names = state.names
@@ -445,6 +445,11 @@ class IndexKind(State):
         yield from state.made.values()
         for each in state.held:
             yield from each if isinstance(each, list) else [each]
+
+
+def frequency_of(labels: Any) -> Any:
+    """Return the frequency of moments; ``None`` where labels have none."""
+    return getattr(_with_freq(labels), "_freq", None)
 
 
 def _with_freq(obj: Any) -> Any:
