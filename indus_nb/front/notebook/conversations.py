@@ -66,10 +66,11 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, shown_to_model, untraced
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, Show, listed, shown_to_model, untraced
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.journal import is_users
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
-    from indus_nb.kernel.undo import Reading
     from indus_nb.render.live import LiveValue
     from indus_nb.render.untraced import Spans
 
@@ -154,7 +154,9 @@ class Conversations:
         self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
-        self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
+        self._live_answers = LiveAnswers(self.kernel.look, self._namespace.do, lambda: cells.origin.cell)
+        self.taking_back.on_moved = self._live_answers.outdated.look_soon
+        shell.events.register("post_run_cell", self._look_at_claims)
         self._notebook.live_values = lambda: [
             (claim.cell, claim.expression, claim.value.text) for claim in self._live_answers.claims.all()
         ]
@@ -306,6 +308,8 @@ class Conversations:
         if self._gate is not None:
             self._gate.close()
         agent.front_end = agent.usual_model = None
+        with contextlib.suppress(ValueError):
+            self._shell.events.unregister("post_run_cell", self._look_at_claims)
         self._day_cost.close()
         self.kernel.cells.switch(on=False)
         self.thread.close()
@@ -403,6 +407,14 @@ class Conversations:
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
         return self._panels.get(session)
+
+    def watch_values(self, show: Show) -> Callable[[], None]:
+        """Have the values in answers shown that do not hold; see `Outdated.watch`."""
+        return self._live_answers.outdated.watch(show)
+
+    async def check_values(self) -> None:
+        """Compute the stale values of answers again; see `LiveAnswers.check`."""
+        await self._live_answers.check()
 
     def ended_run(self, widget: str) -> JsonObject | None:
         """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
@@ -605,11 +617,13 @@ class Conversations:
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
 
-    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
-        """Remember what expressions read; nothing while a cell of the user's runs."""
-        with contextlib.suppress(UsageError):
-            return await self._namespace.do(lambda space: self._live_answers.claims.read(space, sources))
-        return {}
+    def _look_at_claims(self, result: Any) -> None:
+        """Look which values in answers are stale, after a cell."""
+        outdated = self._live_answers.outdated
+        if not outdated.is_idle:
+            info = getattr(result, "info", None)
+            number = result.execution_count if info is not None and is_users(info) else None
+            self.thread.call(partial(outdated.look_soon, number))
 
     def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
         """Return the values that expressions of answers have now; called on the main thread."""
@@ -688,6 +702,7 @@ class Conversations:
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
         kernel.values_of, kernel.untraced_in = self._live_answers.lookup, self._untraced_in
+        kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel
 
     def _untraced_in(self, session: AgentSession, text: str) -> Spans:

@@ -16,12 +16,14 @@ from contextlib import suppress
 from typing import Any
 
 from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.claims.outdated import Do, Outdated
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
@@ -41,8 +43,6 @@ _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 
 Look = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Computed]]]
 """Computes expressions, given their sources as Python writes them; returns a value or a problem for each."""
-Read = Callable[[Iterable[str]], Awaitable[Mapping[str, Reading]]]
-"""Remembers what expressions read, on the main thread; nothing of those where that is not possible now."""
 
 
 class LiveAnswers:
@@ -50,17 +50,19 @@ class LiveAnswers:
 
     Attributes:
         claims: The values with what they were computed from.
+        outdated: Those of them that do not hold now.
     """
 
-    def __init__(self, look: Look, read: Read, asked_in: Callable[[], str | None]) -> None:
+    def __init__(self, look: Look, do: Do, asked_in: Callable[[], str | None]) -> None:
         """Start without answers.
 
         Args:
             asked_in: Returns the id of the cell that asks, or ``None``.
         """
         self.claims: KeptClaims = KeptClaims()
+        self.outdated: Outdated = Outdated(self.claims, do)
         self._look = look
-        self._read = read
+        self._do = do
         self._asked_in = asked_in
         self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
 
@@ -74,8 +76,11 @@ class LiveAnswers:
         values = None if text is None else self.lookup(text)
         return text if text is None or values is None else markdown_text(text, values)
 
-    async def compute(self, text: str) -> Mapping[str, LiveValue]:
+    async def compute(self, text: str, session: str = "") -> Mapping[str, LiveValue]:
         """Look the values of an answer's expressions up, and keep them for those who draw it.
+
+        Args:
+            session: The id of the conversation.
 
         Returns:
             A value or a problem for each; empty where there is none.
@@ -84,7 +89,7 @@ class LiveAnswers:
             return {}
         sources, values = _sources(expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS])
         if sources:
-            values |= await self._claimed(sources)
+            values |= await self._claimed(sources, session)
         if values:
             self._answers[text] = values
             self._answers.move_to_end(text)
@@ -92,7 +97,7 @@ class LiveAnswers:
                 self._answers.popitem(last=False)
         return values
 
-    async def _claimed(self, sources: Mapping[str, str]) -> dict[str, LiveValue]:
+    async def _claimed(self, sources: Mapping[str, str], session: str) -> dict[str, LiveValue]:
         """Compute expressions, and keep those that have a value as claims of the cell that asks."""
         readings = await self._read(sources.values())  # first: what changes meanwhile differs
         found = await self._look(sources)
@@ -102,10 +107,17 @@ class LiveAnswers:
             value, reading = shown_value(found[expression]), readings.get(source)
             if reading is not None and not value.problem:
                 value = value._replace(reads=tuple(sorted(reading.names)))
-                claims.append(Claim(expression, source, value, self._asked_in(), reading))
+                claims.append(Claim(expression, source, value, self._asked_in(), reading, session=session))
             values[expression] = value
         self.claims.add(claims)
+        self.outdated.look_soon()
         return values
+
+    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
+        """Remember what expressions read; nothing while a cell of the user's runs."""
+        with suppress(UsageError):
+            return await self._do(lambda space: self.claims.read(space, sources))
+        return {}
 
     async def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
         """Return the values that expressions have now, and keep none."""
@@ -116,19 +128,25 @@ class LiveAnswers:
     def begin(self) -> None:
         """Forget the claims of the cell that asks: its answer is replaced."""
         self.claims.forget(self._asked_in())
+        self.outdated.look_soon()
 
     async def check(self) -> None:
-        """Compute the stale claims again."""
-        stale = self.claims.stale()
+        """Compute the stale claims again.
+
+        Raises:
+            UsageError: A cell of the user's runs.
+        """
+        stale = await self._do(lambda _: self.claims.stale())
         sources = {claim.source: claim.source for claim in stale}
         if not sources:
             return
-        readings = await self._read(sources)
+        readings = await self._do(lambda space: self.claims.read(space, sources))
         found = await self._look(sources)
         for claim in stale:
             if (reading := readings.get(claim.source)) is not None:
                 claim.check(shown_value(found[claim.source]), reading)
         self.claims.make_room()
+        await self.outdated.look()
 
 
 class LiveRun(RunWatcher):
@@ -145,6 +163,7 @@ class LiveRun(RunWatcher):
         """Follow a session."""
         api.on("before_agent_start", self._begin)
         api.on("message_end", self._end_message)
+        api.on("tool_execution_end", lambda _event, _ctx: self._answers.outdated.look_soon())
 
     def _begin(self, _event: BeforeAgentStart, _ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
@@ -164,7 +183,7 @@ class LiveRun(RunWatcher):
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
                 if isinstance(block, TextContent):
-                    values = await self._answers.compute(block.text)
+                    values = await self._answers.compute(block.text, ctx.session.session_id)
                     self._unsent |= values
                     self._lacking |= {
                         name: value for name, value in values.items() if value.problem and not value.is_late
