@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -143,6 +143,8 @@ class Conversations:
         self._ended = EndedRuns()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
+        self._checks: dict[AgentSession, str | None] = {}
+        """What of its answer a cell that is followed has checked; ``None`` leaves it to the settings."""
         steps = self.kernel.steps
         self._notebook = NotebookTools(
             shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
@@ -478,12 +480,9 @@ class Conversations:
         execution = self._turns.running
 
         async def work() -> None:
-            if live is not None:
-                self._shown.append(live)
-            self._followed.append(session)
-            session_id = session.store.session_id
-            await actions.name_by_prompt(session, request.text, text)
-            try:
+            with self._following(session, request, live):
+                session_id = session.store.session_id
+                await actions.name_by_prompt(session, request.text, text)
                 branches = self.kernel.settings.rerun == "branch"
                 asks = self._ran_empty
                 async with self._turns.turn(session, execution, replaces=branches, ran_empty=asks) as turn:
@@ -492,10 +491,6 @@ class Conversations:
                         self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))
                     await run.work(text, images, answer, along=along)
-            finally:
-                self._followed.remove(session)
-                if live is not None:
-                    self._shown.remove(live)
             if request.output is not None and (answer is None or answer.is_given or inbox is None):
                 self._shell.user_ns[request.output] = (
                     self._live_answers.filled(session.last_text) if answer is None else outcome(session, answer)
@@ -513,6 +508,21 @@ class Conversations:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
         return self._outcome(session, answer) if run.asked else None
+
+    @contextlib.contextmanager
+    def _following(self, session: AgentSession, request: Request, live: AgentWidget | None) -> Generator[None]:
+        """Count a cell's run among those that go on, with its widget and with what of its answer is checked."""
+        if live is not None:
+            self._shown.append(live)
+        self._followed.append(session)
+        self._checks[session] = request.check
+        try:
+            yield
+        finally:
+            self._checks.pop(session, None)
+            self._followed.remove(session)
+            if live is not None:
+                self._shown.remove(live)
 
     def _outcome(self, session: AgentSession, answer: FinalAnswer | None) -> Any:
         """Return what `outcome` does, with the values in a text."""
@@ -709,6 +719,14 @@ class Conversations:
         """Find the numbers of a part of an answer that nothing shows which its model was shown."""
         return untraced(text, *shown_to_model(session.messages)) if self.kernel.settings.trace_numbers else ()
 
+    def _unaccounted(self, session: AgentSession, text: str) -> Sequence[str]:
+        """Return the numbers of an answer that nothing shows, each once, where its model is asked about them."""
+        usual = "numbers" if self.kernel.settings.check_numbers else "none"
+        if (self._checks.get(session) or usual) != "numbers":
+            return ()
+        spans = untraced(text, *shown_to_model(session.messages))
+        return [*dict.fromkeys(text[start:end] for start, end in spans)]
+
     def _note_session(self, session: AgentSession) -> str | None:
         """Record which session the notebook that talks to it uses now; return the notebook's id."""
         name = next((name for name, each in self._sessions.items() if each is session), FIRST)
@@ -845,7 +863,7 @@ class Conversations:
     def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
         """Queue a prompt of ``--no-wait`` behind the current run, whose view shows the answer."""
         own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
-        own += (request.plan or None,)
+        own += (request.plan or None, request.check)
         if any(each is not None for each in own):
             raise SessionBusyError(_BUSY)
         self._run(lambda: session.follow_up(text, images))
@@ -935,15 +953,17 @@ class Conversations:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
             )
+        live = LiveRun(self._live_answers)
         options = session_options(
             request,
             notebook.sessions.last() if request.continue_last else None,
             like,
-            [self.kernel, self._notebook, self._in_cells, LiveRun(self._live_answers)],
+            [self.kernel, self._notebook, self._in_cells, live],
             [*self.kernel.tools, STATE, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
+        live.unaccounted = partial(self._unaccounted, session)
         if like is not None:
             session.settings.cells = like.settings.cells
         if session.settings.jobs is not None:

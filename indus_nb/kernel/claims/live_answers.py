@@ -24,6 +24,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.claims.outdated import Do, Outdated
+from indus_nb.kernel.claims.shown import ASKED_NUMBERS
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, LiveLookup, LiveValue, expressions_in
@@ -150,10 +151,15 @@ class LiveAnswers:
 
 
 class LiveRun(RunWatcher):
-    """Watcher of one session's answers: an extension of it, and one of its watchers."""
+    """Watcher of one session's answers: an extension of it, and one of its watchers.
+
+    Attributes:
+        unaccounted: Finds the numbers of an answer that its model is asked about; none unless that is wanted.
+    """
 
     def __init__(self, answers: LiveAnswers) -> None:
         """Watch for the answers of a kernel."""
+        self.unaccounted: Callable[[str], Sequence[str]] = lambda _: ()
         self._answers = answers
         self._unsent: dict[str, LiveValue] = {}
         self._lacking: dict[str, LiveValue] = {}
@@ -190,20 +196,31 @@ class LiveRun(RunWatcher):
                     }
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Send expressions without a value back, once in a run."""
+        """Send expressions without a value back, or numbers that are to be accounted for, once in a run."""
         lacking, self._lacking = self._lacking, {}
-        if not lacking or self._has_mended or answer.stop_reason != "stop":
+        if self._has_mended or answer.stop_reason != "stop":
+            return ()
+        details: Mapping[str, Any] | None = None
+        if lacking:
+            for expression in lacking:
+                self._unsent.pop(expression, None)
+            text = (
+                "Expressions in your answer have no value, and the user sees that they have none:\n"
+                f"{_listed(lacking)}\n\nWrite the sentences with them once more, mended or with plain numbers, and "
+                "nothing else. Expressions only look: what changes something, writes or takes long has no value."
+            )
+        elif numbers := self.unaccounted(answer.text):
+            details = {ASKED_NUMBERS: [*numbers]}
+            text = (
+                "No result shows these numbers of your answer:\n- " + "\n- ".join(numbers[:_MAX_NOTED]) + "\n\n"
+                "Show how you got them: compute each in a call. Then write the whole answer once more, with what came "
+                "out; leave out what you cannot show, or say where it is from."
+            )
+        else:
             return ()
         self._has_mended = True
-        for expression in lacking:
-            self._unsent.pop(expression, None)
-        text = (
-            "<system-reminder>\nExpressions in your answer have no value, and the user sees that they have none:\n"
-            f"{_listed(lacking)}\n\nWrite the sentences with them once more, mended or with plain numbers, and nothing "
-            "else. Expressions only look: what changes something, writes or takes long has no value. This comes once.\n"
-            "</system-reminder>"
-        )
-        return [CustomMessage(custom_type=_TYPE, content=text, display=False)]
+        text = f"<system-reminder>\n{text} This comes once.\n</system-reminder>"
+        return [CustomMessage(custom_type=_TYPE, content=text, display=False, details=details)]
 
 
 def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:
