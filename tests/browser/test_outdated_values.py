@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,3 +116,20 @@ def test_the_panel_marks_them_too_and_computes_them_by_a_click(lab: Lab, page: P
     line.get_by_role("button", name="Compute again").click()
     expect(panel).to_contain_text("In all 3 → 10 now.")
     expect(line).to_contain_text("1 value is another one now.")
+
+
+def test_they_are_marked_in_notebook_7(tmp_path: Path, page: Page, api: MessagesApi) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Lab(folder, environment, program="notebook", extension=True) as jupyter:
+        jupyter.write("seven.ipynb", "%load_ext indus_nb\nrows = [1, 2]", ASK, "rows.append(5)")
+        api.add("In all `{python} sum(rows)`.")
+        notebook = jupyter.open(page, "seven.ipynb")
+        for number in range(3):
+            notebook.run(number)
+            notebook.wait_until_run(number)
+        output = notebook.cell(1).locator(".jp-OutputArea").first
+        expect(output).to_contain_text("In all 3 (old).")
+        output.get_by_role("button", name="Compute again").click()
+        expect(output).to_contain_text("In all 3 → 8 now.")

@@ -44,6 +44,10 @@ class Pages:
         self._say("comm_msg", data={"kind": "check_values"})
         return self._next("outdated")
 
+    def begin(self, code: str) -> None:
+        """Run a cell, and do not wait for its end."""
+        self._client.execute(code)
+
     def after(self, code: str, cell_id: str = "") -> list[dict[str, Any]]:
         """What is sent once a cell has run."""
         self.run(code, cell_id)
@@ -147,3 +151,14 @@ def test_a_page_gets_the_stale_values_of_a_cell_and_their_new_ones_after_a_check
         ],
     }
     assert pages.after("items.pop()") == []
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_while_a_cell_runs_nothing_is_computed_and_the_page_says_why(pages: Pages, tmp_path: Path) -> None:
+    pages.after("items.append(3)")
+    pages.begin("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    checked = pages.check()
+    (tmp_path / "go").touch()
+    assert checked["problem"].startswith("A cell of yours is running")
+    assert checked["cells"][0]["outdated"]["stale"]
+    assert not pages.check()["cells"][0]["outdated"]["stale"]

@@ -71,8 +71,8 @@ class Marks {
     const { node } = cell.outputArea;
     const count = markOutdated(node, outdated?.values ?? []);
     const shown = line ?? this.lineOf(cell);
-    shown.show(count > 0 ? outdated : null, this.problem);
     if (count > 0 && node.lastElementChild !== shown.node) node.append(shown.node);
+    shown.show(count > 0 ? outdated : null, this.problem);
     if (!outdated) {
       shown.node.remove();
       this.lines.delete(cell);

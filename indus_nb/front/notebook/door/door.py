@@ -262,6 +262,7 @@ class Door:
         self.refresh()
         self._send(None, again=True)
         self._stop_watching()
+        self._outdated = []
         self._watching = self._host.watch_values(self._show_outdated)
 
     def _ask(self, request: protocol.PanelRequest) -> None:
