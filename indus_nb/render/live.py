@@ -19,6 +19,8 @@ MARK = "{python}"
 """What the content of inline code begins with that is an expression."""
 VALUES_TYPE = "live_values"
 """The ``custom_type`` of the messages that tell a model of its values: no front end shows them."""
+REWRITES = "rewrites"
+"""Key of the details of such a message that has an answer written anew: why, in words that are shown."""
 _EXPRESSION = re.compile(r"\{python\}\s+(?P<source>\S.*)", re.DOTALL)
 _BLANK = r"(?:\s+(?:>\s*)*)"
 """Blanks in the source of inline code: it may go on in the next line, also of a quotation."""

@@ -499,10 +499,15 @@ def _parser(without: tuple[str, ...] = ()) -> MarkdownIt:
     return parser
 
 
+def live_title(expression: str) -> str:
+    """Return an expression as the title of its value shows it: a line of plain text."""
+    return plain(expression).replace("\n", " ")
+
+
 def _live(_: Any, tokens: Any, index: int, *__: Any) -> str:
     """Return a value with its expression as title; or the expression with the reason why it has none."""
     token: Token = tokens[index]
-    title = html.escape(plain(token.meta["title"]).replace("\n", " "))
+    title = html.escape(live_title(token.meta["title"]))
     shown, style = escape(token.content), STYLES["quiet" if token.meta["pending"] else "live"]
     if token.type == FAILED:
         return f'<span title="{title}" tabindex="0"><code>{shown}</code> {NO_VALUE}</span>'

@@ -55,3 +55,33 @@ def test_one_setting_marks_none(root: Path, kernel: Kernel, api: MessagesApi) ->
     settings.write_text(json.dumps({**held, "notebook": {"traceNumbers": False}}))
     api.add(Reply(ToolUse("python", {"code": "print(sum(sales))"})), "It is 4,321.")
     assert marked(kernel, "--new what is the sum?") == []
+
+
+CALL = Reply(ToolUse("python", {"code": "print(sum(sales))"}))
+
+
+def requests_of(kernel: Kernel, api: MessagesApi, prompt: str, *answers: Reply | str) -> int:
+    """Return how many requests a cell makes."""
+    before = len(api.requests)
+    api.add(*answers)
+    assert kernel.run(f"%agent {prompt}").status == "ok"
+    return len(api.requests) - before
+
+
+def test_a_checked_answer_is_sent_back_once_with_the_numbers_that_nothing_shows(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    mean = Reply(ToolUse("python", {"code": "print(sum(sales) / 3)"}))
+    assert requests_of(kernel, api, "so", CALL, "It is 4,321.") == 2
+    api.add(CALL, "500.75 in all, 177.7 each and 4,321 lost.", mean, "500.75 in all, 166.92 each, 4,321 lost.")
+    assert marked(kernel, "--check numbers what is the mean?")[-1] == "4,321"
+    assert "shows these numbers of your answer:\n- 177.7\n- 4,321\n\n" in api.requests[-2].texts[-1]
+    assert not [text for request in api.requests[-5:-2] for text in request.texts if "these numbers" in text]
+
+
+def test_a_cell_is_checked_only_where_it_or_the_settings_say_so(root: Path, kernel: Kernel, api: MessagesApi) -> None:
+    settings = root / "agent/settings.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "notebook": {"checkNumbers": True}}))
+    assert requests_of(kernel, api, "--check none so", CALL, "It is 4,321.") == 2
+    assert requests_of(kernel, api, "so", CALL, "It is 4,321.", "It is 500.75.") == 3
+    assert requests_of(kernel, api, "so?", "All is well: 500.75.") == 1

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
 from indus_nb.front.notebook.door import messages
+from indus_nb.front.notebook.page import states
 from indus_nb.front.notebook.page.protocol import RejectedError
 
 ROOT = Path(__file__).parents[2]
@@ -53,14 +54,14 @@ def reference() -> str:
             "\n## From the extension\n",
             *map(section, [*INBOUND, *used_by(INBOUND, messages)]),
             "\n## To the extension\n",
-            *map(section, [*OUTBOUND, *used_by(OUTBOUND, messages)]),
+            *map(section, [*OUTBOUND, *used_by(OUTBOUND, messages, states)]),
         ]
     )
 
 
 def declarations() -> str:
     everything = dict.fromkeys([*INBOUND, *OUTBOUND])
-    everything |= dict.fromkeys(used_by(list(everything), messages))
+    everything |= dict.fromkeys(used_by(list(everything), messages, states))
     return "\n".join(
         [
             "// Generated from front/notebook/door/messages.py by tests/notebook/test_door_protocol.py.\n",

@@ -107,10 +107,11 @@ class Rewritten(Answer):
         super().__init__(whole=whole)
         self.transcript.values_of = lambda _: {"n": LiveValue("7"), "m": LiveValue(problem="NameError")}.get
 
-    def send_back(self) -> None:
-        """Have what the session sends back come, and another answer begin."""
+    def send_back(self, *, asks: bool = True) -> None:
+        """Have what the session sends come, and another answer begin."""
         self.end()
-        note = CustomMessage(custom_type="live_values", content="m: no value", display=False)
+        details = {"rewrites": "one value could not be computed"} if asks else None
+        note = CustomMessage(custom_type="live_values", content="m: no value", display=False, details=details)
         self.transcript.feed(TurnStart())
         self.transcript.feed(MessageStart(message=note))
         self.transcript.feed(MessageEnd(message=note))
@@ -121,6 +122,21 @@ class Rewritten(Answer):
         opened = self.growing.open_text()
         self.index = opened.content_index
         self.update(opened)
+
+
+def test_an_answer_that_is_not_sent_back_stands_beside_the_next_one() -> None:
+    answer, screen = Rewritten(), Recorder()
+    view = CellView(answer.transcript, screen)
+    answer.write("First `{python} m`.")
+    answer.send_back(asks=False)
+    answer.begin()
+    answer.write("Then `{python} n`.")
+    answer.end()
+    answer.transcript.close()
+    view.close()
+    shown = "".join(each["data"]["text/plain"] for each in screen.outputs())
+    assert "First" in shown
+    assert "Then" in shown
 
 
 @pytest.mark.parametrize("before", ["", LONG])
@@ -178,7 +194,8 @@ def test_a_panel_folds_the_first_form_of_an_answer_now_and_when_it_is_opened_aga
     answer.transcript.end_run()
     again = Transcript("Model M", whole=True)
     again.values_of = answer.transcript.values_of
-    note = CustomMessage(custom_type="live_values", content="m: no value", display=False)
+    details = {"rewrites": "one value could not be computed"}
+    note = CustomMessage(custom_type="live_values", content="m: no value", display=False, details=details)
     first, then = (
         AssistantMessage(
             content=[TextContent(text=text)],

@@ -106,7 +106,8 @@ class NotebookSettings(WireModel):
     or after it. ``after_restart`` selects what the first prompt of a kernel does in a notebook that has a conversation:
     it goes on with that, or begins another one.
     With ``cells`` code that changes something is written as cells of the notebook.
-    With ``trace_numbers`` numbers of answers that no result shows are underlined by dots.
+    With ``trace_numbers`` numbers of answers that no result shows are underlined by dots. With ``check_numbers`` the
+    model is asked once how it got them.
     """
 
     tell_cells: bool = True
@@ -122,6 +123,7 @@ class NotebookSettings(WireModel):
     after_restart: Literal["continue", "new"] = "continue"
     cells: bool = False
     trace_numbers: bool = True
+    check_numbers: bool = False
 
 
 class JobSettings(WireModel):

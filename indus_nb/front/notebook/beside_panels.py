@@ -17,6 +17,7 @@ from indus_nb.front.notebook.magic.subcommands import serve
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
 from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
 from indus_nb.front.notebook.view import blocks
+from indus_nb.kernel.claims import Show
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
@@ -39,6 +40,8 @@ class PanelKernel:
         check_prompt: Raises ``UsageError`` if a session must not be asked now.
         values_of: Returns the values in a whole answer, by its text; ``None`` where it has none.
         untraced_in: Finds the numbers of a part of an answer that no result of the session shows.
+        watch_values: Has the values in answers shown that do not hold.
+        check_values: Computes the stale ones again.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class PanelKernel:
         self.check_prompt: Callable[[AgentSession], None] = lambda _: None
         self.values_of: Callable[[str], LiveLookup | None] = lambda _: None
         self.untraced_in: Callable[[AgentSession, str], Spans] = lambda _session, _text: ()
+        self.watch_values: Callable[[Show], Callable[[], None]] = lambda _: lambda: None
+        self.check_values: Callable[[], Awaitable[None]] = _nothing
         self._compute = compute
         self._namespace = namespace
         self._journal = journal
@@ -159,6 +164,10 @@ class PanelKernel:
         moved = await self._taking_back.move(session, wanted)
         done = "Taken back" if verb == "undo" else "Done once more"
         return blocks.notice(f"{done}: {moved}. `/{wanted.inverse}` turns that around.")["text/html"]
+
+
+async def _nothing() -> None:
+    """Compute nothing again: there are no values."""
 
 
 def _as_text(name: str, text: str) -> Attachment:

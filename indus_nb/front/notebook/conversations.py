@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -67,10 +67,11 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, shown_to_model, untraced
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, Show, listed, shown_to_model, untraced
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
+from indus_nb.kernel.run.journal import is_users
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
@@ -93,7 +94,6 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
-    from indus_nb.kernel.undo import Reading
     from indus_nb.render.live import LiveValue
     from indus_nb.render.untraced import Spans
 
@@ -144,6 +144,8 @@ class Conversations:
         self._ended = EndedRuns()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
+        self._checks: dict[AgentSession, str | None] = {}
+        """What of its answer a cell that is followed has checked; ``None`` leaves it to the settings."""
         steps = self.kernel.steps
         self._notebook = NotebookTools(
             shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
@@ -155,7 +157,9 @@ class Conversations:
         self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
-        self._live_answers = LiveAnswers(self.kernel.look, self._read, lambda: cells.origin.cell)
+        self._live_answers = LiveAnswers(self.kernel.look, self._namespace.do, lambda: cells.origin.cell)
+        self.taking_back.on_moved = self._live_answers.outdated.look_soon
+        shell.events.register("post_run_cell", self._look_at_claims)
         self._notebook.live_values = lambda: [
             (claim.cell, claim.expression, claim.value.text) for claim in self._live_answers.claims.all()
         ]
@@ -308,6 +312,8 @@ class Conversations:
         if self._gate is not None:
             self._gate.close()
         agent.front_end = agent.usual_model = None
+        with contextlib.suppress(ValueError):
+            self._shell.events.unregister("post_run_cell", self._look_at_claims)
         self._day_cost.close()
         self.kernel.cells.switch(on=False)
         self.thread.close()
@@ -406,6 +412,14 @@ class Conversations:
         """Return the chat panel of a conversation, if there is one."""
         return self._panels.get(session)
 
+    def watch_values(self, show: Show) -> Callable[[], None]:
+        """Have the values in answers shown that do not hold; see `Outdated.watch`."""
+        return self._live_answers.outdated.watch(show)
+
+    async def check_values(self) -> None:
+        """Compute the stale values of answers again; see `LiveAnswers.check`."""
+        await self._live_answers.check()
+
     def ended_run(self, widget: str) -> JsonObject | None:
         """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
         return self._ended.of(widget)
@@ -468,12 +482,9 @@ class Conversations:
         execution = self._turns.running
 
         async def work() -> None:
-            if live is not None:
-                self._shown.append(live)
-            self._followed.append(session)
-            session_id = session.store.session_id
-            await actions.name_by_prompt(session, request.text, text)
-            try:
+            with self._following(session, request, live):
+                session_id = session.store.session_id
+                await actions.name_by_prompt(session, request.text, text)
                 branches = self.kernel.settings.rerun == "branch"
                 async with self._turns.turn(
                     session,
@@ -487,10 +498,6 @@ class Conversations:
                         self.kernel.variables.disown()
                         run.note_replaced(self.taking_back.command_since(session, session_id))
                     await run.work(text, images, answer, along=along)
-            finally:
-                self._followed.remove(session)
-                if live is not None:
-                    self._shown.remove(live)
             if request.output is not None and (answer is None or answer.is_given or inbox is None):
                 self._shell.user_ns[request.output] = (
                     self._live_answers.filled(session.last_text) if answer is None else outcome(session, answer)
@@ -508,6 +515,21 @@ class Conversations:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
         return self._outcome(session, answer) if run.asked else None
+
+    @contextlib.contextmanager
+    def _following(self, session: AgentSession, request: Request, live: AgentWidget | None) -> Generator[None]:
+        """Count a cell's run among those that go on, with its widget and with what of its answer is checked."""
+        if live is not None:
+            self._shown.append(live)
+        self._followed.append(session)
+        self._checks[session] = request.check
+        try:
+            yield
+        finally:
+            self._checks.pop(session, None)
+            self._followed.remove(session)
+            if live is not None:
+                self._shown.remove(live)
 
     def _outcome(self, session: AgentSession, answer: FinalAnswer | None) -> Any:
         """Return what `outcome` does, with the values in a text."""
@@ -612,11 +634,13 @@ class Conversations:
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
 
-    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
-        """Remember what expressions read; nothing while a cell of the user's runs."""
-        with contextlib.suppress(UsageError):
-            return await self._namespace.do(lambda space: self._live_answers.claims.read(space, sources))
-        return {}
+    def _look_at_claims(self, result: Any) -> None:
+        """Look which values in answers are stale, after a cell."""
+        outdated = self._live_answers.outdated
+        if not outdated.is_idle:
+            info = getattr(result, "info", None)
+            number = result.execution_count if info is not None and is_users(info) else None
+            self.thread.call(partial(outdated.look_soon, number))
 
     def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
         """Return the values that expressions of answers have now; called on the main thread."""
@@ -695,11 +719,20 @@ class Conversations:
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
         kernel.values_of, kernel.untraced_in = self._live_answers.lookup, self._untraced_in
+        kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel
 
     def _untraced_in(self, session: AgentSession, text: str) -> Spans:
         """Find the numbers of a part of an answer that nothing shows which its model was shown."""
         return untraced(text, *shown_to_model(session.messages)) if self.kernel.settings.trace_numbers else ()
+
+    def _unaccounted(self, session: AgentSession, text: str) -> Sequence[str]:
+        """Return the numbers of an answer that nothing shows, each once, where its model is asked about them."""
+        usual = "numbers" if self.kernel.settings.check_numbers else "none"
+        if (self._checks.get(session) or usual) != "numbers":
+            return ()
+        spans = untraced(text, *shown_to_model(session.messages))
+        return [*dict.fromkeys(text[start:end] for start, end in spans)]
 
     def _note_session(self, session: AgentSession) -> str | None:
         """Record which session the notebook that talks to it uses now; return the notebook's id."""
@@ -837,7 +870,7 @@ class Conversations:
     def _ask_later(self, session: AgentSession, request: Request, text: str, images: list[ImageContent]) -> None:
         """Queue a prompt of ``--no-wait`` behind the current run, whose view shows the answer."""
         own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
-        own += (request.plan or None,)
+        own += (request.plan or None, request.check)
         if any(each is not None for each in own):
             raise SessionBusyError(_BUSY)
         self._run(lambda: session.follow_up(text, images))
@@ -936,15 +969,17 @@ class Conversations:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
             )
+        live = LiveRun(self._live_answers)
         options = session_options(
             request,
             notebook.sessions.last() if request.continue_last else None,
             like,
-            [self.kernel, self._notebook, self._in_cells, LiveRun(self._live_answers)],
+            [self.kernel, self._notebook, self._in_cells, live],
             [*self.kernel.tools, STATE, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
+        live.unaccounted = partial(self._unaccounted, session)
         if like is not None:
             session.settings.cells = like.settings.cells
         if session.settings.jobs is not None:

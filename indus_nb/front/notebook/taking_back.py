@@ -139,6 +139,8 @@ class TakingBack:
         self._run = kernel.run_whole
         self._ask_page = ask_page
         self._one_at_a_time = asyncio.Lock()
+        self.on_moved: Callable[[], object] = lambda: None
+        """Called on the agent's thread once steps were moved, or could not be."""
 
     def needs_page(self, session: AgentSession, wanted: StepsWanted) -> bool:
         """Return whether the steps changed cells of the notebook, which needs a page."""
@@ -297,14 +299,17 @@ class TakingBack:
         async with self._one_at_a_time:
             changes = move.changes()
             plan = await self._plan(changes, move) if changes else None
-            moved = await self._run(partial(move.turn, plan))
-            if plan is not None and plan.edits:
-                if problem := await self._edit(plan):
-                    await self._run(moved.back)
-                    raise UsageError(
-                        f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
-                    )
-                moved.finish()
+            try:
+                moved = await self._run(partial(move.turn, plan))
+                if plan is not None and plan.edits:
+                    if problem := await self._edit(plan):
+                        await self._run(moved.back)
+                        raise UsageError(
+                            f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
+                        )
+                    moved.finish()
+            finally:
+                self.on_moved()
             return line(moved)
 
     async def _plan(self, changes: list[CellsChange], move: _Move) -> CellsPlan:

@@ -55,6 +55,8 @@ class Claim:
         cell: The cell that asked, by its id; ``None`` where it is not known.
         reading: What it was computed from; ``None`` once that is not followed any more.
         now: What a check found last, and from what.
+        session: The id of the conversation.
+        since: Before what it was computed, in words for pages, while it is stale.
     """
 
     expression: str
@@ -63,6 +65,8 @@ class Claim:
     cell: str | None
     reading: Reading | None
     now: tuple[LiveValue, Reading] | None = None
+    session: str = ""
+    since: str = ""
 
     def check(self, value: LiveValue, reading: Reading) -> None:
         """Take a value that was computed now."""
@@ -114,6 +118,10 @@ class KeptClaims:
         """
         self._claims: deque[Claim] = deque(maxlen=_MAX_CLAIMS)
         self._room = room
+
+    def __len__(self) -> int:
+        """Return how many claims there are."""
+        return len(self._claims)
 
     def add(self, claims: Iterable[Claim]) -> None:
         """Keep the claims of an answer; the oldest of too many are not followed any more."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from indus_nb.base import textcut
+from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
@@ -23,9 +24,11 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.claims.outdated import Do, Outdated
+from indus_nb.kernel.claims.shown import ASKED_NUMBERS
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.render.live import MARK, VALUES_TYPE, LiveLookup, LiveValue, expressions_in
+from indus_nb.render.live import MARK, REWRITES, VALUES_TYPE, LiveLookup, LiveValue, expressions_in
 from indus_nb.render.markup import markdown_text, markdown_tokens, plain
 from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
@@ -40,8 +43,6 @@ _REFUSED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 
 Look = Callable[[Mapping[str, str]], Awaitable[Mapping[str, Computed]]]
 """Computes expressions, given their sources as Python writes them; returns a value or a problem for each."""
-Read = Callable[[Iterable[str]], Awaitable[Mapping[str, Reading]]]
-"""Remembers what expressions read, on the main thread; nothing of those where that is not possible now."""
 
 
 class LiveAnswers:
@@ -49,17 +50,19 @@ class LiveAnswers:
 
     Attributes:
         claims: The values with what they were computed from.
+        outdated: Those of them that do not hold now.
     """
 
-    def __init__(self, look: Look, read: Read, asked_in: Callable[[], str | None]) -> None:
+    def __init__(self, look: Look, do: Do, asked_in: Callable[[], str | None]) -> None:
         """Start without answers.
 
         Args:
             asked_in: Returns the id of the cell that asks, or ``None``.
         """
         self.claims: KeptClaims = KeptClaims()
+        self.outdated: Outdated = Outdated(self.claims, do)
         self._look = look
-        self._read = read
+        self._do = do
         self._asked_in = asked_in
         self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
 
@@ -73,8 +76,11 @@ class LiveAnswers:
         values = None if text is None else self.lookup(text)
         return text if text is None or values is None else markdown_text(text, values)
 
-    async def compute(self, text: str) -> Mapping[str, LiveValue]:
+    async def compute(self, text: str, session: str = "") -> Mapping[str, LiveValue]:
         """Look the values of an answer's expressions up, and keep them for those who draw it.
+
+        Args:
+            session: The id of the conversation.
 
         Returns:
             A value or a problem for each; empty where there is none.
@@ -83,7 +89,7 @@ class LiveAnswers:
             return {}
         sources, values = _sources(expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS])
         if sources:
-            values |= await self._claimed(sources)
+            values |= await self._claimed(sources, session)
         if values:
             self._answers[text] = values
             self._answers.move_to_end(text)
@@ -91,7 +97,7 @@ class LiveAnswers:
                 self._answers.popitem(last=False)
         return values
 
-    async def _claimed(self, sources: Mapping[str, str]) -> dict[str, LiveValue]:
+    async def _claimed(self, sources: Mapping[str, str], session: str) -> dict[str, LiveValue]:
         """Compute expressions, and keep those that have a value as claims of the cell that asks."""
         readings = await self._read(sources.values())  # first: what changes meanwhile differs
         found = await self._look(sources)
@@ -101,10 +107,17 @@ class LiveAnswers:
             value, reading = shown_value(found[expression]), readings.get(source)
             if reading is not None and not value.problem:
                 value = value._replace(reads=tuple(sorted(reading.names)))
-                claims.append(Claim(expression, source, value, self._asked_in(), reading))
+                claims.append(Claim(expression, source, value, self._asked_in(), reading, session=session))
             values[expression] = value
         self.claims.add(claims)
+        self.outdated.look_soon()
         return values
+
+    async def _read(self, sources: Iterable[str]) -> Mapping[str, Reading]:
+        """Remember what expressions read; nothing while a cell of the user's runs."""
+        with suppress(UsageError):
+            return await self._do(lambda space: self.claims.read(space, sources))
+        return {}
 
     async def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
         """Return the values that expressions have now, and keep none."""
@@ -115,26 +128,37 @@ class LiveAnswers:
     def begin(self) -> None:
         """Forget the claims of the cell that asks: its answer is replaced."""
         self.claims.forget(self._asked_in())
+        self.outdated.look_soon()
 
     async def check(self) -> None:
-        """Compute the stale claims again."""
-        stale = self.claims.stale()
+        """Compute the stale claims again.
+
+        Raises:
+            UsageError: A cell of the user's runs.
+        """
+        stale = await self._do(lambda _: self.claims.stale())
         sources = {claim.source: claim.source for claim in stale}
         if not sources:
             return
-        readings = await self._read(sources)
+        readings = await self._do(lambda space: self.claims.read(space, sources))
         found = await self._look(sources)
         for claim in stale:
             if (reading := readings.get(claim.source)) is not None:
                 claim.check(shown_value(found[claim.source]), reading)
         self.claims.make_room()
+        await self.outdated.look()
 
 
 class LiveRun(RunWatcher):
-    """Watcher of one session's answers: an extension of it, and one of its watchers."""
+    """Watcher of one session's answers: an extension of it, and one of its watchers.
+
+    Attributes:
+        unaccounted: Finds the numbers of an answer that its model is asked about; none unless that is wanted.
+    """
 
     def __init__(self, answers: LiveAnswers) -> None:
         """Watch for the answers of a kernel."""
+        self.unaccounted: Callable[[str], Sequence[str]] = lambda _: ()
         self._answers = answers
         self._unsent: dict[str, LiveValue] = {}
         self._last = ""
@@ -146,6 +170,7 @@ class LiveRun(RunWatcher):
         """Follow a session."""
         api.on("before_agent_start", self._begin)
         api.on("message_end", self._end_message)
+        api.on("tool_execution_end", lambda _event, _ctx: self._answers.outdated.look_soon())
 
     def _begin(self, _event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
@@ -170,25 +195,45 @@ class LiveRun(RunWatcher):
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
                 if isinstance(block, TextContent):
-                    values = await self._answers.compute(block.text)
+                    values = await self._answers.compute(block.text, ctx.session.session_id)
                     self._unsent |= values
                     self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
-        """Send expressions without a value back, once in a run."""
+        """Send expressions without a value back, or numbers that are to be accounted for, once in a run."""
         lacking, self._lacking = self._lacking, {}
-        if not lacking or self._has_mended or answer.stop_reason != "stop":
+        if self._has_mended or answer.stop_reason != "stop":
+            return ()
+        details: Mapping[str, Any]
+        if lacking:
+            for expression in lacking:
+                self._unsent.pop(expression, None)
+            text = (
+                "Expressions in your answer have no value, and the user sees that they have none:\n"
+                f"{_listed(lacking)}\n\nWrite the whole answer once more, with these mended or as plain numbers, and "
+                "nothing else: it takes the place of the first one, which the user does not see any more. Expressions "
+                "only look: what changes something, writes or takes long has no value."
+            )
+            details = {REWRITES: f"{_counted(len(lacking), 'value')} could not be computed"}
+        elif numbers := self.unaccounted(answer.text):
+            details = {
+                REWRITES: f"{_counted(len(numbers), 'number')} came from no result",
+                ASKED_NUMBERS: [*numbers],
+            }
+            text = (
+                "No result shows these numbers of your answer:\n- " + "\n- ".join(numbers[:_MAX_NOTED]) + "\n\n"
+                "Show how you got them: compute each in a call. Then write the whole answer once more, with what came "
+                "out; leave out what you cannot show, or say where it is from. It takes the place of the first one."
+            )
+        else:
             return ()
         self._has_mended = self._is_sent_back = True
-        for expression in lacking:
-            self._unsent.pop(expression, None)
-        text = (
-            "<system-reminder>\nExpressions in your answer have no value, and the user sees that they have none:\n"
-            f"{_listed(lacking)}\n\nWrite the whole answer once more, with these mended or as plain numbers, and "
-            "nothing else: it takes the place of the first one, which the user does not see any more. Expressions only "
-            "look: what changes something, writes or takes long has no value. This comes once.\n</system-reminder>"
-        )
-        return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False)]
+        text = f"<system-reminder>\n{text} This comes once.\n</system-reminder>"
+        return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False, details=details)]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"one {what}" if count == 1 else f"{count} {what}s"
 
 
 def _last_answer(newest_first: Iterable[Entry]) -> str:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from indus_nb.base.messages import CustomMessage, Message, ToolResultMessage, UserMessage, text_of
+from indus_nb.base.wire import JsonObject
 from indus_nb.kernel.claims.evidence import Output
+
+ASKED_NUMBERS = "askedNumbers"
+"""Key of the details of a message that asks a model how it got numbers, which is no evidence of them."""
 
 
 def shown_to_model(messages: Sequence[Message]) -> tuple[tuple[Output, ...], str]:
@@ -26,6 +31,11 @@ def shown_to_model(messages: Sequence[Message]) -> tuple[tuple[Output, ...], str
             words.append(text_of(message.content))
             along = "\n".join(text_of([each.as_read()]) for each in message.attachments or ())
             outputs += [Output("", along)] if along else []
-        elif isinstance(message, CustomMessage):
+        elif isinstance(message, CustomMessage) and not _asks_about_numbers(message):
             outputs.append(Output("", text_of(message.content)))
     return tuple(outputs), "\n".join(words)
+
+
+def _asks_about_numbers(message: CustomMessage) -> bool:
+    details: object = message.details
+    return isinstance(details, dict) and ASKED_NUMBERS in cast("JsonObject", details)

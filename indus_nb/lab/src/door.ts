@@ -100,6 +100,11 @@ export interface Drop {
   id: string;
 }
 
+/** Compute the values in answers again that may be others now: an `Outdated` follows. */
+export interface CheckValues {
+  kind: "check_values";
+}
+
 /** The reply to an `AskPage`. */
 export interface PageReply {
   kind: "reply";
@@ -180,6 +185,14 @@ export interface AskPage {
   request: Record<string, unknown>;
 }
 
+/** What of the answers of cells does not hold; all of it, whenever any of it changes. */
+export interface Outdated {
+  kind: "outdated";
+  cells: OutdatedCell[];
+  /** Why the last `CheckValues` could not be carried out; else empty. */
+  problem: string;
+}
+
 /** A variable of the user's. */
 export interface Variable {
   name: string;
@@ -208,6 +221,33 @@ export interface ReviewChoice {
   key: string;
 }
 
+/** Values in the answers of a cell that do not hold. */
+export interface OutdatedCell {
+  /** The cell's id. */
+  cell: string;
+  outdated: OutdatedValues;
+}
+
+/** Values in answers that do not hold. */
+export interface OutdatedValues {
+  /** How many, and since when. */
+  words: string;
+  /** Whether some can be computed again: `CheckValues`. */
+  stale: boolean;
+  values: OutdatedValue[];
+}
+
+/** A value in an answer that may be another one now, or is. */
+export interface OutdatedValue {
+  /** The title of the value. */
+  expression: string;
+  /** What the answer shows. */
+  value: string;
+  /** What it is now; ``null`` while it was not computed again. */
+  now: string | null;
+  why: string;
+}
+
 /** What the extension sends. */
 export type FromDoor =
   | Shows
@@ -224,6 +264,7 @@ export type FromDoor =
   | NewCells
   | Settle
   | Drop
+  | CheckValues
   | PageReply;
 
 /** What the extension is sent. */
@@ -234,4 +275,5 @@ export type ToDoor =
   | Review
   | ReviewOver
   | EditOver
-  | AskPage;
+  | AskPage
+  | Outdated;

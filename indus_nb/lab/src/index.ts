@@ -14,6 +14,7 @@ import { Links } from "./links.ts";
 import { loadBeforeCells } from "./loading.ts";
 import { markQuestions } from "./mark.ts";
 import { Options } from "./options.ts";
+import { markOutdatedValues } from "./outdated.ts";
 import { tellPlaces } from "./places.ts";
 import presence from "./presence.css";
 import { noteEmptyCells } from "./ran_empty.ts";
@@ -63,6 +64,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     addCommands(front, palette, browsers);
     drawErrorBars(front);
     markQuestions(front);
+    markOutdatedValues(front);
     loadBeforeCells(front);
     if (statusBar) showStatus(front, statusBar);
   },

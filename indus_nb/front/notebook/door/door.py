@@ -18,6 +18,7 @@ from indus_nb.base.wire import JsonObject, dump
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.front.notebook.page import protocol
+from indus_nb.front.notebook.page.outdated import outdated_values
 from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.front.verbs.session_verbs import NewSession
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
@@ -26,6 +27,7 @@ from indus_nb.start.key_setup import needs_key
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
+    from indus_nb.kernel.claims import OutdatedAnswers, Show
     from indus_nb.kernel.run.agent_thread import AgentThread
 
 _MAX_QUESTION = 200
@@ -80,6 +82,18 @@ class Host(Protocol):
         """Return the prompt about an error that a page shows, and what goes along with it for the model."""
         ...
 
+    def watch_values(self, show: Show) -> Callable[[], None]:
+        """Have the values in answers shown that do not hold, until what this returns is called."""
+        ...
+
+    async def check_values(self) -> None:
+        """Compute the stale values of answers again.
+
+        Raises:
+            UsageError: A cell of the user's runs.
+        """
+        ...
+
     def open_panel_of(self, session: AgentSession) -> ChatPanel | None:
         """Return the chat panel of a conversation, if there is one."""
         ...
@@ -111,6 +125,8 @@ class Door:
         self._requests = PageRequests(lambda request: self._post({"kind": "ask_page", "request": request}))
         self._editing = Editing(self._post, host.cell_shown)
         self._edits: dict[str, asyncio.Task[None]] = {}
+        self._outdated: list[messages.OutdatedCell] = []
+        self._watching: Callable[[], None] | None = None
         self._opening = asyncio.Lock()
         self._own: Mapping[type, Callable[[Any], object]] = {
             messages.Shows: self._show,
@@ -127,6 +143,7 @@ class Door:
             messages.NewCells: self._edit,
             messages.Settle: self._editing.settle,
             messages.Drop: self._drop,
+            messages.CheckValues: lambda _: self._start(self._check_values),
             messages.PageReply: lambda reply: self._requests.take(reply.id, reply.value),
         }
 
@@ -189,6 +206,7 @@ class Door:
     def leave(self) -> None:
         """Show nothing and answer nothing any more, for the page is gone; what it has asked for goes on."""
         self._shown, self._is_silent = None, True
+        self._stop_watching()
         self.refresh()
 
     def forget(self) -> None:
@@ -199,6 +217,7 @@ class Door:
     def close(self) -> None:
         """Leave the conversation, which goes on."""
         self._leave()
+        self._stop_watching()
         self._editing.attach(None)
         for task in self._tasks:
             task.cancel()
@@ -207,6 +226,11 @@ class Door:
         while self._endings:
             self._endings.pop()()
         self._session = None
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching()
+            self._watching = None
 
     def _start(self, work: Callable[[], Any]) -> asyncio.Task[None]:
         async def carry_out() -> None:
@@ -237,6 +261,9 @@ class Door:
         self._shown = shown
         self.refresh()
         self._send(None, again=True)
+        self._stop_watching()
+        self._outdated = []
+        self._watching = self._host.watch_values(self._show_outdated)
 
     def _ask(self, request: protocol.PanelRequest) -> None:
         self._start(partial(self._ask_panel, request))
@@ -289,6 +316,23 @@ class Door:
         for widget in widgets:
             if (run := self._host.ended_run(widget)) is not None:
                 await self._requests.ask("show_run", run, _WRITES_SECONDS)  # a large notebook is slow, not gone
+
+    def _show_outdated(self, answers: Sequence[OutdatedAnswers]) -> None:
+        outdated: list[messages.OutdatedCell] = [
+            {"cell": each.cell, "outdated": outdated_values(each.values)} for each in answers if each.cell is not None
+        ]
+        if outdated != self._outdated:
+            self._outdated = outdated
+            self._post({"kind": "outdated", "cells": outdated, "problem": ""})
+
+    async def _check_values(self) -> None:
+        problem, before = "", self._outdated
+        try:
+            await self._host.check_values()
+        except IndusError as error:
+            problem = textcut.one_line(str(error), 2_000)
+        if problem or self._outdated is before:
+            self._post({"kind": "outdated", "cells": self._outdated, "problem": problem})
 
     def _on_event(self, event: SessionEvent) -> None:
         if not isinstance(event, MessageUpdate):

@@ -19,6 +19,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session.questions import ChoiceKind
 from indus_nb.front.notebook.page.protocol import Name, RejectedError, Text, problem_of
+from indus_nb.front.notebook.page.states import OutdatedValues
 
 MAX_PATH_CHARACTERS = 4_096
 MAX_CLIENT_CHARACTERS = 100
@@ -161,6 +162,12 @@ class Missed(DoorMessage):
     """The ids of the widgets in the notebook's outputs, of whichever kind."""
 
 
+class CheckValues(DoorMessage):
+    """Compute the values in answers again that may be others now: an `Outdated` follows."""
+
+    kind: Literal["check_values"]
+
+
 FromDoor: TypeAlias = (
     Shows
     | Leaves
@@ -176,6 +183,7 @@ FromDoor: TypeAlias = (
     | NewCells
     | Settle
     | Drop
+    | CheckValues
     | PageReply
 )
 """What the extension may send."""
@@ -294,7 +302,24 @@ class Variables(TypedDict):
     variables: list[Variable]
 
 
-ToDoor: TypeAlias = State | Variables | Draft | Review | ReviewOver | EditOver | AskPage
+class OutdatedCell(TypedDict):
+    """Values in the answers of a cell that do not hold."""
+
+    cell: str
+    """The cell's id."""
+    outdated: OutdatedValues
+
+
+class Outdated(TypedDict):
+    """What of the answers of cells does not hold; all of it, whenever any of it changes."""
+
+    kind: Literal["outdated"]
+    cells: list[OutdatedCell]
+    problem: str
+    """Why the last `CheckValues` could not be carried out; else empty."""
+
+
+ToDoor: TypeAlias = State | Variables | Draft | Review | ReviewOver | EditOver | AskPage | Outdated
 """What the extension is sent."""
 
 

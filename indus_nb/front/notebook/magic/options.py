@@ -194,6 +194,15 @@ OPTIONS = (
     Option("no-cells", "cells", "from now on show such code in its card, as usual", sets=False),
     Option("plan", "plan", "look first, and carry out the steps that you said go to"),
     Option(
+        "check",
+        "check",
+        "`numbers`: ask the model once how it got numbers that no result shows; `none`: do not",
+        "WHAT",
+        Kind.CHOICE,
+        ("numbers", "none"),
+        page="claims",
+    ),
+    Option(
         "image",
         "images",
         "show the model an image: a file, or a variable with a figure, an array …; repeatable",

@@ -109,6 +109,7 @@ class Request:
     sandbox: str | None = None
     cells: bool | None = None
     plan: bool = False
+    check: str | None = None
     images: tuple[str, ...] = ()
     wait: bool = True
     max_cost: float | None = None

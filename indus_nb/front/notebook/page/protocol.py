@@ -230,6 +230,12 @@ class CopyAnswer(PageMessage):
     """The key of a block of it."""
 
 
+class CheckValues(PageMessage):
+    """Compute the values in answers again that may be others now."""
+
+    kind: Literal["check_values"]
+
+
 class GiveKey(PageMessage):
     """Test a key, and use it; what is wrong with it comes in the state ``keys``."""
 
@@ -254,6 +260,7 @@ PanelRequest: TypeAlias = (
     | Complete
     | SaveFile
     | CopyAnswer
+    | CheckValues
     | GiveKey
     | Verb
 )
@@ -261,7 +268,18 @@ PanelRequest: TypeAlias = (
 FromCellPage: TypeAlias = Ready | Resync | Moved | Reply | DialogShown | CellRequest
 FromKeysPage: TypeAlias = Ready | Resync | GiveKey
 _OfPanels: TypeAlias = (
-    AttachImage | Prompt | Unqueue | SendQueued | Undo | Export | ShowTree | Switch | Complete | SaveFile | CopyAnswer
+    AttachImage
+    | Prompt
+    | Unqueue
+    | SendQueued
+    | Undo
+    | Export
+    | ShowTree
+    | Switch
+    | Complete
+    | SaveFile
+    | CopyAnswer
+    | CheckValues
 )
 FromPage: TypeAlias = FromCellPage | _OfPanels | GiveKey
 """What a page may send; a panel's page also verbs."""

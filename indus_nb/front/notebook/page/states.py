@@ -214,6 +214,28 @@ class KeyForm(TypedDict):
     """Why the last one was not taken."""
 
 
+class OutdatedValue(TypedDict):
+    """A value in an answer that may be another one now, or is."""
+
+    expression: str
+    """The title of the value."""
+    value: str
+    """What the answer shows."""
+    now: str | None
+    """What it is now; ``null`` while it was not computed again."""
+    why: str
+
+
+class OutdatedValues(TypedDict):
+    """Values in answers that do not hold."""
+
+    words: str
+    """How many, and since when."""
+    stale: bool
+    """Whether some can be computed again: `CheckValues`."""
+    values: list[OutdatedValue]
+
+
 class PanelState(CellState, total=False):
     """The state of a panel."""
 
@@ -246,6 +268,8 @@ class PanelState(CellState, total=False):
     """Whether the next prompt is planned first."""
     examples: list[str]
     """Prompts to begin with."""
+    outdated: OutdatedValues | None
+    """What of the answers does not hold."""
     inserted: Composer
     """Text that goes behind what is written in the composer."""
     copied: CopiedAnswer

@@ -41,6 +41,7 @@ from indus_nb.core.session.questions import Question
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.page import protocol
+from indus_nb.front.notebook.page.outdated import outdated_of
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.panel import composing, defaults, session_state
 from indus_nb.front.notebook.panel.requests import CLOSED, PanelRequests
@@ -51,6 +52,7 @@ from indus_nb.front.notebook.view.growing import LiveDrawing, live_state
 from indus_nb.front.notebook.view.output import Display
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.cell_ids import Origin
+from indus_nb.kernel.claims import OutdatedAnswers
 from indus_nb.kernel.run.agent_thread import AgentThread
 from indus_nb.kernel.run.outputs import OutputBoard
 from indus_nb.kernel.toolset.long_code import code_of
@@ -139,6 +141,7 @@ class ChatPanel:
         self._requests.undo = undo
         self._answering = False
         self._outdated = False
+        self._outdated_answers: Sequence[OutdatedAnswers] = ()
         self._busy = self._starting = self._has_jobs = False
         self._spent = 0.0
         self._shown_problems: set[str] = set()
@@ -192,6 +195,8 @@ class ChatPanel:
         self._endings.append(session.subscribe(self._on_event, self._on_session_closed))
         self.page.set(busy=False, stopping=False, started_ms_ago=None, kernel=self._surroundings is not None)
         self._show_place(session, is_other_branch=False)
+        if self._surroundings is not None:
+            self._endings.append(self._surroundings.watch_values(self._show_outdated))
         self._drawer = asyncio.get_running_loop().create_task(self._keep_drawing(), name="indus_nb panel")
         self._drawer.add_done_callback(self._note_end_of_drawing)
         self._requests.start_task(self._start(session))
@@ -315,6 +320,7 @@ class ChatPanel:
             commands=composing.commands(session, self._surroundings),
         )
         self._transcript.usage = Usage()
+        self._show_outdated(self._outdated_answers)
         self._show_history(session)
         self._show_settings(session)
 
@@ -386,6 +392,12 @@ class ChatPanel:
             }
         )
         self.page.send()
+
+    def _show_outdated(self, answers: Sequence[OutdatedAnswers]) -> None:
+        self._outdated_answers = answers
+        if self._session is not None:
+            self.page.set(outdated=outdated_of(self._session.store.session_id, answers))
+            self._changed.set()
 
     def _show_busy(self, *, busy: bool) -> None:
         if busy != self._busy:

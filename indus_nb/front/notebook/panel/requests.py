@@ -100,6 +100,7 @@ class PanelRequests:
             protocol.Complete: self._complete,
             protocol.SaveFile: self._save,
             protocol.CopyAnswer: self._copy,
+            protocol.CheckValues: self._check_values,
             protocol.GiveKey: self._take_key,
             Abort: self._abort,
             Compact: self._compact,
@@ -382,6 +383,10 @@ class PanelRequests:
     async def _to_cell(self, _: AgentSession, request: protocol.ToCell) -> None:
         if not await self._widget.insert_cell(request.code):
             self._toast("This front end does not let the panel add cells. Copy the code into a cell.", "warning")
+
+    async def _check_values(self, _session: AgentSession, _: object) -> None:
+        if self._surroundings is not None:
+            await self._surroundings.check_values()
 
     async def _take_key(self, session: AgentSession, request: protocol.GiveKey) -> None:
         if (taken := await self.keys.take(session.registry, session, request)) is not None:

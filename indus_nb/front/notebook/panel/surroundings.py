@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from indus_nb.base.messages import Attachment
 from indus_nb.core.session.session import AgentSession
+from indus_nb.kernel.claims import Show
 from indus_nb.render.live import LiveLookup
 from indus_nb.render.untraced import Spans
 
@@ -86,6 +87,18 @@ class Surroundings(Protocol):
 
     def values_of(self, text: str, /) -> LiveLookup | None:
         """Return the values in a whole answer, by its text; ``None`` where it has none."""
+        ...
+
+    def watch_values(self, show: Show, /) -> Callable[[], None]:
+        """Have the values in answers shown that do not hold, until what this returns is called."""
+        ...
+
+    def check_values(self) -> Awaitable[None]:
+        """Compute the stale values of answers again.
+
+        Raises:
+            UsageError: A cell of the user's runs.
+        """
         ...
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:

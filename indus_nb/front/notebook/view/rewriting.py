@@ -1,4 +1,4 @@
-"""An answer that its model writes anew, as expressions in it have no value: only the second one is shown.
+"""An answer that its model is asked to write anew, as of values or numbers in it: only the second one is shown.
 
 What this module promises: the first one stands until the words of the second one come, and is not lost where these end
 badly.
@@ -7,12 +7,16 @@ badly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
+from typing import cast
 
+from indus_nb.base import textcut
 from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, TextContent
+from indus_nb.base.wire import JsonObject
 from indus_nb.front.notebook.view.parts import Prose
-from indus_nb.render.live import VALUES_TYPE, LiveLookup, expressions_in, pending
+from indus_nb.render.live import REWRITES, VALUES_TYPE, LiveLookup, expressions_in, pending
 from indus_nb.render.markup import markdown_text, markdown_tokens
+
+_MAX_REASON_CHARACTERS = 200
 
 
 class Rewriting:
@@ -23,16 +27,19 @@ class Rewriting:
         self._held: list[Prose] = []
         self._is_sent_back = False
         self._withdrawn: list[Prose] = []
+        self.words = ""
+        """Says that and why the answer was written anew."""
 
     def hold(self, answer: Iterable[Prose]) -> Sequence[Prose]:
         """Return the texts of an answer that may be sent back, of which the last word is not spoken; else none."""
         texts = [block for block in answer if not block.thinking]
-        self._held = texts if lacking(texts) else []
+        self._held = texts if any(map(_may_be_sent_back, texts)) else []
         return self._held
 
-    def send_back(self) -> None:
-        """Note that the model is asked to write the answer anew."""
-        self._is_sent_back = bool(self._held)
+    def send_back(self, asked: CustomMessage) -> None:
+        """Note that the model is asked to write the answer anew, if it is."""
+        self.words = rewritten(asked)
+        self._is_sent_back = bool(self._held and self.words)
 
     def release(self) -> Sequence[Prose]:
         """Return the texts that stay as they are, as the model is not asked to write them anew."""
@@ -51,7 +58,7 @@ class Rewriting:
     def end(self) -> str:
         """Forget what was withdrawn, now that all of the new answer is there; return words for it, empty for none."""
         withdrawn, self._withdrawn = self._withdrawn, []
-        return rewritten(lacking(withdrawn)) if withdrawn else ""
+        return self.words if withdrawn else ""
 
     def lost(self) -> Sequence[Prose]:
         """Return what was withdrawn for an answer that has ended badly."""
@@ -60,29 +67,22 @@ class Rewriting:
         return lost
 
 
-def lacking(texts: Iterable[Prose]) -> int:
-    """Count the expressions in texts that have no value, and that their model may mend."""
-    return sum(_lacking(block.text, block.live) for block in texts)
+def _may_be_sent_back(block: Prose) -> bool:
+    """Return whether a text has an expression without a value, or a number that no result shows."""
+    if block.untraced_in is not None and block.untraced_in(block.text):
+        return True
+    if block.live is None or block.live is pending:
+        return False
+    values = map(block.live, expressions_in(markdown_tokens(block.text)))
+    return any(value is not None and value.is_lacking for value in values)
 
 
-def _lacking(text: str, live: LiveLookup | None) -> int:
-    if live is None or live is pending:
-        return 0
-    values = map(live, expressions_in(markdown_tokens(text)))
-    return sum(value is not None and value.is_lacking for value in values)
-
-
-def rewritten(count: int) -> str:
-    """Say that an answer was written anew.
-
-    Args:
-        count: Number of expressions without a value; 0 if that is not known any more.
-
-    >>> rewritten(1), rewritten(3)
-    ('rewritten: one value could not be computed', 'rewritten: 3 values could not be computed')
-    """
-    values = "values" if not count else "one value" if count == 1 else f"{count} values"
-    return f"rewritten: {values} could not be computed"
+def rewritten(asked: CustomMessage) -> str:
+    """Return the words for an answer that a message has sent back; empty if it has sent none."""
+    details: object = asked.details
+    reason: object = cast("JsonObject", details).get(REWRITES) if isinstance(details, dict) else None
+    is_asked = asked.custom_type == VALUES_TYPE and isinstance(reason, str)
+    return f"rewritten: {textcut.head(str(reason), _MAX_REASON_CHARACTERS)}" if is_asked else ""
 
 
 def with_values(text: str, live: LiveLookup | None) -> str:
@@ -90,13 +90,14 @@ def with_values(text: str, live: LiveLookup | None) -> str:
     return text if live is None or live is pending else markdown_text(text, live)
 
 
-def is_rewritten(messages: Sequence[Message]) -> TypeGuard[Sequence[AssistantMessage]]:
-    """Return whether the first of some stored messages is an answer that the model has written anew."""
+def stored_rewritten(messages: Sequence[Message]) -> tuple[AssistantMessage, str] | None:
+    """Return the first of some stored messages if it is an answer that was written anew, with the words for it."""
     match messages:
-        case [AssistantMessage(stop_reason="stop"), CustomMessage(custom_type=kind), AssistantMessage() as anew, *_]:
-            return kind == VALUES_TYPE and anew.stop_reason not in ("error", "aborted")
+        case [AssistantMessage(stop_reason="stop") as first, CustomMessage() as asked, AssistantMessage() as anew, *_]:
+            words = rewritten(asked)
+            return (first, words) if words and anew.stop_reason not in ("error", "aborted") else None
         case _:
-            return False
+            return None
 
 
 def stored_text(answer: AssistantMessage) -> list[str]:

@@ -74,9 +74,7 @@ from indus_nb.front.notebook.view.parts import (
 )
 from indus_nb.front.notebook.view.rewriting import (
     Rewriting,
-    is_rewritten,
-    lacking,
-    rewritten,
+    stored_rewritten,
     stored_text,
     with_values,
 )
@@ -252,8 +250,8 @@ class Transcript:
         for at, message in enumerate(messages):
             if isinstance(message, UserMessage) and turn.last is not None:
                 turn = self._end_stored_turn(turn)  # a call has ended it: no answer in words did
-            if is_rewritten(behind := messages[at : at + 3]):
-                turn = self._add_stored_rewritten(behind[0], turn)
+            if found := stored_rewritten(messages[at : at + 3]):
+                turn = self._add_stored_rewritten(*found, turn)
                 continue
             turn = self._add_stored_message(message, turn)
         if goes_on and turn.begun is not None:
@@ -457,7 +455,7 @@ class Transcript:
             block.instead = {}
             if self._whole and block is withdrawn[0]:
                 text = "\n\n".join(with_values(each.text, each.live) for each in withdrawn)
-                block.instead = blocks.folded(rewritten(lacking(withdrawn)), text)
+                block.instead = blocks.folded(self._rewriting.words, text)
             self._finish(block)
 
     def _show_message(self, message: Message) -> None:
@@ -474,7 +472,7 @@ class Transcript:
             case CustomMessage() if is_context(message):
                 self._context = bundle(context(message))
             case CustomMessage(custom_type=kind) if kind == VALUES_TYPE:
-                self._rewriting.send_back()
+                self._rewriting.send_back(message)
             case CustomMessage(custom_type="job"):
                 title, _, text = text_of(message.content).partition("\n\n")
                 self.add_line(blocks.folded(title, f"```\n{text}\n```"))
@@ -631,14 +629,14 @@ class Transcript:
                 self._show_message(message)
         return turn
 
-    def _add_stored_rewritten(self, answer: AssistantMessage, turn: _StoredTurn) -> _StoredTurn:
+    def _add_stored_rewritten(self, answer: AssistantMessage, words: str, turn: _StoredTurn) -> _StoredTurn:
         """Add an answer that was written anew as a line that unfolds."""
         turn.begun = turn.begun or answer.timestamp
         turn.last = answer
         turn.spent += answer.usage
         texts = [Prose("", pieces=[text], live=self.values_of and self.values_of(text)) for text in stored_text(answer)]
         text = "\n\n".join(with_values(each.text, each.live) for each in texts)
-        self.add_line(blocks.folded(rewritten(lacking(texts)), text))
+        self.add_line(blocks.folded(words, text))
         return turn
 
     def _end_stored_turn(self, turn: _StoredTurn) -> _StoredTurn:

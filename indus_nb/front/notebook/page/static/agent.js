@@ -624,6 +624,66 @@ function copiedByCommand(text) {
   return done;
 }
 
+// src/outdated.js
+const OUTDATED_MARK = "indus-outdated";
+const AMBER = "color-mix(in srgb, var(--jp-warn-color1, #b0821f) 30%, transparent)";
+
+function markOutdated(root, values) {
+  const known = new Map(values.map((each) => [JSON.stringify([each.expression, each.value]), each]));
+  let count = 0;
+  for (const shown of root.querySelectorAll(".indus-answer span[title]")) {
+    if (!(shown instanceof HTMLElement) || shown.classList.contains(OUTDATED_MARK)) continue;
+    const found = known.get(JSON.stringify([shown.title, shown.textContent]));
+    if (found) count++;
+    markValue(shown, found);
+  }
+  return count;
+}
+
+function markValue(shown, found) {
+  const next = shown.nextSibling;
+  const mark = next instanceof HTMLElement && next.classList.contains(OUTDATED_MARK) ? next : null;
+  if (!found) {
+    if (!mark) return;
+    mark.remove();
+    shown.style.removeProperty("background");
+    return;
+  }
+  if (!shown.style.background) shown.style.background = AMBER;
+  const text = found.now === null ? " (old)" : ` → ${found.now} now`;
+  if (mark?.textContent === text && mark.title === found.why) return;
+  mark?.remove();
+  const made = h("span", { class: OUTDATED_MARK, title: found.why, text });
+  markOwn(made);
+  shown.after(made);
+}
+
+class OutdatedLine {
+  constructor(compute, leave) {
+    this.leave = leave;
+    this.words = h("span");
+    this.button = h("button", {
+      type: "button",
+      onclick: () => {
+        this.button.textContent = "Computing …";
+        compute();
+      },
+    });
+    this.node = h("div", { class: "indus-outdated-line", role: "status", hidden: true }, this.words, this.button);
+    this.node.dataset.lmSuppressShortcuts = "true";
+  }
+
+  show(outdated, problem = "") {
+    const hadFocus = this.node.contains(focusedElement());
+    const words = outdated ? `${outdated.words}. ${problem}`.trimEnd() : "";
+    if (this.words.textContent !== words) this.words.textContent = words;
+    if (this.button.textContent !== "Compute again") this.button.textContent = "Compute again";
+    this.button.hidden = !outdated?.stale;
+    this.node.hidden = !outdated;
+    if (hadFocus && this.button.hidden) this.leave();
+  }
+}
+
 // src/blocks.js
 const TYPESET_PAUSE_MS = 400;
 const FILL_MS = 8;
@@ -718,7 +778,12 @@ class BlockList {
     offerCopies(block.node, key, this.store);
     const before = this.shown.get(pieceAfter(key, -1));
     if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
+    if (this.store.state.outdated) this.markOutdated(block.node);
     this.typesetSoon(block);
+  }
+
+  markOutdated(root = this.node) {
+    markOutdated(root, this.store.state.outdated?.values ?? []);
   }
 
   drop(key) {
@@ -2713,6 +2778,10 @@ class PanelView extends View {
     this.header = new Header(store, this);
     this.jobs = new Jobs(store);
     this.queue = new Queue(store);
+    this.outdated = new OutdatedLine(
+      () => store.send({ kind: "check_values" }),
+      () => this.focusRest(),
+    );
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
@@ -2735,7 +2804,16 @@ class PanelView extends View {
       lines.title,
       lines.warning,
       h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
-      h("div", { class: "ia-lower" }, this.file, lines.above, this.jobs.node, this.queue.node, this.ended),
+      h(
+        "div",
+        { class: "ia-lower" },
+        this.file,
+        lines.above,
+        this.outdated.node,
+        this.jobs.node,
+        this.queue.node,
+        this.ended,
+      ),
       h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
       footer.node,
       announcer.node,
@@ -2754,6 +2832,8 @@ class PanelView extends View {
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue", "busy", "code_only")) this.queue.show();
+    if (changes.has("outdated", "toasts")) this.outdated.show(this.store.ended ? null : this.store.state.outdated);
+    if (changes.has("outdated")) this.blocks.markOutdated();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();

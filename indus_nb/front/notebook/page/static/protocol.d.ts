@@ -130,6 +130,11 @@ export interface CopyAnswer extends PageMessage {
   block: string;
 }
 
+/** Compute the values in answers again that may be others now. */
+export interface CheckValues extends PageMessage {
+  kind: "check_values";
+}
+
 /** Test a key, and use it; what is wrong with it comes in the state ``keys``. */
 export interface GiveKey extends PageMessage {
   kind: "key";
@@ -512,6 +517,8 @@ export interface PanelState extends CellState {
   plan?: boolean;
   /** Prompts to begin with. */
   examples?: string[];
+  /** What of the answers does not hold. */
+  outdated?: OutdatedValues | null;
   /** Text that goes behind what is written in the composer. */
   inserted?: Composer;
   copied?: CopiedAnswer;
@@ -640,6 +647,26 @@ export interface ContextFill {
   tokens: number;
   /** In tokens. */
   window: number;
+}
+
+/** Values in answers that do not hold. */
+export interface OutdatedValues {
+  /** How many, and since when. */
+  words: string;
+  /** Whether some can be computed again: `CheckValues`. */
+  stale: boolean;
+  values: OutdatedValue[];
+}
+
+/** A value in an answer that may be another one now, or is. */
+export interface OutdatedValue {
+  /** The title of the value. */
+  expression: string;
+  /** What the answer shows. */
+  value: string;
+  /** What it is now; ``null`` while it was not computed again. */
+  now: string | null;
+  why: string;
 }
 
 /** An answer as the model wrote it. It is sent to the pages of the moment and not kept. */
@@ -789,6 +816,7 @@ export type FromPage =
   | Complete
   | SaveFile
   | CopyAnswer
+  | CheckValues
   | GiveKey
   | ClearQueue
   | Abort

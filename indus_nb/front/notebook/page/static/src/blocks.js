@@ -16,6 +16,7 @@
 
 import { offerCopies, pieceAfter } from "./copying.js";
 import { h, isOwn, markOwn, morph } from "./dom.js";
+import { markOutdated } from "./outdated.js";
 
 /** @import { Changes } from "./changes.js" */
 /** @import { Store } from "./store.js" */
@@ -152,7 +153,17 @@ export class BlockList {
     offerCopies(block.node, key, this.store);
     const before = this.shown.get(pieceAfter(key, -1));
     if (before) offerCopies(before.node, pieceAfter(key, -1), this.store);
+    if (this.store.state.outdated) this.markOutdated(block.node);
     this.typesetSoon(block);
+  }
+
+  /**
+   * Mark values in answers that do not hold.
+   *
+   * @param {Element} root
+   */
+  markOutdated(root = this.node) {
+    markOutdated(root, this.store.state.outdated?.values ?? []);
   }
 
   /** @param {string} key */

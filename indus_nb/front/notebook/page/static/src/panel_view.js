@@ -12,6 +12,7 @@ import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
 import { Header } from "./header.js";
 import { Jobs } from "./jobs.js";
 import { KeyForm } from "./key_form.js";
+import { OutdatedLine } from "./outdated.js";
 import { Overlay } from "./overlay.js";
 import { Queue } from "./queue.js";
 import { closeButton } from "./status.js";
@@ -29,6 +30,10 @@ export class PanelView extends View {
     this.header = new Header(store, this);
     this.jobs = new Jobs(store);
     this.queue = new Queue(store);
+    this.outdated = new OutdatedLine(
+      () => store.send({ kind: "check_values" }),
+      () => this.focusRest(),
+    );
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
@@ -51,7 +56,16 @@ export class PanelView extends View {
       lines.title,
       lines.warning,
       h("div", { class: "ia-middle" }, this.scroller, this.end, lines.toasts, this.overlay.node),
-      h("div", { class: "ia-lower" }, this.file, lines.above, this.jobs.node, this.queue.node, this.ended),
+      h(
+        "div",
+        { class: "ia-lower" },
+        this.file,
+        lines.above,
+        this.outdated.node,
+        this.jobs.node,
+        this.queue.node,
+        this.ended,
+      ),
       h("div", { class: "ia-bottom" }, this.composer.node, lines.below, lines.status),
       footer.node,
       announcer.node,
@@ -74,6 +88,8 @@ export class PanelView extends View {
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue", "busy", "code_only")) this.queue.show();
+    if (changes.has("outdated", "toasts")) this.outdated.show(this.store.ended ? null : this.store.state.outdated);
+    if (changes.has("outdated")) this.blocks.markOutdated();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();

@@ -1,0 +1,183 @@
+"""Values in answers that do not hold now, for the pages that show these.
+
+What this module promises: a look compares what was remembered, and runs nothing of the user's. Pages get what is
+outdated when that has changed, and nothing else. Without claims or pages nothing is looked at, and looks together take
+at most a twentieth of the main thread's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from indus_nb.base.errors import UsageError
+from indus_nb.base.textcut import counted
+from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.undo import Reading
+from indus_nb.render.live import NO_VALUE
+from indus_nb.render.markup import live_title
+from indus_nb.tools import ToolError
+
+T = TypeVar("T")
+_PAUSE = 20
+"""Time between two looks, in times that the first took."""
+
+
+class OutdatedValue(NamedTuple):
+    """A value in an answer that may be another one now, or is.
+
+    Attributes:
+        expression: As the title of the value shows it.
+        value: As the answer shows it.
+        now: What a check found; ``None`` while it was not computed again.
+        why: The reason, in a few words.
+    """
+
+    expression: str
+    value: str
+    now: str | None
+    why: str
+
+
+class OutdatedAnswers(NamedTuple):
+    """What of the answers of one cell, or of a conversation's answers outside of cells, does not hold.
+
+    Attributes:
+        cell: The cell that asked, by its id.
+        session: The id of the conversation.
+    """
+
+    cell: str | None
+    session: str
+    values: tuple[OutdatedValue, ...]
+
+
+Show = Callable[[tuple[OutdatedAnswers, ...]], object]
+"""Shows what is outdated; called on the agent's thread."""
+
+
+class Do(Protocol):
+    """Runs a function of the user's variables on the main thread; see `UserNamespace.do`."""
+
+    def __call__(self, work: Callable[[dict[str, Any]], T], /) -> Awaitable[T]:
+        """Run it, and return what it returns."""
+        ...
+
+
+class Outdated:
+    """Watcher of a kernel's claims; used on the agent's thread, but for `is_idle`.
+
+    Attributes:
+        answers: What the last look found.
+    """
+
+    def __init__(self, claims: KeptClaims, do: Do) -> None:
+        """Watch claims, for no page yet."""
+        self.answers: tuple[OutdatedAnswers, ...] = ()
+        self._claims = claims
+        self._do = do
+        self._pages: dict[object, Show] = {}
+        self._wanted = False
+        self._cell: int | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether a look would be for nothing."""
+        return not self._pages or not (self._claims or self.answers)
+
+    def watch(self, show: Show) -> Callable[[], None]:
+        """Call ``show`` now and after each change, until what this returns is called."""
+        page = object()
+        self._pages[page] = show
+        show(self.answers)
+        self.look_soon()
+        return lambda: self._pages.pop(page, None) and None
+
+    def look_soon(self, cell: int | None = None) -> None:
+        """Look between cells, once for all that is asked for until then.
+
+        Args:
+            cell: The number of the user's cell that has ended.
+        """
+        if self.is_idle:
+            return
+        self._wanted, self._cell = True, self._cell if cell is None else cell
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
+
+    async def _keep_looking(self) -> None:
+        while self._wanted:
+            self._wanted = False
+            with suppress(UsageError, ToolError):  # a cell runs, and asks for another look when it has ended
+                await asyncio.sleep(_PAUSE * await self.look())
+
+    async def look(self) -> float:
+        """Find out what is outdated, and show it if that has changed.
+
+        Returns:
+            Seconds that the main thread has spent on it.
+
+        Raises:
+            UsageError: A cell of the user's runs.
+        """
+        cell, self._cell = self._cell, None
+        found, seconds = await self._do(lambda _: _timed(lambda: _found(self._claims.all(), cell)))
+        if found != self.answers:
+            self.answers = found
+            for show in [*self._pages.values()]:
+                show(found)
+        return seconds
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    began = time.thread_time()
+    return work(), time.thread_time() - began
+
+
+def _found(claims: Iterable[Claim], cell: int | None) -> tuple[OutdatedAnswers, ...]:
+    """Group what does not hold by cells, and note the cell after which that was so first."""
+    look = cache(Reading.changed)
+    groups: dict[tuple[str | None, str], list[OutdatedValue]] = {}
+    for claim in claims:
+        if (value := _outdated(claim, look, cell)) is not None:
+            groups.setdefault((claim.cell, claim.session), []).append(value)
+    return tuple(OutdatedAnswers(*of, tuple(values)) for of, values in groups.items())
+
+
+def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int | None) -> OutdatedValue | None:
+    state = claim.state(look)
+    if not state.is_stale:
+        claim.since = ""
+        if not state.is_other or claim.now is None:
+            return None
+        now = claim.now[0]
+        return OutdatedValue(live_title(claim.expression), claim.value.text, now.text or NO_VALUE, state.words)
+    if not claim.since:
+        changed = state.words.removeprefix("stale: ")
+        claim.since = changed if cell is None else f"[{cell}] ran"
+    return OutdatedValue(live_title(claim.expression), claim.value.text, None, f"from before {claim.since}")
+
+
+def in_words(values: Iterable[OutdatedValue]) -> str:
+    """Write how many values are outdated, and since when.
+
+    >>> stale = OutdatedValue("n", "1", None, "from before [12] ran")
+    >>> in_words([stale, stale, OutdatedValue("n", "1", "2", "differs: now 2")])
+    '2 values are from before [12] ran, 1 value is another one now'
+    """
+    since: dict[str, int] = {}
+    others = 0
+    for value in values:
+        if value.now is None:
+            since[value.why] = since.get(value.why, 0) + 1
+        else:
+            others += 1
+    parts = [f"{counted(count, 'value')} {'is' if count == 1 else 'are'} {why}" for why, count in since.items()]
+    if others:
+        parts.append(f"{counted(others, 'value')} {'is another one' if others == 1 else 'are others'} now")
+    return ", ".join(parts)

@@ -1,0 +1,164 @@
+"""Values in answers that do not hold: pages are sent them after the cell that changed what they read, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kernels import Kernel, private_environment
+from messages_api import MessagesApi
+
+from indus_nb.kernel.claims.kept import Claim, KeptClaims
+from indus_nb.kernel.claims.outdated import Outdated, OutdatedAnswers
+from indus_nb.render.live import LiveValue
+from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
+
+SET_UP = "items, limits = [1, 2], [10]"
+ANSWER = "`{python} sum(items)` of `{python} len(items)`, at most `{python} max(limits)`."
+STALE = {"now": None, "why": "from before [6] ran"}
+
+
+class Pages:
+    """A page with the front-end extension, and all that the kernel has sent it of values that do not hold."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._client: Any = kernel._client  # pyright: ignore[reportPrivateUsage]
+        kernel.run("from indus_nb.front.notebook import open_doors\nopen_doors()")
+        self._say("comm_open", target_name="indus_nb.door", data={"kind": "shows", "path": "one", "client": "page"})
+        self._next("state")
+
+    def _say(self, message_type: str, **content: Any) -> None:
+        self._client.shell_channel.send(self._client.session.msg(message_type, {"comm_id": "door", **content}))
+
+    def _next(self, kind: str) -> dict[str, Any]:
+        while True:
+            content: dict[str, Any] = self._client.get_iopub_msg(timeout=60)["content"]
+            data: dict[str, Any] = content.get("data", {}) if content.get("comm_id") == "door" else {}
+            if data.get("kind") == kind:
+                return data
+
+    def check(self) -> dict[str, Any]:
+        """Have the stale values computed again, as a click does."""
+        self._say("comm_msg", data={"kind": "check_values"})
+        return self._next("outdated")
+
+    def begin(self, code: str) -> None:
+        """Run a cell, and do not wait for its end."""
+        self._client.execute(code)
+
+    def after(self, code: str, cell_id: str = "") -> list[dict[str, Any]]:
+        """What is sent once a cell has run."""
+        self.run(code, cell_id)
+        return self._next("outdated")["cells"]
+
+    def run(self, code: str, cell_id: str = "") -> None:
+        request = self._client.session.msg(
+            "execute_request", {"code": code, "store_history": True}, metadata={"cellId": cell_id}
+        )
+        self._client.shell_channel.send(request)
+        while True:
+            reply = self._client.get_shell_msg(timeout=60)
+            if reply["parent_header"].get("msg_id") == request["header"]["msg_id"]:
+                assert reply["content"]["status"] == "ok", reply["content"]
+                return
+
+
+@pytest.fixture
+def pages(tmp_path: Path, api: MessagesApi) -> Iterator[Pages]:
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(tmp_path, environment) as kernel:
+        pages = Pages(kernel)
+        pages.run(SET_UP)
+        pages.run("%agent --thinking off --approve never --model anthropic/claude-sonnet-4-5")
+        api.add(ANSWER)
+        pages.run("%agent so", "asks")
+        pages.run("pass")
+        yield pages
+
+
+def value(expression: str, was: str, **state: Any) -> dict[str, Any]:
+    return {"expression": expression, "value": was, **state}
+
+
+class Rows:
+    """Claims about a list, and how often it was looked at."""
+
+    def __init__(self) -> None:
+        self.namespace: dict[str, Any] = {"rows": [1]}
+        self.claims = KeptClaims()
+        self.looks = 0
+        self.sent: list[tuple[OutdatedAnswers, ...]] = []
+        self.outdated = Outdated(self.claims, self.do)
+
+    async def do(self, work: Callable[[dict[str, Any]], Any]) -> Any:
+        self.looks += 1
+        return work(self.namespace)
+
+    def claim(self) -> None:
+        reading = self.claims.read(self.namespace, ["len(rows)"])["len(rows)"]
+        self.claims.add([Claim("len(rows)", "len(rows)", LiveValue("1"), "asks", reading)])
+
+
+async def test_nothing_is_looked_at_without_a_page_or_without_values() -> None:
+    rows = Rows()
+    rows.claim()
+    rows.outdated.look_soon(1)
+    assert rows.outdated.is_idle
+    rows.claims.drop()
+    rows.outdated.watch(rows.sent.append)
+    rows.outdated.look_soon(2)
+    assert (rows.outdated.is_idle, rows.looks, rows.sent) == (True, 0, [()])
+
+
+async def test_a_page_is_sent_what_has_changed_and_nothing_else() -> None:
+    rows = Rows()
+    rows.claim()
+    end = rows.outdated.watch(rows.sent.append)
+    await rows.outdated.look()
+    rows.namespace["rows"].append(2)
+    for _ in range(3):
+        await rows.outdated.look()
+    rows.namespace["rows"].pop()
+    await rows.outdated.look()
+    assert [[value.why for each in sent for value in each.values] for sent in rows.sent] == [
+        [],
+        ["from before rows changed"],
+        [],
+    ]
+    end()
+    rows.namespace["rows"].append(2)
+    await rows.outdated.look()
+    assert len(rows.sent) == 3
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_a_page_gets_the_stale_values_of_a_cell_and_their_new_ones_after_a_check(pages: Pages) -> None:
+    stale = [value("sum(items)", "3", **STALE), value("len(items)", "2", **STALE)]
+    sent = pages.after("items.append(3)")
+    assert sent == [
+        {"cell": "asks", "outdated": {"words": "2 values are from before [6] ran", "stale": True, "values": stale}}
+    ]
+    checked = pages.check()
+    assert checked["problem"] == ""
+    assert checked["cells"][0]["outdated"] == {
+        "words": "2 values are others now",
+        "stale": False,
+        "values": [
+            value("sum(items)", "3", now="6", why="differs: now 6"),
+            value("len(items)", "2", now="3", why="differs: now 3"),
+        ],
+    }
+    assert pages.after("items.pop()") == []
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_while_a_cell_runs_nothing_is_computed_and_the_page_says_why(pages: Pages, tmp_path: Path) -> None:
+    pages.after("items.append(3)")
+    pages.begin("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    checked = pages.check()
+    (tmp_path / "go").touch()
+    assert checked["problem"].startswith("A cell of yours is running")
+    assert checked["cells"][0]["outdated"]["stale"]
+    assert not pages.check()["cells"][0]["outdated"]["stale"]
