@@ -378,7 +378,7 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
 ) -> None:
     aside = "%agent --new --name aside --approve writes --thinking off --no-wait write it"
     notebook = opened(lab, page, "two.ipynb", OLD, aside, "%agent --new --name main hello", "z = 1")
-    api.add(Reply(ToolUse("write", {"path": "aside.txt", "content": "x"})), "I see.")
+    api.add(Reply(ToolUse("write", {"path": "aside.txt", "content": "x"})))
     notebook.run(1)
     dialog = notebook.cell(1).get_by_role("dialog")
     expect(button(dialog, "Yes")).to_be_enabled()
@@ -386,6 +386,7 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     notebook.run(2)  # so that the notebook talks to another conversation than the one that asks
     notebook.wait_until_run(2)
     accept = button(asked(notebook, 0, "three"), "Accept")
+    api.add("I see.")
     notice = page.locator(".Toastify__toast")
     notebook.cell(3).locator(".cm-content").click()
     page.keyboard.press("Alt+y")
