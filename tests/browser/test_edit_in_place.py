@@ -390,7 +390,9 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     notice = page.locator(".Toastify__toast")
     notebook.cell(3).locator(".cm-content").click()
     page.keyboard.press("Alt+y")
-    expect(notice).to_have_text(re.compile(r"Questions wait at the 1st cell and at (cell \[\d+\]|the 2nd cell)\. Select"))
+    expect(notice).to_have_text(
+        re.compile(r"Questions wait at the 1st cell and at (cell \[\d+\]|the 2nd cell)\. Select")
+    )
     notebook.screenshot("questions-wait")
     expect(accept).to_be_visible()
     expect(dialog).to_be_visible()

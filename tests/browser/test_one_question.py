@@ -17,7 +17,8 @@ LONG = "\n".join(f"value_{number} = {number}  # a line" for number in range(93))
 WAITS = "A question waits at the 1st cell: show"
 FAR = "'below'\n" * 120
 SPOKEN = """() => [...document.querySelectorAll('.ia-announced[aria-live]')]
-    .flatMap(log => [...log.children].map(line => line.textContent)).filter(text => text.startsWith('The agent asks'))"""
+    .flatMap(log => [...log.children].map(line => line.textContent))
+    .filter(text => text.startsWith('The agent asks'))"""
 SCROLL = """down => {
     const scroller = document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer');
     scroller.scrollTop = down ? scroller.scrollHeight : 0;

@@ -1349,10 +1349,14 @@ class Dialogs {
     return !box.hidden && before !== null && before === focusedElement() && this.view.mayTakeFocus();
   }
 
-  settle() {
+  settle(waits = true) {
     const { shown, where } = this;
     if (!shown) return;
     const { cell } = this.sight;
+    if (waits && shown.box.hidden && !shown.awaits && (cell?.isEnough ?? null) === null) {
+      shown.awaits = true;
+      this.disarm(shown);
+    }
     const wasThere = focusedElement() === where;
     setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
@@ -1428,7 +1432,7 @@ class Dialogs {
     this.sight.begin(id, box);
     const arm = () => {
       Object.assign(shown, { armed: true, awaits: false });
-      this.settle();
+      this.settle(false);
       this.enable();
       if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
       this.store.focus.restore(this.view.root);

@@ -127,11 +127,19 @@ export class Dialogs {
     return !box.hidden && before !== null && before === focusedElement() && this.view.mayTakeFocus();
   }
 
-  /** Leave the details to the cell that asks, and say where that is, or show them. */
-  settle() {
+  /**
+   * Leave the details to the cell that asks, and say where that is, or show them.
+   *
+   * @param {boolean} [waits] whether to wait for a moment where the cell's view is gone, for the next one to come
+   */
+  settle(waits = true) {
     const { shown, where } = this;
     if (!shown) return;
     const { cell } = this.sight;
+    if (waits && shown.box.hidden && !shown.awaits && (cell?.isEnough ?? null) === null) {
+      shown.awaits = true;
+      this.disarm(shown);
+    }
     const wasThere = focusedElement() === where;
     setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
@@ -227,7 +235,7 @@ export class Dialogs {
     this.sight.begin(id, box);
     const arm = () => {
       Object.assign(shown, { armed: true, awaits: false });
-      this.settle();
+      this.settle(false);
       this.enable();
       if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
       this.store.focus.restore(this.view.root);
