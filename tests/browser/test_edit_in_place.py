@@ -371,3 +371,40 @@ def test_a_model_that_fails_says_so_in_the_box_and_changes_nothing(lab: Lab, pag
     asking = asked(notebook, 0, "square it")
     expect(asking).to_contain_text("No credit is left")
     assert sources(notebook) == [OLD]
+
+
+def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_none(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    aside = "%agent --new --name aside --approve writes --thinking off --no-wait write it"
+    notebook = opened(lab, page, "two.ipynb", OLD, aside, "%agent --new --name main hello", "z = 1")
+    api.add(Reply(ToolUse("write", {"path": "aside.txt", "content": "x"})))
+    notebook.run(1)
+    dialog = notebook.cell(1).get_by_role("dialog")
+    expect(button(dialog, "Yes")).to_be_enabled()
+    api.add("Hello.", proposing())
+    notebook.run(2)  # so that the notebook talks to another conversation than the one that asks
+    notebook.wait_until_run(2)
+    accept = button(asked(notebook, 0, "three"), "Accept")
+    api.add("I see.")
+    notice = page.locator(".Toastify__toast")
+    notebook.cell(3).locator(".cm-content").click()
+    page.keyboard.press("Alt+y")
+    expect(notice).to_have_text(
+        re.compile(r"Questions wait at the 1st cell and at (cell \[\d+\]|the 2nd cell)\. Select")
+    )
+    notebook.screenshot("questions-wait")
+    expect(accept).to_be_visible()
+    expect(dialog).to_be_visible()
+    assert source(notebook, 0) == OLD
+    notebook.cell(1).locator(".cm-content").click()
+    page.keyboard.press("Alt+y")
+    expect(dialog).to_have_count(0)
+    expect(notebook.cell(1).locator(".jp-OutputArea")).to_contain_text("I see.")
+    assert (lab.folder / "aside.txt").read_text(encoding="utf-8") == "x"
+    assert source(notebook, 0) == OLD
+    expect(accept).to_be_visible()
+    notebook.cell(3).locator(".cm-content").click()
+    page.keyboard.press("Alt+y")  # the only one that is left
+    expect(box(notebook)).to_have_count(0)
+    assert source(notebook, 0) == NEW

@@ -4,6 +4,7 @@ import {
   belongsToFrontEnd,
   composerAction,
   dialogAction,
+  digitOfChord,
   listTarget,
 } from "../../indus_nb/front/notebook/page/static/src/keys.js";
 
@@ -182,4 +183,20 @@ test("arrows move between a list and the filter above it", () => {
   assert.equal(listTarget("ArrowUp", filter), -1);
   assert.equal(listTarget("Home", filter), null, "which moves the caret");
   assert.equal(listTarget("a", filter), null);
+});
+
+test("Alt with Y or N means an answer on every keyboard, and nothing beside Ctrl", () => {
+  const chord = (words, code) => digitOfChord({ ...press(words), code });
+  for (const [words, code, digit] of [
+    ["alt+y", "KeyY", "1"],
+    ["alt+y", "KeyZ", "1"], // where Y and Z are swapped
+    ["alt+\u00a5", "KeyY", "1"], // on a Mac
+    ["alt+shift+Y", "KeyY", "7"],
+    ["alt+N", "KeyN", "3"], // caps lock
+    ["alt+shift+N", "KeyN", ""],
+    ["ctrl+alt+y", "KeyY", ""],
+    ["y", "KeyY", ""],
+    ["alt+1", "Digit1", ""],
+  ])
+    assert.equal(chord(words, code), digit, words);
 });

@@ -68,6 +68,8 @@ test("what is written to a dialog is one text for all widgets that show it, and 
   assert.equal(cell.answers.get("1"), "half");
   cell.answers.set("1", "whole");
   assert.equal(panel.answers.get("1"), "whole");
+  cell.answers.noteRead("1");
+  assert.deepEqual([panel.answers.isRead("1"), panel.answers.isRead("2")], [true, false]);
   cell.answers.note();
   assert.deepEqual([cell.answers.isElsewhere, panel.answers.isElsewhere], [false, true]);
   cell.close();

@@ -1,7 +1,7 @@
 /** Commands to ask at a cell, and to answer what is proposed in place. */
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import type { ICommandPalette } from "@jupyterlab/apputils";
+import { type ICommandPalette, Notification } from "@jupyterlab/apputils";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { agentIcon } from "./icon.ts";
 import { InPlace } from "./in_place.ts";
@@ -9,6 +9,7 @@ import type { Link } from "./link.ts";
 import type { Links } from "./links.ts";
 
 const CATEGORY = "Agent";
+const NOTICE_MS = 8000;
 /** What dialogs in our widgets call with their ids, to point to what is shown in the notebook itself. */
 const IN_PLACE = Symbol.for("indus_nb in place");
 /** What the digit of each answer means is the same in every question of the kernel's. */
@@ -58,12 +59,9 @@ export function editing(
     caption: "Ask the agent at this cell",
   });
   add("indus_nb:ask-below-cell", "Ask the Agent for New Cells Below", hasCell, ask("below"));
-  for (const { id, label, key } of ANSWERS) {
-    add(
-      id,
-      label,
-      () => current()?.reviews ?? false,
-      () => current()?.answer(key),
-    );
-  }
+  const answer = (key: string) => () => {
+    const problem = current()?.answer(key);
+    if (problem) Notification.info(problem, { autoClose: NOTICE_MS });
+  };
+  for (const { id, label, key } of ANSWERS) add(id, label, () => current()?.reviews ?? false, answer(key));
 }

@@ -13,6 +13,7 @@ import { cellOf, Drawing } from "./drawing.ts";
 import { EditBox } from "./edit_box.ts";
 import { takeMended } from "./errors.ts";
 import type { Link } from "./link.ts";
+import { dialogIn } from "./mark.ts";
 import { nameOf } from "./names.ts";
 import { answerPageRequests, askForMissed } from "./pages.ts";
 
@@ -20,7 +21,14 @@ type Where = "above" | "below";
 
 const CHANGED = "The cell was changed meanwhile, so what was proposed for it was put away. Ask again.";
 const LOST = "The kernel is gone. Nothing was changed.";
+const SELECT = "Select one of these cells, and press the key again.";
 const REVIEWING = "indus_nb-mod-reviewing";
+/** The keys that mean an answer in the agent's widgets, by its digit. */
+const CHORDS: Readonly<Record<string, KeyboardEventInit>> = {
+  1: { key: "y" },
+  3: { key: "n" },
+  7: { key: "Y", shiftKey: true },
+};
 
 /** What dialogs elsewhere in the page need to point to a review. */
 export interface ShownInPlace {
@@ -30,6 +38,14 @@ export interface ShownInPlace {
   readonly box: HTMLElement;
   /** Bring it into sight, with the focus on its answers. */
   show(): Promise<void>;
+}
+
+/** A question that waits in the notebook, and the cells that it is at. */
+interface Asked {
+  readonly edit?: Edit;
+  /** What shows it in a widget of the agent's, where nothing is proposed in place. */
+  readonly box?: HTMLElement;
+  readonly cells: Set<Cell>;
 }
 
 /** All that is asked and proposed in a notebook. */
@@ -62,12 +78,50 @@ export class InPlace {
     else this.make(cell, where).focus();
   }
 
-  /** Answer the review in front with the answer of that digit; returns whether there is one. */
-  answer(key: string): boolean {
-    const found = [...this.edits].reverse().find((edit) => edit.choice(key) !== undefined);
-    const value = found?.choice(key);
-    if (found && value !== undefined) found.answer(value);
-    return found !== undefined;
+  /**
+   * Answer the question that the user is at with the answer of that digit: the one whose box has the focus, else that of
+   * the active cell, else the only one of the notebook.
+   *
+   * @returns what the user reads where nothing was answered, else ""
+   */
+  answer(key: string): string {
+    const { activeCell } = this.link.notebook.content;
+    const asked = this.asked();
+    const focused = asked.filter(({ edit }) => edit?.hasFocus);
+    const active = asked.filter(({ cells }) => activeCell && cells.has(activeCell));
+    const [found, ...others] = [focused, active, asked].find(({ length }) => length > 0) ?? [];
+    if (!found) return "";
+    if (others.length > 0) return `Questions wait at ${this.placesOf([found, ...others])}. ${SELECT}`;
+    const { box, edit } = found;
+    const value = edit?.choice(key);
+    if (edit && value === undefined) return `The question at ${this.placesOf([found])} does not have that answer.`;
+    if (edit && value !== undefined) edit.answer(value);
+    else box?.dispatchEvent(new KeyboardEvent("keydown", { ...CHORDS[key], altKey: true, bubbles: true }));
+    return "";
+  }
+
+  /** All questions that wait in the notebook: reviews, and those of the agent's widgets in cells. */
+  private asked(): Asked[] {
+    const { widgets } = this.link.notebook.content;
+    const asked = new Map<string, Asked>();
+    for (const edit of this.edits)
+      if (edit.review)
+        asked.set(edit.review.id, { edit, cells: new Set(widgets.filter((cell) => edit.concerns(cell))) });
+    for (const cell of widgets) {
+      const box = dialogIn(cell.node);
+      if (!box) continue;
+      const id = box.dataset.question ?? "";
+      const known = asked.get(id);
+      if (known) known.cells.add(cell);
+      else asked.set(id, { box, cells: new Set([cell]) });
+    }
+    return [...asked.values()];
+  }
+
+  private placesOf(asked: readonly Asked[]): string {
+    const { widgets } = this.link.notebook.content;
+    const indices = asked.map(({ edit, cells }) => edit?.index ?? widgets.findIndex((cell) => cells.has(cell)));
+    return [...new Set(indices)].map((index) => nameOf(widgets, index)).join(" and at ");
   }
 
   /** What a review shows in the notebook, and where; `null` for one that shows no cells, or is over. */
@@ -152,6 +206,16 @@ class Edit {
     return this.cell === cell && (this.where === where || this.review !== null);
   }
 
+  /** Whether it is proposed at a cell, or for it. */
+  concerns(cell: Cell): boolean {
+    return this.cell === cell || this.review?.cells.some((each) => each.cell === cell.model.id) === true;
+  }
+
+  /** The index of the cell at which it stands. */
+  get index(): number {
+    return this.notebook.widgets.indexOf(this.cell);
+  }
+
   get hasFocus(): boolean {
     return this.box.hasFocus;
   }
@@ -164,7 +228,7 @@ class Edit {
   }
 
   get shown(): ShownInPlace | null {
-    const index = this.notebook.widgets.indexOf(this.cell);
+    const { index } = this;
     if (!this.review?.cells.length || index < 0) return null;
     const show = async () => {
       await this.scrollTo(index);

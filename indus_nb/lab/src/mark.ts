@@ -72,6 +72,7 @@ function askingCell({ content }: NotebookPanel): number {
   return content.widgets.findIndex((cell) => dialogIn(cell.node));
 }
 
-function dialogIn(node: HTMLElement | undefined): HTMLElement | null | undefined {
-  return node?.querySelector<HTMLElement>(".ia-root [role=dialog]");
+/** The question that a widget of the agent's shows in a cell. */
+export function dialogIn(node: HTMLElement | undefined): HTMLElement | null | undefined {
+  return node?.querySelector<HTMLElement>(".ia-dialog:not([hidden])");
 }

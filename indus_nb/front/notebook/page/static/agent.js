@@ -8,6 +8,14 @@ function belongsToFrontEnd(key, atRoot) {
   return isShortcut && (/^[ps]$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
 }
 
+const DIGITS = { y: "1", Y: "7", n: "3" };
+
+function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey }) {
+  if (!altKey || ctrlKey || metaKey) return "";
+  const letter = (/^[a-z]$/i.test(key) ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
+  return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
+}
+
 function dialogAction(key, dialog, { typing, scrolling, atBox }) {
   if (key.key === "Escape") return { type: "close" };
   if (key.key === "Enter" && typing) return submits(key, dialog.method) ? { type: "submit" } : null;
@@ -1020,275 +1028,37 @@ function fieldOf(frame, answers) {
   return field;
 }
 
-// src/in_place.js
-const IN_PLACE = Symbol.for("indus_nb in place");
-
-class InPlace {
-  constructor(id, onSeen) {
-    this.id = id;
-    this.node = h("button", { class: "ia-in-place", type: "button", hidden: true, onclick: () => this.shown?.show() });
-    this.shown = null;
-    this.sights = new IntersectionObserver((entries) => {
-      if (entries.at(-1)?.isIntersecting) onSeen();
-    });
-  }
-
-  look() {
-    const find = /** @type {Record<symbol, ((id: string) => ShownInPlace | null) | undefined>} */ (
-      /** @type {unknown} */ (globalThis)
-    )[IN_PLACE];
-    const before = this.shown;
-    this.shown = find?.(this.id) ?? null;
-    this.node.hidden = this.shown === null;
-    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
-    if (before?.box === this.shown?.box) return;
-    this.sights.disconnect();
-    if (this.shown) this.sights.observe(this.shown.box);
-  }
-
-  stop() {
-    this.sights.disconnect();
-  }
-}
-
-// src/reading.js
-const TOLERANCE_PX = 2;
-
-class Reading {
-  constructor({ node, lines }, store, id, onEnd) {
-    this.text = node;
-    this.store = store;
-    this.id = id;
-    this.onEnd = onEnd;
-    this.endInSight = false;
-    this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
-    const label = `Show all ${lines.toLocaleString("en")} lines`;
-    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
-    this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
-    this.end = h("div", { class: "ia-text-end" });
-    this.inPlace = new InPlace(id, () => this.note());
-    node.before(this.inPlace.node);
-    node.after(this.end, this.rest);
-    this.look();
-    this.sizes = new ResizeObserver(() => this.look());
-    this.sizes.observe(node);
-    this.sights = new IntersectionObserver((entries) => {
-      this.endInSight = entries.at(-1)?.isIntersecting ?? false;
-      this.look();
-    });
-    this.sights.observe(this.end);
-    node.addEventListener("scroll", () => this.look());
-  }
-
-  get done() {
-    return this.store.read.has(this.id);
-  }
-
-  look() {
-    this.inPlace.look();
-    const isInPlace = this.inPlace.shown !== null;
-    this.text.hidden = this.end.hidden = isInPlace;
-    if (isInPlace) this.rest.hidden = true;
-    else this.measure();
-  }
-
-  measure() {
-    const { clientHeight, scrollHeight, scrollTop } = this.text;
-    const below = scrollHeight - clientHeight - scrollTop;
-    const isLaidOut = clientHeight > 0;
-    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
-    if (!this.rest.hidden) {
-      const lines = Math.max(1, Math.round(below / this.lineHeight));
-      const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
-      this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
-    } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
-  }
-
-  note() {
-    if (this.done) return;
-    this.store.read.add(this.id);
-    this.onEnd();
-  }
-
-  get lineHeight() {
-    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
-  }
-
-  scrollOn() {
-    this.text.scrollBy(0, Math.max(this.text.clientHeight - 2 * this.lineHeight, this.lineHeight));
-  }
-
-  showAll() {
-    this.store.follow = false; // else the end would come into sight by itself
-    this.text.classList.add("ia-unfolded");
-    this.endInSight = false;
-    this.sights.unobserve(this.end);
-    this.sights.observe(this.end); // which tells where it is now
-    this.look();
-    this.focus();
-  }
-
-  focus() {
-    focusQuietly(this.inPlace.shown ? this.inPlace.node : this.text);
-  }
-
-  stop() {
-    this.inPlace.stop();
-    this.sizes.disconnect();
-    this.sights.disconnect();
-  }
-}
-
-// src/dialogs.js
+// src/dialog_keyboard.js
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
 const EARLY = "That key came too early to count: press it again.";
 const ABSENT = "No answer here has that key.";
 
-class Dialogs {
-  constructor(store, view) {
-    this.store = store;
-    this.view = view;
-    this.node = h("div", { class: "ia-dialogs" });
-    this.shown = null;
-    this.noted = new Set();
-    this.inSight = false;
-    this.sight = new IntersectionObserver((entries) => {
-      this.inSight = entries.at(-1)?.isIntersecting ?? false;
-    });
+class DialogKeyboard {
+  constructor(dialogs) {
+    this.dialogs = dialogs;
   }
 
-  show() {
-    const { dialogs } = this.store;
-    const [first] = dialogs.values();
-    if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
-      const hadFocus = this.node.contains(focusedElement());
-      this.node.replaceChildren();
-      this.forget();
-      if (first) this.open(first, hadFocus);
-      else if (hadFocus) this.view.focusRest();
-    }
-    this.noteShown([...dialogs.keys()]);
-    if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
-    this.tick();
+  get shown() {
+    return this.dialogs.shown;
   }
 
-  noteShown(ids) {
-    for (const id of ids) if (!this.noted.has(id)) this.store.send({ kind: "dialog_shown", id });
-    this.noted = new Set(ids);
+  noteEarly(shown) {
+    clearTimeout(shown.again);
+    const counts = Math.max(shown.keysFrom - Date.now(), ARM_DELAY_MS);
+    shown.again = setTimeout(() => setText(shown.early, EARLY), counts);
   }
 
-  forget() {
-    clearTimeout(this.shown?.timer);
-    clearTimeout(this.shown?.press);
-    clearTimeout(this.shown?.again);
-    this.shown?.reading?.stop();
-    this.shown = null;
-    this.sight.disconnect();
-    noteWaiting(this, null);
-  }
-
-  tick() {
-    const { shown } = this;
-    if (!shown) return;
-    noteWaiting(this, this.waiting(shown)); // again and again: the front end may have set another title
-    const until = this.store.dialogs.get(shown.id)?.until;
-    if (typeof until === "number") setText(shown.left, `${secondsUntil(until)} s left`);
-    shown.reading?.look();
-    if (shown.before !== null && shown.before === focusedElement() && this.view.mayTakeFocus()) this.takeFocus();
-  }
-
-  waiting({ id, box }) {
-    const text = box.querySelector(".ia-heading")?.textContent ?? "";
-    const isSeen = this.inSight && document.visibilityState === "visible";
-    return { id, text, place: this.store.place, isSeen, show: () => this.view.bringUp() };
-  }
-
-  open({ frame, until, layout }, hadFocus) {
-    const { id } = frame;
-    const answer = (value, reason) => {
-      if (!this.takes(value)) return;
-      if (!this.node.contains(focusedElement())) this.takeFocus(); // some browsers give a clicked button none
-      forgetKey();
-      this.store.answers.note();
-      this.store.answer(id, value, reason);
-    };
-    const name = uniqueId();
-    const left = h("span", { class: "ia-left", "aria-hidden": "true" });
-    const more = h("span", { class: "ia-more" });
-    const early = h("span", { class: "ia-early", role: "status" });
-    const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
-    const details = detailsOf(frame, layout);
-    const heading = headingOf(frame, layout, name);
-    const box = h(
-      "div",
-      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
-      heading,
-      ...cautionsOf(layout),
-      details?.node ?? null,
-      outcomeOf(layout),
-      ...rows,
-      h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
-    );
-    if (until !== null) {
-      const text = `It answers itself in ${secondsUntil(until)} seconds.`;
-      box.append(h("span", { class: "ia-announced", text }));
-    }
-    const buttons = box.querySelectorAll("button");
-    for (const button of buttons) button.disabled = true;
-    box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
-    const isRead = choices.length === 0 || !details;
-    const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
-    this.node.append(box);
-    this.sight.observe(box);
-    const arm = () => {
-      shown.armed = true;
-      this.enable(buttons);
-      if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
-      this.store.focus.restore(this.view.root);
-    };
-    const timer = setTimeout(arm, ARM_DELAY_MS);
-    const shown = {
-      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, layout, first, choices },
-      ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
-    };
-    this.shown = shown;
-    if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
-    else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
-    if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
-    this.view.reveal();
-  }
-
-  write(id, text) {
-    const field = this.shown?.id === id ? this.shown.box.querySelector(".ia-field") : null;
-    if (field && "value" in field && field.value !== text) field.value = text;
-  }
-
-  takeFocus() {
-    const { shown } = this;
-    if (!shown) return;
-    shown.before = null;
-    shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
-    if (!this.view.root.contains(focusedElement())) this.store.focus.before = focusedElement();
-    focusQuietly(shown.armed && isTypingField(shown.first) ? shown.first : shown.box);
-  }
-
-  takes(value) {
-    const { shown } = this;
-    if (!shown?.armed) return false;
-    const isNo = value === null || shown.choices.find((choice) => choice.value === value)?.kind === "no";
-    return isNo || shown.reading === null || shown.reading.done;
-  }
-
-  enable(buttons) {
-    const { shown } = this;
-    if (!shown?.armed) return;
-    const waiting = new Set(shown.choices.filter(({ value }) => !this.takes(value)).map(({ button }) => button));
-    for (const button of buttons) {
-      button.disabled = waiting.has(button);
-      button.classList.toggle("ia-waits", button.disabled);
-    }
+  handleChord(event) {
+    const { dialogs, shown } = this;
+    const digit = digitOfChord(event);
+    if (!digit || !shown?.layout || event.repeat) return false;
+    const choice = shown.choices.find(({ key }) => key === digit);
+    if (shown.box.hidden) dialogs.view.announcer.say(dialogs.where.textContent ?? "");
+    else if (!shown.armed) this.noteEarly(shown);
+    else if (choice) this.choose(choice.value, false);
+    else setText(shown.early, ABSENT);
+    return true;
   }
 
   handleKey(event, frame, answer) {
@@ -1302,7 +1072,7 @@ class Dialogs {
     const isLost = isEarly && action?.type === "choose" && shown.box.contains(focusedElement());
     clearTimeout(shown.again);
     setText(shown.early, "");
-    if (isLost) shown.again = setTimeout(() => setText(shown.early, EARLY), countsIn(shown));
+    if (isLost) this.noteEarly(shown);
     if (!action || !shown.armed) return;
     event.preventDefault();
     if (action.type === "close") this.close(target, answer);
@@ -1317,10 +1087,7 @@ class Dialogs {
     const isEarly = took && Date.now() < shown.keysFrom;
     if (isEarly || (took && shown.press !== undefined)) shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
     this.takeBack();
-    if (!shown.armed) {
-      clearTimeout(shown.timer);
-      shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
-    }
+    if (!shown.armed) this.dialogs.disarm(shown);
     return isEarly || (took && Date.now() < shown.keysFrom);
   }
 
@@ -1380,8 +1147,413 @@ function actionOf(event, { method }, { box, choices, layout }) {
   return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
 }
 
-function countsIn({ keysFrom }) {
-  return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+// src/in_place.js
+const IN_PLACE = Symbol.for("indus_nb in place");
+
+class InPlace {
+  constructor(id, onSeen) {
+    this.id = id;
+    this.node = h("button", { class: "ia-in-place", type: "button", hidden: true, onclick: () => this.shown?.show() });
+    this.shown = null;
+    this.sights = new IntersectionObserver((entries) => {
+      if (entries.at(-1)?.isIntersecting) onSeen();
+    });
+  }
+
+  look() {
+    const find = /** @type {Record<symbol, ((id: string) => ShownInPlace | null) | undefined>} */ (
+      /** @type {unknown} */ (globalThis)
+    )[IN_PLACE];
+    const before = this.shown;
+    this.shown = find?.(this.id) ?? null;
+    this.node.hidden = this.shown === null;
+    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
+    if (before?.box === this.shown?.box) return;
+    this.sights.disconnect();
+    if (this.shown) this.sights.observe(this.shown.box);
+  }
+
+  stop() {
+    this.sights.disconnect();
+  }
+}
+
+// src/reading.js
+const TOLERANCE_PX = 2;
+
+class Reading {
+  constructor({ node, lines }, store, id) {
+    this.text = node;
+    this.store = store;
+    this.id = id;
+    this.endInSight = false;
+    this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
+    const label = `Show all ${lines.toLocaleString("en")} lines`;
+    this.whole = h("button", { class: "ia-whole", type: "button", text: label, onclick: () => this.showAll() });
+    this.rest = h("div", { class: "ia-rest", hidden: true }, this.bar, this.whole);
+    this.end = h("div", { class: "ia-text-end" });
+    this.inPlace = new InPlace(id, () => this.note());
+    node.before(this.inPlace.node);
+    node.after(this.end, this.rest);
+    this.look();
+    this.sizes = new ResizeObserver(() => this.look());
+    this.sizes.observe(node);
+    this.sights = new IntersectionObserver((entries) => {
+      this.endInSight = entries.at(-1)?.isIntersecting ?? false;
+      this.look();
+    });
+    this.sights.observe(this.end);
+    node.addEventListener("scroll", () => this.look());
+  }
+
+  get done() {
+    return this.store.answers.isRead(this.id);
+  }
+
+  look() {
+    this.inPlace.look();
+    const isInPlace = this.inPlace.shown !== null;
+    this.text.hidden = this.end.hidden = isInPlace;
+    if (isInPlace) this.rest.hidden = true;
+    else this.measure();
+  }
+
+  measure() {
+    const { clientHeight, scrollHeight, scrollTop } = this.text;
+    const below = scrollHeight - clientHeight - scrollTop;
+    const isLaidOut = clientHeight > 0;
+    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
+    if (!this.rest.hidden) {
+      const lines = Math.max(1, Math.round(below / this.lineHeight));
+      const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
+      this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
+    } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
+  }
+
+  note() {
+    if (!this.done) this.store.answers.noteRead(this.id);
+  }
+
+  get lineHeight() {
+    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
+  }
+
+  scrollOn() {
+    this.text.scrollBy(0, Math.max(this.text.clientHeight - 2 * this.lineHeight, this.lineHeight));
+  }
+
+  showAll() {
+    this.store.follow = false; // else the end would come into sight by itself
+    this.text.classList.add("ia-unfolded");
+    this.endInSight = false;
+    this.sights.unobserve(this.end);
+    this.sights.observe(this.end); // which tells where it is now
+    this.look();
+    this.focus();
+  }
+
+  focus() {
+    focusQuietly(this.inPlace.shown ? this.inPlace.node : this.text);
+  }
+
+  stop() {
+    this.inPlace.stop();
+    this.sizes.disconnect();
+    this.sights.disconnect();
+  }
+}
+
+// src/cell_name.js
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
+const ENDINGS = { one: "st", two: "nd", few: "rd" };
+
+function nameOfCell(numbers, index) {
+  const number = numbers[index] ?? null;
+  if (number !== null && numbers.filter((each) => each === number).length === 1) return `cell [${number}]`;
+  return `the ${index + 1}${ENDINGS[ORDINALS.select(index + 1)] ?? "th"} cell`;
+}
+
+// src/sights.js
+const ENOUGH = 0.5;
+const STEPS = Array.from({ length: 21 }, (_, step) => step / 20);
+
+const sights = new Set();
+const announced = new Set();
+
+class Sight {
+  constructor(view, onChange) {
+    this.view = view;
+    this.onChange = onChange;
+    this.id = null;
+    this.isTouched = false;
+    this.isEnough = null;
+    this.observer = new IntersectionObserver((entries) => this.note(entries.at(-1)), { threshold: STEPS });
+    sights.add(this);
+  }
+
+  begin(id, box) {
+    this.id = id;
+    this.observer.observe(box);
+  }
+
+  end() {
+    const { id } = this;
+    this.observer.disconnect();
+    this.id = this.isEnough = null;
+    this.isTouched = false;
+    if (id === null) return;
+    const others = [...sights].filter((sight) => sight.id === id);
+    if (others.length === 0) announced.delete(id);
+    for (const { onChange } of others) onChange();
+  }
+
+  close() {
+    sights.delete(this);
+    this.end();
+  }
+
+  note(entry) {
+    if (!entry || this.id === null) return;
+    const { intersectionRatio, intersectionRect, isIntersecting, rootBounds } = entry;
+    const share = intersectionRect.height / (rootBounds?.height ?? innerHeight);
+    this.isTouched = isIntersecting;
+    this.isEnough = isIntersecting && Math.max(intersectionRatio, share) >= ENOUGH;
+    for (const { id, onChange } of sights) if (id === this.id) onChange();
+  }
+
+  get cell() {
+    if (this.view.store.kind !== "panel" || this.id === null) return null;
+    const cells = [...sights].filter(({ id, view }) => id === this.id && view.store.kind === "cell");
+    return cells.find(({ isEnough }) => isEnough) ?? cells[0] ?? null;
+  }
+
+  get isAwaited() {
+    const { kind, state } = this.view.store;
+    if (kind !== "panel") return false;
+    const stores = [...sights].map(({ view }) => view.store).filter((store) => store.kind === "cell");
+    return stores.some(({ busy, ended, state: other }) => busy && !ended && other.session?.id === state.session?.id);
+  }
+
+  nameFrom(from) {
+    const { model, notebook, path, place } = this.view.store;
+    const cells = [...(notebook?.cells ?? [])];
+    const index = cells.findIndex(({ id }) => id === model.get("cell"));
+    if (index < 0) return "its cell";
+    const numbers = cells.map(({ executionCount }) => executionCount ?? null);
+    return `${nameOfCell(numbers, index)}${path === from.view.store.path ? "" : ` of ${place}`}`;
+  }
+
+  announce(say) {
+    if (this.id === null || announced.has(this.id)) return;
+    announced.add(this.id);
+    say();
+  }
+}
+
+// src/dialogs.js
+class Dialogs {
+  constructor(store, view) {
+    this.store = store;
+    this.view = view;
+    this.keyboard = new DialogKeyboard(this);
+    this.node = h("div", { class: "ia-dialogs" });
+    this.shown = null;
+    this.noted = new Set();
+    this.sight = new Sight(view, () => this.settle());
+    const go = () => this.sight.cell?.view.bringUp();
+    this.where = h("button", { class: "ia-where", type: "button", hidden: true, onclick: go });
+  }
+
+  show() {
+    const { dialogs } = this.store;
+    const [first] = dialogs.values();
+    if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
+      const hadFocus = this.node.contains(focusedElement());
+      this.node.replaceChildren();
+      this.forget();
+      if (first) this.open(first, hadFocus);
+      else if (hadFocus) this.view.focusRest();
+    }
+    this.noteShown([...dialogs.keys()]);
+    if (this.shown) setText(this.shown.more, dialogs.size > 1 ? `${dialogs.size - 1} more after this` : "");
+    this.tick();
+  }
+
+  noteShown(ids) {
+    for (const id of ids) if (!this.noted.has(id)) this.store.send({ kind: "dialog_shown", id });
+    this.noted = new Set(ids);
+  }
+
+  forget() {
+    clearTimeout(this.shown?.timer);
+    clearTimeout(this.shown?.press);
+    clearTimeout(this.shown?.again);
+    this.shown?.reading?.stop();
+    this.shown = null;
+    this.sight.end();
+    noteWaiting(this, null);
+  }
+
+  close() {
+    this.forget();
+    this.sight.close();
+  }
+
+  tick() {
+    const { shown } = this;
+    if (!shown) return;
+    noteWaiting(this, this.waiting(shown)); // again and again: the front end may have set another title
+    const until = this.store.dialogs.get(shown.id)?.until;
+    if (typeof until === "number") setText(shown.left, `${secondsUntil(until)} s left`);
+    shown.reading?.look();
+    this.settle();
+    if (this.isInvited(shown)) this.takeFocus();
+  }
+
+  isInvited({ before, box }) {
+    return !box.hidden && before !== null && before === focusedElement() && this.view.mayTakeFocus();
+  }
+
+  settle(waits = true) {
+    const { shown, where } = this;
+    if (!shown) return;
+    const { cell } = this.sight;
+    if (waits && shown.box.hidden && !shown.awaits && (cell?.isEnough ?? null) === null) {
+      shown.awaits = true;
+      this.disarm(shown);
+    }
+    const wasThere = focusedElement() === where;
+    setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
+    const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
+    if (isLeft === shown.box.hidden) return;
+    shown.box.hidden = isLeft;
+    if (isLeft) return;
+    this.disarm(shown);
+    shown.reading?.look();
+    if (wasThere && where.hidden) this.takeFocus();
+    else this.invite(shown);
+    this.view.reveal();
+  }
+
+  invite(shown) {
+    if (this.isInvited(shown)) this.takeFocus();
+    else if (!this.store.answers.isElsewhere)
+      this.sight.announce(() => this.view.announcer.say(`The agent asks: ${textOf(shown)}`));
+  }
+
+  disarm(shown) {
+    shown.armed = false;
+    for (const button of shown.buttons) button.disabled = true;
+    clearTimeout(shown.timer);
+    shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
+  }
+
+  waiting(shown) {
+    const isSeen = this.sight.isTouched && document.visibilityState === "visible";
+    return { id: shown.id, text: textOf(shown), place: this.store.place, isSeen, show: () => this.view.bringUp() };
+  }
+
+  open({ frame, until, layout }, hadFocus) {
+    const { id } = frame;
+    const answer = (value, reason) => {
+      if (!this.takes(value)) return;
+      if (!this.node.contains(focusedElement())) this.takeFocus(); // some browsers give a clicked button none
+      forgetKey();
+      this.store.answers.note();
+      this.store.answer(id, value, reason);
+    };
+    const name = uniqueId();
+    const left = h("span", { class: "ia-left", "aria-hidden": "true" });
+    const more = h("span", { class: "ia-more" });
+    const early = h("span", { class: "ia-early", role: "status" });
+    const { rows, first, choices } = controlsOf(frame, layout, this.store.answers, answer);
+    const details = detailsOf(frame, layout);
+    const heading = headingOf(frame, layout, name);
+    const box = h(
+      "div",
+      {
+        ...{ class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
+        "data-question": id,
+      },
+      heading,
+      ...cautionsOf(layout),
+      details?.node ?? null,
+      outcomeOf(layout),
+      ...rows,
+      h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
+    );
+    if (until !== null) {
+      const text = `It answers itself in ${secondsUntil(until)} seconds.`;
+      box.append(h("span", { class: "ia-announced", text }));
+    }
+    const buttons = [...box.querySelectorAll("button")];
+    box.addEventListener("keydown", (event) => this.keyboard.handleKey(event, frame, answer));
+    const isRead = choices.length === 0 || !details;
+    const reading = isRead ? null : new Reading(details, this.store, id);
+    const goesOn = hadFocus || (this.store.answers.isHere && this.view.root.contains(focusedElement()));
+    const awaits = !goesOn && this.sight.isAwaited;
+    box.hidden = awaits;
+    this.node.append(this.where, box);
+    this.sight.begin(id, box);
+    const arm = () => {
+      Object.assign(shown, { armed: true, awaits: false });
+      this.settle(false);
+      this.enable();
+      if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
+      this.store.focus.restore(this.view.root);
+    };
+    const shown = {
+      ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, layout, first, choices },
+      ...{ reading, arm, buttons, awaits, armed: false, keysFrom: 0, before: focusedElement() },
+      ...{ timer: undefined, press: undefined, again: undefined },
+    };
+    this.shown = shown;
+    this.disarm(shown);
+    if (hadFocus) this.takeFocus();
+    else if (!awaits) this.invite(shown);
+    if (wasEarly()) this.keyboard.noteEarly(shown);
+    this.view.reveal();
+  }
+
+  write(id, text) {
+    const field = this.shown?.id === id ? this.shown.box.querySelector(".ia-field") : null;
+    if (field && "value" in field && field.value !== text) field.value = text;
+  }
+
+  takeFocus() {
+    const { shown } = this;
+    if (!shown) return;
+    if (shown.box.hidden) {
+      this.sight.cell?.view.bringUp();
+      return;
+    }
+    this.sight.announce(() => {}); // by the focus
+    shown.before = null;
+    shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
+    if (!this.view.root.contains(focusedElement())) this.store.focus.before = focusedElement();
+    focusQuietly(shown.armed && isTypingField(shown.first) ? shown.first : shown.box);
+  }
+
+  takes(value) {
+    const { shown } = this;
+    if (!shown?.armed) return false;
+    const isNo = value === null || shown.choices.find((choice) => choice.value === value)?.kind === "no";
+    return isNo || shown.reading === null || shown.reading.done;
+  }
+
+  enable() {
+    const { shown } = this;
+    if (!shown?.armed) return;
+    const waiting = new Set(shown.choices.filter(({ value }) => !this.takes(value)).map(({ button }) => button));
+    for (const button of shown.buttons) {
+      button.disabled = waiting.has(button);
+      button.classList.toggle("ia-waits", button.disabled);
+    }
+  }
+}
+
+function textOf({ box }) {
+  return box.querySelector(".ia-heading")?.textContent ?? "";
 }
 
 // src/status.js
@@ -1548,6 +1720,7 @@ class View {
   }
 
   keepKey(event) {
+    if (this.dialogs.keyboard.handleChord(event)) event.preventDefault();
     const atRoot = event.target instanceof Element && event.target.matches(".ia-dialog, .ia-root");
     if (!belongsToFrontEnd(event, atRoot)) event.stopPropagation();
   }
@@ -1588,7 +1761,7 @@ class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
-    this.dialogs.forget();
+    this.dialogs.close();
     store.views.delete(this);
     setTimeout(() => {
       if (store.views.size === 0 && store.focus.focused && focusedElement() === document.body) store.focus.leave();
@@ -2230,12 +2403,12 @@ class Composer {
     const { dialogs } = this.view;
     this.held = null;
     clearTimeout(held?.timer);
-    if (held && (!held.isPassed || dialogs.takeBack())) {
+    if (held && (!held.isPassed || dialogs.keyboard.takeBack())) {
       this.write(held.key); // another key follows: this one was the beginning of a message
       return false;
     }
     const { key, code, ctrlKey, metaKey, altKey, shiftKey, repeat } = event;
-    const box = dialogs.node.querySelector("[role=dialog]");
+    const box = dialogs.node.querySelector("[role=dialog]:not([hidden])");
     if (!box || this.field.value !== "" || !/^[1-9yn]$/i.test(key)) return false;
     if (ctrlKey || metaKey || altKey || repeat) return false;
     const pass = () => {
@@ -2929,6 +3102,7 @@ class Answers {
   constructor(store) {
     this.store = store;
     this.texts = new Map();
+    this.read = new Set();
     all.add(this);
   }
 
@@ -2948,12 +3122,26 @@ class Answers {
     this.texts.set(id, text);
   }
 
+  isRead(id) {
+    return [...all].some(({ read }) => read.has(id));
+  }
+
+  noteRead(id) {
+    this.read.add(id);
+    for (const { store } of all) for (const { dialogs } of store.views) dialogs.enable();
+  }
+
   tidy() {
+    for (const id of this.read) if (!this.store.dialogs.has(id)) this.read.delete(id);
     for (const id of this.texts.keys()) if (!this.store.dialogs.has(id)) this.texts.delete(id);
   }
 
   note() {
     last = this;
+  }
+
+  get isHere() {
+    return last === this;
   }
 
   get isElsewhere() {
@@ -3752,7 +3940,6 @@ class Store {
     this.kind = model.get("kind");
     this.mirror = new Mirror(() => this.send({ kind: "resync" }));
     this.complete = false;
-    this.read = new Set();
     this.answers = new Answers(this);
     this.opened = new Map();
     this.announced = new Map();
@@ -3879,7 +4066,6 @@ class Store {
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
     this.answers.tidy();
-    for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
     if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");

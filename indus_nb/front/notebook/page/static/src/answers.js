@@ -1,8 +1,8 @@
 /**
- * What the user writes in answer to dialogs, and where the last answer was given.
+ * What the user writes in answer to dialogs and has read of them, and where the last answer was given.
  *
  * Contract: what was written and not sent is kept by the dialog's id, for a front end makes new views. It is one text,
- * however many widgets of the document show the dialog. The question after an answer goes on where that was given.
+ * and what was read is one as well, however many widgets of the document show the dialog. The question after an answer goes on where that was given.
  */
 
 /** @import { Store } from "./store.js" */
@@ -20,6 +20,9 @@ export class Answers {
     this.store = store;
     /** @type {Map<string, string>} */
     this.texts = new Map();
+    /** The ids of the dialogs whose text was read to its end.
+     * @type {Set<string>} */
+    this.read = new Set();
     all.add(this);
   }
 
@@ -47,14 +50,39 @@ export class Answers {
     this.texts.set(id, text);
   }
 
-  /** Forget what was written to dialogs that are over. */
+  /**
+   * Whether the text of a dialog was read to its end, in whichever view.
+   *
+   * @param {string} id of the dialog
+   */
+  isRead(id) {
+    return [...all].some(({ read }) => read.has(id));
+  }
+
+  /**
+   * Note that the text of a dialog was read to its end, and have all views take answers.
+   *
+   * @param {string} id of the dialog
+   */
+  noteRead(id) {
+    this.read.add(id);
+    for (const { store } of all) for (const { dialogs } of store.views) dialogs.enable();
+  }
+
+  /** Forget what was written to dialogs that are over, and what was read of them. */
   tidy() {
+    for (const id of this.read) if (!this.store.dialogs.has(id)) this.read.delete(id);
     for (const id of this.texts.keys()) if (!this.store.dialogs.has(id)) this.texts.delete(id);
   }
 
   /** Note that the user answers here. */
   note() {
     last = this;
+  }
+
+  /** Whether the user answered last here. */
+  get isHere() {
+    return last === this;
   }
 
   /** Whether the user answers this conversation in another widget, which still shows what goes on. */

@@ -215,12 +215,12 @@ export class Composer {
     const { dialogs } = this.view;
     this.held = null;
     clearTimeout(held?.timer);
-    if (held && (!held.isPassed || dialogs.takeBack())) {
+    if (held && (!held.isPassed || dialogs.keyboard.takeBack())) {
       this.write(held.key); // another key follows: this one was the beginning of a message
       return false;
     }
     const { key, code, ctrlKey, metaKey, altKey, shiftKey, repeat } = event;
-    const box = dialogs.node.querySelector("[role=dialog]");
+    const box = dialogs.node.querySelector("[role=dialog]:not([hidden])");
     if (!box || this.field.value !== "" || !/^[1-9yn]$/i.test(key)) return false;
     if (ctrlKey || metaKey || altKey || repeat) return false;
     const pass = () => {

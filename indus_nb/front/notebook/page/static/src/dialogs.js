@@ -3,29 +3,24 @@
  *
  * Contract: a dialog takes no answer in its first `ARM_DELAY_MS`, nor before keys pause for that long, because keys and
  * clicks that are under way then were not meant for it. It takes the focus only where its view allows that, which is
- * where no key was pressed for a while, and never onto a button. As long as it has the focus because it took it, no key
- * counts in the first `TAKEN_DELAY_MS`, and a key gives an answer only if no other one follows within `ARM_DELAY_MS`:
- * whoever goes on to type was not meant. Once a key would count again, a line says that one did not; and an answer has the next dialog take the
- * focus at once. Nothing but a no is taken before a text was seen to its end.
+ * where no key was pressed for a while, and never onto a button; an answer has the next dialog take the focus at once.
+ * Nothing but a no is taken before a text was seen to its end. What a panel leaves to the cell that asks (`sights.js`)
+ * takes no key, and counts as new when the panel shows it again.
  */
 
 import { noteWaiting } from "./asking.js";
 import { controlsOf } from "./dialog_answers.js";
-import { cautionsOf, detailsOf, headingOf, nextOption, outcomeOf, secondsUntil } from "./dialog_parts.js";
+import { ARM_DELAY_MS, DialogKeyboard, TAKEN_DELAY_MS } from "./dialog_keyboard.js";
+import { cautionsOf, detailsOf, headingOf, outcomeOf, secondsUntil } from "./dialog_parts.js";
 import { h, setText, uniqueId } from "./dom.js";
 import { focusedElement, focusQuietly, forgetKey, isTypingField, wasEarly } from "./focus.js";
-import { dialogAction } from "./keys.js";
 import { Reading } from "./reading.js";
+import { Sight } from "./sights.js";
 
 /** @import { DialogLayout, PageDialog } from "../protocol.d.ts" */
 /** @import { Answer, Offered } from "./dialog_answers.js" */
 /** @import { Store } from "./store.js" */
 /** @import { View } from "./view.js" */
-
-const ARM_DELAY_MS = 250;
-const TAKEN_DELAY_MS = 500;
-const EARLY = "That key came too early to count: press it again.";
-const ABSENT = "No answer here has that key.";
 
 /** The dialog that is shown.
  * @typedef {object} Shown
@@ -39,7 +34,9 @@ const ABSENT = "No answer here has that key.";
  * @property {HTMLElement | undefined} first the control that comes first
  * @property {Offered[]} choices
  * @property {Reading | null} reading
+ * @property {HTMLButtonElement[]} buttons those that take no answer yet are disabled
  * @property {boolean} armed
+ * @property {boolean} awaits whether a cell is about to show it
  * @property {number} keysFrom when keys begin to count that reach it because it took the focus, in ms since 1970
  * @property {Element | null} before the element that had the focus when it was opened; `null` once it took the focus
  * @property {ReturnType<typeof setTimeout> | undefined} timer
@@ -56,16 +53,16 @@ export class Dialogs {
   constructor(store, view) {
     this.store = store;
     this.view = view;
+    this.keyboard = new DialogKeyboard(this);
     this.node = h("div", { class: "ia-dialogs" });
     /** @type {Shown | null} */
     this.shown = null;
     /** The ids of the dialogs of which the kernel knows that this view shows them.
      * @type {Set<string>} */
     this.noted = new Set();
-    this.inSight = false;
-    this.sight = new IntersectionObserver((entries) => {
-      this.inSight = entries.at(-1)?.isIntersecting ?? false;
-    });
+    this.sight = new Sight(view, () => this.settle());
+    const go = () => this.sight.cell?.view.bringUp();
+    this.where = h("button", { class: "ia-where", type: "button", hidden: true, onclick: go });
   }
 
   show() {
@@ -100,8 +97,14 @@ export class Dialogs {
     clearTimeout(this.shown?.again);
     this.shown?.reading?.stop();
     this.shown = null;
-    this.sight.disconnect();
+    this.sight.end();
     noteWaiting(this, null);
+  }
+
+  /** Hold nothing any more: the view is gone. */
+  close() {
+    this.forget();
+    this.sight.close();
   }
 
   tick() {
@@ -111,7 +114,66 @@ export class Dialogs {
     const until = this.store.dialogs.get(shown.id)?.until;
     if (typeof until === "number") setText(shown.left, `${secondsUntil(until)} s left`);
     shown.reading?.look();
-    if (shown.before !== null && shown.before === focusedElement() && this.view.mayTakeFocus()) this.takeFocus();
+    this.settle();
+    if (this.isInvited(shown)) this.takeFocus();
+  }
+
+  /**
+   * Whether the dialog may take the focus by itself.
+   *
+   * @param {Shown} shown
+   */
+  isInvited({ before, box }) {
+    return !box.hidden && before !== null && before === focusedElement() && this.view.mayTakeFocus();
+  }
+
+  /**
+   * Leave the details to the cell that asks, and say where that is, or show them.
+   *
+   * @param {boolean} [waits] whether to wait for a moment where the cell's view is gone, for the next one to come
+   */
+  settle(waits = true) {
+    const { shown, where } = this;
+    if (!shown) return;
+    const { cell } = this.sight;
+    if (waits && shown.box.hidden && !shown.awaits && (cell?.isEnough ?? null) === null) {
+      shown.awaits = true;
+      this.disarm(shown);
+    }
+    const wasThere = focusedElement() === where;
+    setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
+    const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
+    if (isLeft === shown.box.hidden) return;
+    shown.box.hidden = isLeft;
+    if (isLeft) return;
+    this.disarm(shown);
+    shown.reading?.look();
+    if (wasThere && where.hidden) this.takeFocus();
+    else this.invite(shown);
+    this.view.reveal();
+  }
+
+  /**
+   * Take the focus, or have the question announced, for nothing else tells who cannot see it.
+   *
+   * @param {Shown} shown
+   */
+  invite(shown) {
+    if (this.isInvited(shown)) this.takeFocus();
+    else if (!this.store.answers.isElsewhere)
+      this.sight.announce(() => this.view.announcer.say(`The agent asks: ${textOf(shown)}`));
+  }
+
+  /**
+   * Take no answer for a moment.
+   *
+   * @param {Shown} shown
+   */
+  disarm(shown) {
+    shown.armed = false;
+    for (const button of shown.buttons) button.disabled = true;
+    clearTimeout(shown.timer);
+    shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
   }
 
   /**
@@ -119,10 +181,9 @@ export class Dialogs {
    *
    * @param {Shown} shown
    */
-  waiting({ id, box }) {
-    const text = box.querySelector(".ia-heading")?.textContent ?? "";
-    const isSeen = this.inSight && document.visibilityState === "visible";
-    return { id, text, place: this.store.place, isSeen, show: () => this.view.bringUp() };
+  waiting(shown) {
+    const isSeen = this.sight.isTouched && document.visibilityState === "visible";
+    return { id: shown.id, text: textOf(shown), place: this.store.place, isSeen, show: () => this.view.bringUp() };
   }
 
   /**
@@ -148,7 +209,10 @@ export class Dialogs {
     const heading = headingOf(frame, layout, name);
     const box = h(
       "div",
-      { class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
+      {
+        ...{ class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
+        "data-question": id,
+      },
       heading,
       ...cautionsOf(layout),
       details?.node ?? null,
@@ -160,30 +224,33 @@ export class Dialogs {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
       box.append(h("span", { class: "ia-announced", text }));
     }
-    const buttons = box.querySelectorAll("button");
-    for (const button of buttons) button.disabled = true;
-    box.addEventListener("keydown", (event) => this.handleKey(event, frame, answer));
+    const buttons = [...box.querySelectorAll("button")];
+    box.addEventListener("keydown", (event) => this.keyboard.handleKey(event, frame, answer));
     const isRead = choices.length === 0 || !details;
-    const reading = isRead ? null : new Reading(details, this.store, id, () => this.enable(buttons));
-    this.node.append(box);
-    this.sight.observe(box);
+    const reading = isRead ? null : new Reading(details, this.store, id);
+    const goesOn = hadFocus || (this.store.answers.isHere && this.view.root.contains(focusedElement()));
+    const awaits = !goesOn && this.sight.isAwaited;
+    box.hidden = awaits;
+    this.node.append(this.where, box);
+    this.sight.begin(id, box);
     const arm = () => {
-      shown.armed = true;
-      this.enable(buttons);
+      Object.assign(shown, { armed: true, awaits: false });
+      this.settle(false);
+      this.enable();
       if (shown.before === null && focusedElement() === box && isTypingField(first)) focusQuietly(first);
       this.store.focus.restore(this.view.root);
     };
-    const timer = setTimeout(arm, ARM_DELAY_MS);
     /** @type {Shown} */
     const shown = {
       ...{ id, offers: JSON.stringify(layout?.choices), box, left, more, early, layout, first, choices },
-      ...{ reading, arm, timer },
-      ...{ armed: false, keysFrom: 0, before: focusedElement(), press: undefined, again: undefined },
+      ...{ reading, arm, buttons, awaits, armed: false, keysFrom: 0, before: focusedElement() },
+      ...{ timer: undefined, press: undefined, again: undefined },
     };
     this.shown = shown;
-    if (hadFocus || this.view.mayTakeFocus()) this.takeFocus();
-    else this.view.announcer.say(`The agent asks: ${heading.textContent}`); // for nothing else tells who cannot see it
-    if (wasEarly()) shown.again = setTimeout(() => setText(early, EARLY), countsIn(shown));
+    this.disarm(shown);
+    if (hadFocus) this.takeFocus();
+    else if (!awaits) this.invite(shown);
+    if (wasEarly()) this.keyboard.noteEarly(shown);
     this.view.reveal();
   }
 
@@ -201,6 +268,11 @@ export class Dialogs {
   takeFocus() {
     const { shown } = this;
     if (!shown) return;
+    if (shown.box.hidden) {
+      this.sight.cell?.view.bringUp();
+      return;
+    }
+    this.sight.announce(() => {}); // by the focus
     shown.before = null;
     shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
     if (!this.view.root.contains(focusedElement())) this.store.focus.before = focusedElement();
@@ -219,157 +291,23 @@ export class Dialogs {
     return isNo || shown.reading === null || shown.reading.done;
   }
 
-  /**
-   * Enable what may be pressed now.
-   *
-   * @param {Iterable<HTMLButtonElement>} buttons
-   */
-  enable(buttons) {
+  /** Enable what may be pressed now. */
+  enable() {
     const { shown } = this;
     if (!shown?.armed) return;
     const waiting = new Set(shown.choices.filter(({ value }) => !this.takes(value)).map(({ button }) => button));
-    for (const button of buttons) {
+    for (const button of shown.buttons) {
       button.disabled = waiting.has(button);
       button.classList.toggle("ia-waits", button.disabled);
     }
   }
-
-  /**
-   * @param {KeyboardEvent} event
-   * @param {PageDialog} frame
-   * @param {Answer} answer
-   */
-  handleKey(event, frame, answer) {
-    const { shown } = this;
-    if (!shown) return;
-    const { target } = event;
-    const took = target === shown.box;
-    const isEarly = this.holdBack(shown, took) || !shown.armed;
-    if (event.repeat || event.isComposing) return;
-    const action = actionOf(event, frame, shown);
-    const isLost = isEarly && action?.type === "choose" && shown.box.contains(focusedElement());
-    clearTimeout(shown.again);
-    setText(shown.early, "");
-    if (isLost) shown.again = setTimeout(() => setText(shown.early, EARLY), countsIn(shown));
-    if (!action || !shown.armed) return;
-    event.preventDefault();
-    if (action.type === "close") this.close(target, answer);
-    else if (action.type === "absent") setText(shown.early, ABSENT);
-    else if (action.type === "submit") this.submit(/** @type {HTMLInputElement} */ (target));
-    else if (isEarly) return;
-    else if (action.type === "choose") this.choose(action.value, took);
-    else if (action.type === "move") this.move(action.step);
-  }
-
-  /**
-   * Take back what the key before would do, and wait until keys pause: whoever types on was not meant.
-   *
-   * @param {Shown} shown
-   * @param {boolean} took whether the dialog has the focus because it took it
-   * @returns {boolean} whether the key that was pressed does not count
-   */
-  holdBack(shown, took) {
-    const isEarly = took && Date.now() < shown.keysFrom;
-    if (isEarly || (took && shown.press !== undefined)) shown.keysFrom = Date.now() + TAKEN_DELAY_MS;
-    this.takeBack();
-    if (!shown.armed) {
-      clearTimeout(shown.timer);
-      shown.timer = setTimeout(shown.arm, ARM_DELAY_MS);
-    }
-    return isEarly || (took && Date.now() < shown.keysFrom);
-  }
-
-  /**
-   * Take back the answer that waits for keys to pause.
-   *
-   * @returns {boolean} whether there was one
-   */
-  takeBack() {
-    const { shown } = this;
-    const waits = shown?.press !== undefined;
-    clearTimeout(shown?.press);
-    if (shown) shown.press = undefined;
-    return waits;
-  }
-
-  /**
-   * Close the field for a reason, if that has the focus, else dismiss the dialog.
-   *
-   * @param {EventTarget | null} target
-   * @param {Answer} answer
-   */
-  close(target, answer) {
-    const why = target instanceof Element ? target.closest(".ia-why") : null;
-    if (!(why instanceof HTMLElement)) {
-      answer(null);
-      return;
-    }
-    why.hidden = true;
-    focusQuietly(this.shown?.box);
-  }
-
-  /**
-   * Press the button that belongs to a field.
-   *
-   * @param {HTMLElement} field
-   */
-  submit(field) {
-    const why = field.closest(".ia-why");
-    const button = why ? why.querySelector("button") : this.shown?.box.querySelector("button.ia-primary");
-    if (button instanceof HTMLButtonElement) button.click();
-  }
-
-  /**
-   * Give an answer; where the dialog has the focus because it took it, only if no other key follows.
-   *
-   * @param {string | boolean} value
-   * @param {boolean} tookFocus
-   */
-  choose(value, tookFocus) {
-    const { shown } = this;
-    const button = shown?.choices.find((choice) => choice.value === value)?.button;
-    const fold = button?.closest(".ia-again");
-    const hasFocus = shown?.box.contains(focusedElement()); // else keys that follow are meant for another field
-    if (!shown || !button || button.disabled) {
-      if (hasFocus) shown?.reading?.focus();
-    } else if (fold instanceof HTMLElement && fold.hidden) {
-      fold.hidden = false; // a rule is not chosen before it could be read
-      if (hasFocus) button.focus();
-    } else if (tookFocus) shown.press = setTimeout(() => button.click(), ARM_DELAY_MS);
-    else button.click();
-  }
-
-  /** @param {1 | -1} step */
-  move(step) {
-    const { reading, box } = this.shown ?? { reading: null, box: null };
-    if (reading && !reading.done && focusedElement() === box) {
-      reading.focus();
-      return;
-    }
-    nextOption(box, step)?.focus();
-  }
 }
 
 /**
- * What a key does in the dialog that is shown.
- *
- * @param {KeyboardEvent} event
- * @param {PageDialog} frame
- * @param {Shown} shown
- */
-function actionOf(event, { method }, { box, choices, layout }) {
-  const { target } = event;
-  const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-  const hasDefault = box.querySelector(".ia-default") !== null;
-  const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
-  return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
-}
-
-/**
- * In how many ms a key counts, if none is pressed before.
+ * The question, in one line.
  *
  * @param {Shown} shown
  */
-function countsIn({ keysFrom }) {
-  return Math.max(keysFrom - Date.now(), ARM_DELAY_MS);
+function textOf({ box }) {
+  return box.querySelector(".ia-heading")?.textContent ?? "";
 }

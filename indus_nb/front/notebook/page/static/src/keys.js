@@ -33,6 +33,20 @@ export function belongsToFrontEnd(key, atRoot) {
  * `ignore` only prevents the key's default.
  */
 
+/** The digits of the answers that chords give, as the extension's keys do in a notebook. */
+const DIGITS = { y: "1", Y: "7", n: "3" };
+
+/**
+ * Return the digit of the answer that Alt+Y, Alt+Shift+Y or Alt+N gives; "" for any other key.
+ *
+ * @param {Pick<KeyboardEvent, "key" | "code" | "altKey" | "ctrlKey" | "metaKey" | "shiftKey">} event
+ */
+export function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey }) {
+  if (!altKey || ctrlKey || metaKey) return "";
+  const letter = (/^[a-z]$/i.test(key) ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
+  return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
+}
+
 /**
  * What of a dialog its keys depend on.
  *

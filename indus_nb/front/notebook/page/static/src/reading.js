@@ -3,7 +3,8 @@
  *
  * Contract: a text that fits is read at once; a longer one when its last line was in sight: scrolled to, or, once all
  * of it is shown, in the window. What is not laid out yet, as in an output that is folded, counts as not read. It is
- * remembered by the id of the dialog: a front end makes new views. What the notebook itself shows is seen there.
+ * remembered by the id of the dialog: a front end makes new views, and what was read in one counts in all of them. What
+ * the notebook itself shows is seen there.
  */
 
 import { h } from "./dom.js";
@@ -17,15 +18,13 @@ const TOLERANCE_PX = 2;
 export class Reading {
   /**
    * @param {{ node: HTMLElement, lines: number }} text
-   * @param {Pick<Store, "read" | "follow">} store
+   * @param {Pick<Store, "answers" | "follow">} store
    * @param {string} id
-   * @param {() => void} onEnd called when the end was seen
    */
-  constructor({ node, lines }, store, id, onEnd) {
+  constructor({ node, lines }, store, id) {
     this.text = node;
     this.store = store;
     this.id = id;
-    this.onEnd = onEnd;
     this.endInSight = false;
     this.bar = h("button", { class: "ia-unread", type: "button", onclick: () => this.scrollOn() });
     const label = `Show all ${lines.toLocaleString("en")} lines`;
@@ -47,7 +46,7 @@ export class Reading {
   }
 
   get done() {
-    return this.store.read.has(this.id);
+    return this.store.answers.isRead(this.id);
   }
 
   /** Look again how much of the text was seen. */
@@ -73,9 +72,7 @@ export class Reading {
 
   /** Note that the end was seen. */
   note() {
-    if (this.done) return;
-    this.store.read.add(this.id);
-    this.onEnd();
+    if (!this.done) this.store.answers.noteRead(this.id);
   }
 
   get lineHeight() {

@@ -62,9 +62,6 @@ export class Store {
     this.kind = model.get("kind");
     this.mirror = new Mirror(() => this.send({ kind: "resync" }));
     this.complete = false;
-    /** The ids of the dialogs whose text was read to its end.
-     * @type {Set<string>} */
-    this.read = new Set();
     this.answers = new Answers(this);
     /** Which `<details>` of a block the user opened or closed: block key → index → open.
      * @type {Map<string, Map<number, boolean>>} */
@@ -247,7 +244,6 @@ export class Store {
   carryOver(changes) {
     for (const key of changes.dropped) this.opened.delete(key);
     this.answers.tidy();
-    for (const id of this.read) if (!this.dialogs.has(id)) this.read.delete(id);
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
     if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");

@@ -68,6 +68,7 @@ export class View {
 
   /** @param {KeyboardEvent} event */
   keepKey(event) {
+    if (this.dialogs.keyboard.handleChord(event)) event.preventDefault();
     const atRoot = event.target instanceof Element && event.target.matches(".ia-dialog, .ia-root");
     if (!belongsToFrontEnd(event, atRoot)) event.stopPropagation();
   }
@@ -114,7 +115,7 @@ export class View {
     const { store } = this;
     clearInterval(this.clock);
     this.blocks.stop();
-    this.dialogs.forget();
+    this.dialogs.close();
     store.views.delete(this);
     setTimeout(() => {
       if (store.views.size === 0 && store.focus.focused && focusedElement() === document.body) store.focus.leave();
