@@ -151,6 +151,11 @@ class Change:
                 names |= node.names
         return frozenset(names)
 
+    @property
+    def keys(self) -> set[str | int]:
+        """Return what it writes: the variables that it binds, and the ids of the objects that it fills."""
+        return {*self._side.bound, *(id(node.obj) for node in self._side.held)}
+
     def shared(self, other: Change) -> frozenset[str]:
         """Return those of its variables that another change concerns too, by their names or by an object."""
         mine, others = self._side, other._side

@@ -199,9 +199,13 @@ class History:
                 self._record()
 
     def _record(self) -> None:
-        routes = (self._states.route(name, self._path).steps for name in self._states.named)
+        routes = [self._states.route(name, self._path) for name in self._states.named]
         recent = trailing(self._path)
-        ways = (reversed(self._path), [*reversed(recent), *reversed(self._undone)], *routes)
+        ways = (
+            reversed(self._path),
+            [*reversed(recent), *reversed(self._undone)],
+            *(way.steps for way in routes if way.redone),
+        )
         rests, lost = unrecorded(ways)
         self._path += rests
         self._states.note_lost(lost)
@@ -351,9 +355,15 @@ class History:
         turned = self._turn_all(way, touched)
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
-        self._put_in_place(way, turned)
-        for rest in asked:
-            rest.asks = False
+
+        def place() -> None:
+            back_to()
+            self._path[:], self._undone[:] = path, before
+            self._put_in_place(way, turned)
+            for rest in asked:
+                rest.asks = False
+
+        surely([place])  # an interrupt comes too late
         bound = {self._bind_beside(name, value) for name, value in copies.items()}
         books = {id(step.book): step.book for step in (*steps, *before)}.values()
 

@@ -11,7 +11,7 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,9 +41,11 @@ def unrecorded(ways: Iterable[Iterable[Step]]) -> Unrecorded:
     """
     bound, held, files = dict[str, tuple[Any, Any]](), dict[int, Held](), dict[Path, Step]()
     lost, change = list[tuple[Step, frozenset[str]]](), None
+    steps = dict[Step, None]()
     for way in ways:
         seen, paths = set[str | int](), set[Path]()
         for step in way:
+            steps[step] = None
             if step.variables is not None:
                 change = change or step.variables
                 named, nodes, unread = step.variables.since(seen)
@@ -54,7 +56,7 @@ def unrecorded(ways: Iterable[Iterable[Step]]) -> Unrecorded:
                 changes, gone = step.files.since(paths)
                 files = {each.steps[0].path: _rest(files=each, book=step.book) for each in changes} | files
                 lost += [(step, gone)] if gone else []
-    rests = [] if change is None else [_rest(variables=change.after(*each)) for each in _apart(bound, held.values())]
+    rests = [] if change is None else [_rest(variables=change.after(*each)) for each in _apart(bound, held, steps)]
     return Unrecorded([*rests, *files.values()], lost)
 
 
@@ -63,15 +65,21 @@ def _rest(**parts: Any) -> Step:
 
 
 def _apart(
-    bound: dict[str, tuple[Any, Any]], held: Iterable[Held]
-) -> list[tuple[dict[str, tuple[Any, Any]], list[Held]]]:
-    """Divide changes into such that concern no variable in common."""
-    groups: list[tuple[set[str], list[Held]]] = []
-    for names, nodes in (*((frozenset({name}), []) for name in bound), *((node.names, [node]) for node in held)):
-        same = [group for group in groups if not group[0].isdisjoint(names)]
-        groups = [group for group in groups if group not in same]
-        groups.append(({*names}.union(*(each[0] for each in same)), [*(n for each in same for n in each[1]), *nodes]))
-    return [({name: bound[name] for name in bound if name in names}, nodes) for names, nodes in groups]
+    bound: Mapping[str, tuple[Any, Any]], held: Mapping[int, Held], steps: Iterable[Step]
+) -> Iterable[tuple[dict[str, tuple[Any, Any]], list[Held]]]:
+    """Divide changes into such of which each step writes all or nothing."""
+    writers: dict[str | int, list[int]] = {key: [] for key in (*bound, *held)}
+    for at, step in enumerate(steps):
+        for key in writers.keys() & step.keys:
+            writers[key].append(at)
+    groups: dict[tuple[int, ...], tuple[dict[str, tuple[Any, Any]], list[Held]]] = {}
+    for key, found in writers.items():
+        names, nodes = groups.setdefault(tuple(found), ({}, []))
+        if isinstance(key, str):
+            names[key] = bound[key]
+        else:
+            nodes.append(held[key])
+    return groups.values()
 
 
 def left(step: Step, variables: Side | None, files: Sequence[FileStep] | None, names: Collection[str]) -> Step | None:
@@ -99,13 +107,9 @@ def above(path: Sequence[Step], steps: Collection[Step]) -> list[Step]:
     return found
 
 
-def below(rests: Sequence[Step], step: Step) -> list[Step]:
-    """Return those of some rests, oldest first, without which a step cannot be redone on top of them."""
-    found = [step]
-    for rest in reversed(rests):
-        if any(rest.shared(each) for each in found):
-            found.append(rest)
-    return found[:0:-1]
+def below(rests: Iterable[Step], step: Step) -> list[Step]:
+    """Return those of some rests that a step overwrites when it is redone on top of them."""
+    return [rest for rest in rests if not rest.keys.isdisjoint(step.keys)]
 
 
 def apart(rests: Iterable[Step], steps: Sequence[Step]) -> list[Step]:

@@ -76,7 +76,7 @@ class States:
         named = {name: (state, [*state.path], {*state.unsure}) for name, state in self.named.items()}
 
         def back() -> None:
-            self.named = {name: State(path, unsure) for name, (_, path, unsure) in named.items()}
+            self.named = {name: State([*path], {*unsure}) for name, (_, path, unsure) in named.items()}
 
         return back
 

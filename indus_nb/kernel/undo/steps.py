@@ -88,6 +88,12 @@ class Step:
         """Return the variables and files that it concerns."""
         return frozenset[str]().union(*(part.names for part in (self.variables, self.files) if part is not None))
 
+    @property
+    def keys(self) -> set[str | int | Path]:
+        """Return what it writes: variables, ids of objects, and files."""
+        variables = set[str | int | Path]() if self.variables is None else {*self.variables.keys}
+        return variables.union(() if self.files is None else (each.path for each in self.files.steps))
+
     def shared(self, other: Step) -> frozenset[str]:
         """Return those of its variables and files that another step concerns too."""
         names = frozenset[str]()
