@@ -8,24 +8,23 @@ afterwards.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from keyword import iskeyword
 from threading import RLock
 from typing import Any, NamedTuple
 
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
-from indus_nb.kernel.undo.change import Change, Side
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import FileStep, net_changes
+from indus_nb.kernel.undo.files import net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
+from indus_nb.kernel.undo.turning import KEEPING, Turned, turn_all, turn_back, turned_meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +66,6 @@ class NamedState(NamedTuple):
     unsure: Sequence[str]
 
 
-_KEEPING: Collection[Touched] = ("keep", "both")
-_Mark = tuple[Step, Side | None, list[FileStep] | None]
-"""A step, with the state of its changes from before it was undone or redone."""
-
-
-@dataclass(slots=True)
-class _Turned:
-    """Steps that were undone or redone, the first one first, and the result."""
-
-    marks: list[_Mark] = field(default_factory=list[_Mark])
-    names: set[str] = field(default_factory=set[str])
-    beside: set[str] = field(default_factory=set[str])
-    kept: dict[Step, frozenset[str]] = field(default_factory=dict[Step, frozenset[str]])
-
-
 class _Way(NamedTuple):
     """A move that was found possible so far.
 
@@ -91,6 +75,7 @@ class _Way(NamedTuple):
         undone: The steps that can be redone then, the next one last.
         leaves: Whether the present state becomes `LAST`.
         kept: What of the user's stays, though the state to go to has it otherwise.
+        whole: The steps that would be moved if nothing stayed, where that is not the route.
     """
 
     route: Route
@@ -98,6 +83,7 @@ class _Way(NamedTuple):
     undone: Sequence[Step]
     leaves: bool = False
     kept: frozenset[str] = frozenset()
+    whole: Sequence[Step] = ()
 
 
 class History:
@@ -261,17 +247,15 @@ class History:
         with self._lock:
             self._record()
             route = self.route(name)
-            undone, redone = route
+            (undone, redone), whole = route, route.steps
             asked = _asked(route)
             others = [step for step in route.steps if step not in asked]
             # What the user changed elsewhere stays, but where nothing else is between the state and the present.
-            staying = (
-                apart(asked, others) if others and touched not in _KEEPING else asked if touched in _KEEPING else []
-            )
+            staying = apart(asked, others) if others and touched not in KEEPING else asked if touched in KEEPING else []
             route = Route([step for step in undone if step not in staying], redone)
             leaves = bool(route.steps)
             kept = frozenset[str]().union(*(rest.names for rest in staying))
-            way = _Way(route, staying, [] if leaves else self._undone, leaves, kept)
+            way = _Way(route, staying, [] if leaves else self._undone, leaves, kept, whole)
             return self._move(way, touched, cells or CellsPlan())
 
     def differences(self, name: str, budget: CheckpointBudget) -> tuple[str, Mapping[str, str]]:
@@ -294,7 +278,7 @@ class History:
             steps = self.route(name).steps
             named = {each for step in steps if step.variables is not None for each in step.variables.names}
             read = "\n".join(sorted(each for each in named if each.isidentifier() and not iskeyword(each)))
-            with self._turned_meanwhile(steps):
+            with turned_meanwhile(steps):
                 checkpoint = take(self._namespace, read, budget)
             change = checkpoint.close(names_all=True)
             files = net_changes([step.files for step in steps if step.files is not None])
@@ -320,7 +304,7 @@ class History:
         with self._lock:
             steps = _last(self.done, count)
             self.settle()
-            rests = [] if touched in _KEEPING else above(self._path, steps)
+            rests = [] if touched in KEEPING else above(self._path, steps)
             undone = [step for step in self._path if step in steps or step in rests]
             staying = [step for step in self._path if step.is_rest and step not in rests]
             way = _Way(Route(undone, []), staying, [*self._undone, *reversed(undone)])
@@ -351,8 +335,8 @@ class History:
         asked = _asked(way.route)
         if asked and touched != "over":
             raise TouchedError(frozenset[str]().union(*(rest.names for rest in asked)))
-        copies = self._copies([*reversed(way.staying), *steps]) if touched == "both" else {}
-        turned = self._turn_all(way, touched)
+        copies = self._copies(way.whole or steps, way.kept) if touched == "both" else {}
+        turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
 
@@ -373,7 +357,7 @@ class History:
 
         def back() -> None:
             with self._lock:
-                self._turn_back(turned.marks)
+                turn_back(turned.marks)
                 cells.turn()
                 for name in bound:
                     self._namespace.pop(name, None)
@@ -389,7 +373,7 @@ class History:
         left_out = frozenset[str]().union(*(step.left_out for step in steps))
         return Moved(frozenset((turned.names | cells.names) - kept - beside), kept, beside, left_out, finish, back)
 
-    def _put_in_place(self, way: _Way, turned: _Turned) -> None:
+    def _put_in_place(self, way: _Way, turned: Turned) -> None:
         """Have paths be what they are after a move."""
         states, (undone, redone) = self._states, way.route
         if way.leaves:
@@ -417,68 +401,20 @@ class History:
             self._path[:] = [*path, *redone]
         self._undone[:] = way.undone
 
-    def _turn_all(self, way: _Way, touched: Touched) -> _Turned:
-        turned = _Turned()
-        try:
-            for step in way.route.steps:
-                changed = step.touched() if touched else frozenset[str]()  # else it refuses by itself
-                if touched in _KEEPING:
-                    changed = changed.union(*(step.shared(each) for each in self._over(step, way.staying)))
-                    changed |= step.names & frozenset[str]().union(*turned.kept.values())
-                    turned.kept[step] = changed
-                mark = step.variables and step.variables.mark(), step.files and step.files.steps
-                turned.marks.append((step, *mark))  # before it moves: an interrupt may come right after that
-                written, new = step.turn(changed, touched)
-                turned.names |= written
-                turned.beside |= new
-        except BaseException:
-            self._turn_back(turned.marks)
-            raise
-        return turned
-
-    def _over(self, step: Step, rests: Iterable[Step]) -> list[Step]:
+    def _behind(self, step: Step, rests: Iterable[Step]) -> list[Step]:
         """Return those of some rests that stand behind a step, or all where the step is not done."""
         at = self._path.index(step) if step in self._path else -1
         behind = {*self._path[at + 1 :]}
         return [rest for rest in rests if rest in behind]
 
-    def _turn_back(self, marks: Sequence[_Mark]) -> None:
-        for step, variables, files in reversed(marks):
-            if (step.variables and step.variables.mark()) is variables and (step.files and step.files.steps) is files:
-                continue  # it did not move
-            step.turn(step.touched(), "over")
-            if step.variables is not None and variables is not None:
-                step.variables.reset(variables)
-            if step.files is not None and files is not None:
-                step.files.steps = files
+    def _copies(self, steps: Iterable[Step], kept: Collection[str]) -> dict[str, Any]:
+        """Build copies of the values that variables would have, of those that the user changed since.
 
-    @contextmanager
-    def _turned_meanwhile(self, steps: Iterable[Step]) -> Generator[set[str]]:
-        """Have the variables of steps undone or redone within the context, whatever the user changed since.
-
-        Yields:
-            The variables that the user changed since.
-
-        Raises:
-            RefusedError: It is not possible; or not all could be put back.
+        Args:
+            kept: Names of such, beside those that steps know of.
         """
-        back: list[Callable[[], None]] = []
-        found: set[str] = set()
-        try:
-            for change in (step.variables for step in steps):
-                if change is not None:
-                    found |= change.touched()
-                    back.insert(0, partial(_turn_back_to, change, change.mark()))  # first: an interrupt may come
-                    _turn(change)
-            yield found
-        finally:
-            if failures := surely(back):
-                raise RefusedError(f"not all could be put back: {'; '.join(map(str, failures))}")
-
-    def _copies(self, steps: Iterable[Step]) -> dict[str, Any]:
-        """Build copies of the values that variables would have, of those that the user changed since."""
-        with self._turned_meanwhile(steps) as found:
-            wanted = {name: self._namespace[name] for name in sorted(found) if name in self._namespace}
+        with turned_meanwhile(steps) as found:
+            wanted = {name: self._namespace[name] for name in sorted(found.union(kept)) if name in self._namespace}
             try:
                 return copy.deepcopy(wanted)
             except Exception as error:
@@ -490,17 +426,6 @@ class History:
             free += "_"
         self._namespace[free] = value
         return free
-
-
-def _turn(change: Change) -> None:
-    move: Callable[..., object] = change.redo if change.undone else change.undo
-    move(over=change.touched())
-
-
-def _turn_back_to(change: Change, mark: Side) -> None:
-    if change.undone != mark.undone:
-        _turn(change)
-    change.reset(mark)
 
 
 def _asked(route: Route) -> list[Step]:
