@@ -272,3 +272,21 @@ def test_the_hidden_copy_that_a_killed_process_left_is_gone_when_another_one_goe
     assert [path.name for path in place.work.iterdir()] == ["a"]
     place.history.undo(1)
     assert place.read("a") == "old"
+
+
+def test_a_file_that_undo_left_goes_back_with_a_state_which_says_what_it_has_lost(place: Place) -> None:
+    (place.work / "a").write_text("old")
+    place.history.save("raw")
+    place.run("(work / 'a').write_text('new'); (work / 'b').write_text('new')")
+    place.history.save("two")
+    (place.work / "a").write_text("mine")
+    place.history.undo(1, "keep")
+    assert (place.read("a"), place.read("b")) == ("mine", None)
+    with pytest.raises(TouchedError):
+        place.history.back("raw")
+    place.history.back("raw", "over")
+    assert (place.read("a"), place.read("b")) == ("old", None)
+    lost = {held.name: [*held.unsure] for held in place.history.states()}
+    assert lost == {"raw": [], "two": ["a"], "last": []}  # what the call wrote was in the file alone
+    place.history.back("last")
+    assert (place.read("a"), place.read("b")) == ("mine", None)

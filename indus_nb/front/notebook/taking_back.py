@@ -270,13 +270,14 @@ class TakingBack:
                 return await self._run(partial(states.difference, name)), ()
             case "back":
                 await _ready(session)
-                return states.here(name) or await self._back_for_user(session, wanted), ()
+                return await self._run(partial(states.here, name)) or await self._back_for_user(session, wanted), ()
 
     async def _back_for_user(self, session: AgentSession, wanted: StateWanted) -> str:
         name, moved = wanted.name, await self._back(wanted.name, wanted.touched)
         text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
-        return f"This is “{name}” again: {moved}. `%agent state back {LAST}` turns that around."
+        back = f"`%agent state back {LAST}` turns that around."
+        return f"This is “{name}” again: {moved}.{self._states.lost(name)} {back}"
 
     async def for_model(self, name: str) -> str:
         """Go to a named state within a run of the agent's; return a sentence for the model.
@@ -285,7 +286,9 @@ class TakingBack:
             UsageError: It is not possible; nothing was done.
         """
         left = f"“{LAST}” is the state that was left."
-        return self._states.here(name) or f"This is “{name}” again: {await self._back(name, '')}. {left}"
+        if here := await self._run(partial(self._states.here, name)):
+            return here
+        return f"This is “{name}” again: {await self._back(name, '')}.{self._states.lost(name)} {left}"
 
     def _back(self, name: str, touched: Touched) -> Awaitable[str]:
         changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name, touched)

@@ -76,21 +76,33 @@ class KernelStates:
             raise UsageError(f"Nothing was saved: {there}. One of these names can be given anew.")
 
     def here(self, name: str) -> str:
-        """Return a sentence if no step is between a state and the present one, else nothing; in any thread.
+        """Return a sentence if nothing is between a state and the present one, else nothing.
 
         Raises:
             UsageError: There is no such state.
         """
-        return "" if self.way(name) else f"This is “{name}” already. Nothing was changed."
+        self._steps.settle()
+        return "" if self.way(name) else f"This is “{name}” already. Nothing was changed.{self.lost(name)}"
+
+    def lost(self, name: str) -> str:
+        """Return a sentence on what a state cannot bring back, behind a blank, else nothing; in any thread."""
+        unsure = next((held.unsure for held in self._steps.history.states() if held.name == name), ())
+        which = f"{_listed(unsure)} {'is' if len(unsure) == 1 else 'are'}"
+        return f" {which} not as in it, and cannot be brought back: changed outside of steps." if unsure else ""
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a row for each state: name, way, memory, and what it is not sure of."""
+        """Return a row for each state: name, way, memory, and what the user changed outside of steps."""
+        self._steps.settle()
         return [
             (
                 held.name,
                 f"{textcut.counted(held.steps, 'step')} from here" if held.steps else "here",
                 _size(held.weight),
-                f"may differ: {_listed(held.unsure)}" if held.unsure else "",
+                "; ".join(
+                    f"{what}: {_listed(names)}"
+                    for what, names in (("changed since", held.differing), ("cannot be brought back", held.unsure))
+                    if names
+                ),
             )
             for held in self._steps.history.states()
         ]
@@ -133,6 +145,7 @@ class KernelStates:
         found, left_out = self._steps.carry_out(f'state back "{name}"', lambda: look(name, self._steps.budget(4)))
         said = textcut.one_line(found, _MAX_DIFFERENCE_CHARACTERS)
         text = f"Since “{name}”: {said}." if said else f"No step has changed anything since “{name}”."
+        text += self.lost(name)
         return f"{text} Not compared: {_listed(left_out)}." if left_out else text
 
     def drop(self, name: str) -> str:

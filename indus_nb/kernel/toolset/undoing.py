@@ -244,6 +244,8 @@ class Steps:
         if not self.settings.undo:
             return
         self.cell_pauses()
+        if not self.code_runs:
+            self.history.settle()
         running = self._open.setdefault(call, _Open(None, ""))
         self.begin_files(call, ())
         try:
@@ -257,6 +259,7 @@ class Steps:
 
         Most cells only look at frames: that these are compared below pandas, too, would take most of the time.
         """
+        self.history.settle()
         budget = replace(self.budget(1), below_frames=False)
         return take(self._namespace, code, budget, transform=self._transform)
 
@@ -409,6 +412,13 @@ class Steps:
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
         finally:
+            self.cell_goes_on()
+
+    def settle(self) -> None:
+        """Record what the user changed outside of steps for named states, unless code of the agent's runs."""
+        if not self.code_runs:
+            self.cell_pauses()
+            self.history.settle()
             self.cell_goes_on()
 
     def _command(self, verb: str, count: int) -> str:

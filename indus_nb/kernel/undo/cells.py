@@ -97,9 +97,9 @@ class CellsChange:
             changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
         return ", ".join(changes)
 
-    def shared_with(self, newer: CellsChange) -> frozenset[str]:
+    def shared(self, other: CellsChange) -> frozenset[str]:
         """Return the names of the cells that another change concerns as well."""
-        theirs = {step.id for step in newer.steps}
+        theirs = {step.id for step in other.steps}
         return frozenset(step.name or cell_name(step.number) for step in self.steps if step.id in theirs)
 
     def to_json(self) -> list[list[Any]]:

@@ -156,11 +156,56 @@ class Change:
                 names |= node.names
         return frozenset(names)
 
-    def shared_with(self, newer: Change) -> frozenset[str]:
-        """Return the variables that another change has bound or changed as well, or whose objects it has changed."""
-        mine = {id(node.obj) for node in (*self._side.held, *self._side.watched) if node.names}
-        objects = (node.names for node in newer._side.held if id(node.obj) in mine)
-        return (self.names & newer.names).union(*objects)
+    @property
+    def keys(self) -> set[str | int]:
+        """Return what it writes: the variables that it binds, and the ids of the objects that it fills."""
+        return {*self._side.bound, *(id(node.obj) for node in self._side.held)}
+
+    def shared(self, other: Change) -> frozenset[str]:
+        """Return those of its variables that another change concerns too, by their names or by an object."""
+        mine, others = self._side, other._side
+        held, all_held = ({id(node.obj) for node in nodes} for nodes in (others.held, [*others.held, *others.watched]))
+        both = [node.names for node in mine.held if id(node.obj) in all_held]
+        both += [node.names for node in mine.watched if id(node.obj) in held]
+        return (self.names & other.names).union(*both)
+
+    def part(self, mark: Side, names: Collection[str]) -> Change:
+        """Return a change with what it held of some variables at ``mark``."""
+        bound = {name: values for name, values in mark.bound.items() if name in names}
+        held, watched = ([n for n in nodes if not n.names.isdisjoint(names)] for nodes in (mark.held, mark.watched))
+        return self._other(Side(mark.undone, bound, held, watched))
+
+    def since(self, seen: set[str | int]) -> tuple[dict[str, tuple[Any, Any]], list[Held], frozenset[str]]:
+        """Find what was changed since in variables and objects, as another change would keep it.
+
+        Args:
+            seen: Variables, and ids of objects, that are not looked at; its own are added.
+
+        Returns:
+            Names bound otherwise; objects that hold something else; variables of objects that cannot be read.
+        """
+        side, held, lost = self._side, list[Held](), frozenset[str]()
+        now = {name: self.namespace.get(name, ABSENT) for name in side.bound}
+        bound = {name: (was, now[name]) for name, (_, was) in side.bound.items() if now[name] is not was}
+        for node in (*side.held, *side.watched):
+            if node.names and id(node.obj) not in seen and node.is_touched():
+                try:
+                    held.append(replace(node, kept=node.seal, seal=node.keeper.seal(node.obj)))
+                except Exception:  # noqa: BLE001 - an object in a state that cannot be read
+                    lost |= node.names
+        bound = {name: values for name, values in bound.items() if name not in seen}
+        seen.update(side.bound, (id(node.obj) for node in (*side.held, *side.watched)))
+        return bound, held, lost
+
+    def after(self, bound: Bound, held: list[Held]) -> Change:
+        """Return a change of the same namespace that was just made by other code."""
+        watched = self._watch((now for _, now in bound.values()), held)
+        seen = {id(node.obj) for node in held}
+        return self._other(Side(False, bound, held, [n for n in watched if id(n.obj) not in seen]))  # noqa: FBT003
+
+    def _other(self, side: Side) -> Change:
+        nothing = Differences(frozenset(), frozenset(), frozenset(), frozenset(), (), {})
+        return Change("", "", nothing, {}, {}, self.namespace, side, self._watch)
 
     def undo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:
         """Restore the state before the code.

@@ -373,10 +373,45 @@ class FilesChange:
             shown(step.path, self.root) for step in self.steps if _state(step.path)[0] not in (step.now, step.other)
         }
 
-    def shared_with(self, newer: FilesChange) -> frozenset[str]:
-        """Return the paths of the files that another change concerns as well."""
-        theirs = {step.path for step in newer.steps}
-        return frozenset(shown(step.path, self.root) for step in self.steps if step.path in theirs)
+    def shared(self, other: FilesChange) -> frozenset[str]:
+        """Return those of its files that another change concerns too."""
+        paths = {step.path for step in other.steps}
+        return frozenset(shown(step.path, self.root) for step in self.steps if step.path in paths)
+
+    def part(self, mark: Iterable[FileStep], names: Collection[str], *, undone: bool) -> FilesChange:
+        """Return a change with what it held of some files at ``mark``."""
+        return self._other([step for step in mark if shown(step.path, self.root) in names], undone=undone)
+
+    def since(self, seen: set[Path]) -> tuple[list[FilesChange], frozenset[str]]:
+        """Find what was changed since in files, each as another change would keep it.
+
+        Args:
+            seen: Files that are not looked at; its own are added.
+
+        Returns:
+            The changes; files that cannot be kept, or of which what they held is no longer kept.
+        """
+        found, lost = list[FilesChange](), set[str]()
+        for step in (each for each in self.steps if each.path not in seen):
+            state, data = _state(step.path)
+            if state == step.now:
+                continue
+            was_kept = step.now is None or self.contents.get(step.now.digest) is not None
+            if isinstance(state, _Other) or not was_kept or (state is not None and not self._is_room(data)):
+                lost.add(shown(step.path, self.root))
+            else:
+                found.append(self._other([replace(step, other=step.now, now=state)], undone=False))
+        seen.update(step.path for step in self.steps)
+        return found, frozenset(lost)
+
+    def _other(self, steps: list[FileStep], *, undone: bool) -> FilesChange:
+        return FilesChange(self.root, "", {}, self.contents, steps, undone)
+
+    def _is_room(self, data: bytes) -> bool:
+        try:
+            return self.contents.put(data) is not None
+        except OSError:
+            return False
 
     def prepare(
         self, *, keep: Collection[str] = (), over: Collection[str] = (), both: Collection[str] = ()

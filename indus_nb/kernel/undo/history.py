@@ -8,10 +8,9 @@ afterwards.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import takewhile
 from keyword import iskeyword
 from pathlib import Path
@@ -20,13 +19,14 @@ from typing import Any, NamedTuple
 
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
-from indus_nb.kernel.undo.change import Change, Side
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import FileStep, hold, net_changes
+from indus_nb.kernel.undo.files import hold, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
-from indus_nb.kernel.undo.states import Dropped, Route, States
+from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded
+from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
-from indus_nb.kernel.undo.transaction import RefusedError, surely
+from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
+from indus_nb.kernel.undo.turning import KEEPING, Turned, turn_all, turn_back, turned_meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,55 +57,67 @@ class NamedState(NamedTuple):
     Attributes:
         steps: How many steps are between it and the present.
         weight: Roughly how many bytes these keep from being freed; other states may need the same.
-        unsure: Variables and files that may differ, as they were changed outside of steps.
+        differing: Variables and files that the user changed outside of steps, and which going there would overwrite.
+        unsure: Those that cannot be brought back.
     """
 
     name: str
     steps: int
     weight: int
+    differing: Sequence[str]
     unsure: Sequence[str]
 
 
-_Mark = tuple[Step, Side | None, list[FileStep] | None]
-"""A step, with the state of its changes from before it was undone or redone."""
+class _Way(NamedTuple):
+    """A move that was found possible so far.
 
+    Attributes:
+        route: The steps that are moved.
+        staying: Rests that stay as they are.
+        undone: The steps that can be redone then, the next one last.
+        leaves: Whether the present state becomes `LAST`.
+        kept: What of the user's stays, though the state to go to has it otherwise.
+        whole: The steps that would be moved if nothing stayed, where that is not the route.
+    """
 
-@dataclass(slots=True)
-class _Turned:
-    """Steps that were undone or redone, the first one first, and the result."""
-
-    marks: list[_Mark] = field(default_factory=list[_Mark])
-    names: set[str] = field(default_factory=set[str])
-    kept: set[str] = field(default_factory=set[str])
-    beside: set[str] = field(default_factory=set[str])
-    changed: dict[Step, frozenset[str]] = field(default_factory=dict[Step, frozenset[str]])
-
-
-def _leave_nothing(_: list[Step]) -> Callable[[], None]:
-    return lambda: None
+    route: Route
+    staying: Sequence[Step]
+    undone: Sequence[Step]
+    leaves: bool = False
+    kept: frozenset[str] = frozenset()
+    whole: Sequence[Step] = ()
 
 
 class History:
     """The steps of all sessions of a process, in the order in which they were made; for any thread.
 
-    Attributes:
-        undone: The undone steps, the next one to redo last.
+    A path of steps may have rests between them (`rests`), which are not counted.
     """
 
     def __init__(self, namespace: MutableMapping[str, Any]) -> None:
         """Begin with no steps."""
-        self.done: list[Step] = []
-        self.undone: list[Step] = []
+        self._path: list[Step] = []
+        self._undone: list[Step] = []
         self._states = States()
         self._namespace = namespace
         self._lock = RLock()
+
+    @property
+    def done(self) -> list[Step]:
+        """Return the steps that can be undone, the next one last."""
+        return [step for step in self._path if not step.is_rest]
+
+    @property
+    def undone(self) -> list[Step]:
+        """Return the undone steps, the next one to redo last."""
+        return [step for step in self._undone if not step.is_rest]
 
     def load(self, book: Book) -> None:
         """Add the steps of an earlier process, which are older than all others."""
         with self._lock:
             done, undone = book.read()
-            self.done[:0] = done
-            self.undone[:0] = undone
+            self._path[:0] = done
+            self._undone[:0] = undone
             self._states.begin_with(done)
 
     def add(self, step: Step, room: int) -> Dropped:
@@ -118,12 +130,12 @@ class History:
             The number of dropped steps, and the names of the states that are lost with steps of theirs.
         """
         with self._lock:
-            before = {*self.undone, *self.done, *self._states.steps(), step}
-            books = {id(each.book): each.book for each in (*self.undone, step)}
-            self.undone.clear()
-            self.done.append(step)
-            dropped = self._states.make_room(self.done, room)
-            for each in before - {*self.done} - self._states.steps():
+            before = self._held() | {step}
+            books = {id(each.book): each.book for each in (*self._undone, step)}
+            self._undone.clear()
+            self._path.append(step)
+            dropped = self._states.make_room(self._path, room)
+            for each in before - self._held():
                 books[id(each.book)] = each.book
             self._write(books.values())
             return dropped
@@ -149,7 +161,10 @@ class History:
         for book in books:
             if book is not None:
                 with suppress(OSError):  # it can be taken back as long as this process lives
-                    book.write(self.done, self.undone, self._states.steps())
+                    book.write(self.done, self.undone, self._held())
+
+    def _held(self) -> set[Step]:
+        return {*self._path, *self._undone, *self._states.steps()}
 
     def last_that_bound(self, name: str) -> Step | None:
         """Return the newest step, of those that are not undone, whose code bound a variable as it is still bound."""
@@ -179,31 +194,53 @@ class History:
     def save(self, name: str) -> None:
         """Give the present state a name, in the place of another one of that name."""
         with self._lock:
-            self._states.save(name, self.done)
+            self._record()
+            self._states.save(name, self._path)
+
+    def settle(self) -> None:
+        """Record what the user changed outside of steps, as far as named states need it; while no code runs."""
+        with self._lock:
+            if self._states.named:
+                self._record()
+
+    def _record(self) -> None:
+        routes = [self._states.route(name, self._path) for name in self._states.named]
+        recent = trailing(self._path)
+        ways = (
+            reversed(self._path),
+            [*reversed(recent), *reversed(self._undone)],
+            *(way.steps for way in routes if way.redone),
+        )
+        rests, lost = unrecorded(ways)
+        self._path += rests
+        self._states.note_lost(lost)
 
     def drop(self, name: str) -> bool:
         """Forget a named state, and the steps that only it needs; return whether there was one."""
         with self._lock:
-            state = self._states.named.pop(name, None)
-            if state is None:
+            before = self._held()
+            if self._states.named.pop(name, None) is None:
                 return False
-            self._write({id(step.book): step.book for step in state.path}.values())
+            self._states.forget_rests(self._path)
+            self._write({id(step.book): step.book for step in before - self._held()}.values())
             return True
 
     def states(self) -> list[NamedState]:
         """Return the named states, oldest first."""
         with self._lock:
-            return [
-                NamedState(name, len(steps), sum(step.weight for step in steps), sorted(state.unsure))
-                for name, state in self._states.named.items()
-                for steps in [self._states.route(name, self.done).steps]
-            ]
+            found: list[NamedState] = []
+            for name, state in self._states.named.items():
+                route = self._states.route(name, self._path)
+                count, weight = sum(not step.is_rest for step in route.steps), sum(step.weight for step in route.steps)
+                differing = frozenset[str]().union(*(rest.names for rest in _asked(route)))
+                found.append(NamedState(name, count, weight, sorted(differing), sorted(state.unsure)))
+            return found
 
     @property
     def weight(self) -> int:
         """Return roughly how many bytes all steps keep from being freed."""
         with self._lock:
-            return sum(step.weight for step in {*self.done, *self.undone, *self._states.steps()})
+            return sum(step.weight for step in self._held())
 
     def route(self, name: str) -> Route:
         """Return the way to a named state.
@@ -212,7 +249,7 @@ class History:
             RefusedError: There is none of that name.
         """
         with self._lock:
-            return self._states.route(name, self.done)
+            return self._states.route(name, self._path)
 
     def back(self, name: str, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Go to a named state; the one that is left has the name `LAST` then, and nothing can be redone.
@@ -227,9 +264,18 @@ class History:
             RefusedError: There is no such state, or it is not possible; nothing was done.
         """
         with self._lock:
+            self._record()
             route = self.route(name)
-            undone, leave = ([], self._states.leave) if route.steps else (self.undone, _leave_nothing)
-            return self._move(route, undone, (touched, cells or CellsPlan()), leave)
+            (undone, redone), whole = route, route.steps
+            asked = _asked(route)
+            others = [step for step in route.steps if step not in asked]
+            # What the user changed elsewhere stays, but where nothing else is between the state and the present.
+            staying = apart(asked, others) if others and touched not in KEEPING else asked if touched in KEEPING else []
+            route = Route([step for step in undone if step not in staying], redone)
+            leaves = bool(route.steps)
+            kept = frozenset[str]().union(*(rest.names for rest in staying))
+            way = _Way(route, staying, [] if leaves else self._undone, leaves, kept, whole)
+            return self._move(way, touched, cells or CellsPlan())
 
     def differences(self, name: str, budget: CheckpointBudget) -> tuple[str, Mapping[str, str]]:
         """Describe how variables, files and cells differ from a named state, as far as steps have changed them.
@@ -247,10 +293,11 @@ class History:
             RefusedError: There is no such state, or it cannot be looked at; nothing was changed.
         """
         with self._lock:
+            self._record()
             steps = self.route(name).steps
             named = {each for step in steps if step.variables is not None for each in step.variables.names}
             read = "\n".join(sorted(each for each in named if each.isidentifier() and not iskeyword(each)))
-            with self._turned_meanwhile(steps):
+            with turned_meanwhile(steps):
                 checkpoint = take(self._namespace, read, budget)
             change = checkpoint.close(names_all=True)
             files = net_changes([step.files for step in steps if step.files is not None])
@@ -279,18 +326,22 @@ class History:
         """
         count, names = 0, frozenset[str]()
         with self._lock:
-            for at, step in enumerate(self.done):
-                for lies, newer in enumerate(self.done[at + 1 :], at + 1) if step in steps else ():
-                    if newer not in steps and (shared := step.shared_with(newer)):
-                        count, names = max(count, len(self.done) - lies), names | shared
+            self.settle()
+            moving = {*steps, *above(self._path, steps)}
+            for at, step in enumerate(self._path):
+                for lies, newer in enumerate(self._path[at + 1 :], at + 1) if step in moving else ():
+                    if newer not in moving and (shared := step.shared(newer) | step.shared_cells(newer)):
+                        count = max(count, sum(not each.is_rest for each in self._path[lies:]))
+                        names |= shared
         return count, names
 
     def bring_up(self, steps: Collection[Step]) -> None:
         """Have steps be the newest ones; those above them share nothing with them, so that nothing else changes."""
         with self._lock:
-            anew = sorted(self.done, key=lambda step: step in steps)
-            self._states.reorder(self.done, anew)
-            self.done[:] = anew
+            moving = {*steps, *above(self._path, steps)}
+            anew = sorted(self._path, key=lambda step: step in moving)
+            self._states.reorder(self._path, anew)
+            self._path[:] = anew
 
     # Undo and redo
 
@@ -309,7 +360,12 @@ class History:
         """
         with self._lock:
             steps = _last(self.done, count)
-            return self._move(Route(steps, []), [*self.undone, *reversed(steps)], (touched, cells or CellsPlan()))
+            self.settle()
+            rests = [] if touched in KEEPING else above(self._path, steps)
+            undone = [step for step in self._path if step in steps or step in rests]
+            staying = [step for step in self._path if step.is_rest and step not in rests]
+            way = _Way(Route(undone, []), staying, [*self._undone, *reversed(undone)])
+            return self._move(way, touched, cells or CellsPlan())
 
     def redo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Redo the steps that were undone last, without running the code; like ``undo``.
@@ -323,31 +379,32 @@ class History:
         """
         with self._lock:
             steps = _last(self.undone, count)
-            return self._move(Route([], steps[::-1]), self.undone[:-count], (touched, cells or CellsPlan()))
+            self.settle()
+            at = self._undone.index(steps[0])
+            while at and self._undone[at - 1].is_rest:
+                at -= 1
+            way = _Way(Route([], self._undone[at:][::-1]), trailing(self._path), self._undone[:at])
+            return self._move(way, touched, cells or CellsPlan())
 
-    def _move(
-        self,
-        route: Route,
-        undone: Sequence[Step],
-        how: tuple[Touched, CellsPlan],
-        leave: Callable[[list[Step]], Callable[[], None]] = _leave_nothing,
-    ) -> Moved:
-        """Go a way from the present state.
-
-        Args:
-            undone: The steps that can be redone then.
-            leave: Keeps the steps that were done, before the move is written down; returns what turns that around.
-        """
-        touched, cells = how
-        steps, before, undone = route.steps, [*self.undone], [*undone]
-        copies = self._copies(steps) if touched == "both" else {}
-        turned = self._turn_all(steps, touched)
+    def _move(self, way: _Way, touched: Touched, cells: CellsPlan) -> Moved:
+        """Go a way from the present state."""
+        steps = way.route.steps
+        asked = _asked(way.route)
+        if asked and touched != "over":
+            raise TouchedError(frozenset[str]().union(*(rest.names for rest in asked)))
+        copies = self._copies(way.whole or steps, way.kept) if touched == "both" else {}
+        turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
-        at = len(self.done) - len(route.undone)
-        stay = leave(self.done)
-        self.done[at:] = route.redone
-        self.undone[:] = undone
-        forget = self._states.note_moved(turned.changed, touched, {*self.done})
+        path, before, back_to = [*self._path], [*self._undone], self._states.mark()
+
+        def place() -> None:
+            back_to()
+            self._path[:], self._undone[:] = path, before
+            self._put_in_place(way, turned)
+            for rest in asked:
+                rest.asks = False
+
+        surely([place])  # an interrupt comes too late
         bound = {self._bind_beside(name, value) for name, value in copies.items()}
         books = {id(step.book): step.book for step in (*steps, *before)}.values()
 
@@ -357,76 +414,64 @@ class History:
 
         def back() -> None:
             with self._lock:
-                self._turn_back(turned.marks)
+                turn_back(turned.marks)
                 cells.turn()
                 for name in bound:
                     self._namespace.pop(name, None)
-                self.done[at : at + len(route.redone)] = route.undone
-                self.undone[:] = before
-                forget()
-                stay()
+                self._path[:], self._undone[:] = path, before
+                for rest in asked:
+                    rest.asks = True
+                back_to()
 
         if not cells.edits:
             finish()
-        kept = frozenset(turned.kept | cells.kept)
+        kept = way.kept.union(cells.kept, *turned.kept.values())
         beside = frozenset(turned.beside | bound | cells.beside)
         left_out = frozenset[str]().union(*(step.left_out for step in steps))
         return Moved(frozenset((turned.names | cells.names) - kept - beside), kept, beside, left_out, finish, back)
 
-    def _turn_all(self, steps: Iterable[Step], touched: Touched) -> _Turned:
-        turned = _Turned()
-        try:
-            for step in steps:
-                changed = step.touched() if touched else frozenset[str]()  # else it refuses by itself
-                turned.kept |= changed if touched in ("keep", "both") else set()
-                turned.changed[step] = changed
-                mark = step.variables and step.variables.mark(), step.files and step.files.steps
-                turned.marks.append((step, *mark))  # before it moves: an interrupt may come right after that
-                written, new = step.turn(changed, touched)
-                turned.names |= written
-                turned.beside |= new
-        except BaseException:
-            self._turn_back(turned.marks)
-            raise
-        return turned
+    def _put_in_place(self, way: _Way, turned: Turned) -> None:
+        """Have paths be what they are after a move."""
+        states, (undone, redone) = self._states, way.route
+        if way.leaves:
+            states.save(LAST, self._path)
+        staying, stays = [*way.staying], {*self._path} - {*undone}
+        path = [*self._path]
+        for step, variables, files in turned.marks:
+            rest = left(step, variables, files, turned.kept.get(step, ())) if states.named else None
+            is_undone = step in undone
+            if rest is not None:
+                states.divide(step, rest, before=is_undone)
+                if is_undone:
+                    path.insert(path.index(step), rest)
+                    staying.append(rest)
+                    stays.add(rest)
+            if is_undone:
+                states.put_behind(step, stays)
+            else:
+                states.put_below(step, below(staying, step))
+        path = [step for step in path if step not in undone]
+        if way.leaves:  # to where the steps to redo belong, and what stays has nothing to do with these
+            behind = [step for step in path if step in staying]
+            self._path[:] = [*(step for step in path if step not in staying), *redone, *behind]
+        else:
+            self._path[:] = [*path, *redone]
+        self._undone[:] = way.undone
 
-    def _turn_back(self, marks: Sequence[_Mark]) -> None:
-        for step, variables, files in reversed(marks):
-            if (step.variables and step.variables.mark()) is variables and (step.files and step.files.steps) is files:
-                continue  # it did not move
-            step.turn(step.touched(), "over")
-            if step.variables is not None and variables is not None:
-                step.variables.reset(variables)
-            if step.files is not None and files is not None:
-                step.files.steps = files
+    def _behind(self, step: Step, rests: Iterable[Step]) -> list[Step]:
+        """Return those of some rests that stand behind a step, or all where the step is not done."""
+        at = self._path.index(step) if step in self._path else -1
+        behind = {*self._path[at + 1 :]}
+        return [rest for rest in rests if rest in behind]
 
-    @contextmanager
-    def _turned_meanwhile(self, steps: Iterable[Step]) -> Generator[set[str]]:
-        """Have the variables of steps undone or redone within the context, whatever the user changed since.
+    def _copies(self, steps: Iterable[Step], kept: Collection[str]) -> dict[str, Any]:
+        """Build copies of the values that variables would have, of those that the user changed since.
 
-        Yields:
-            The variables that the user changed since.
-
-        Raises:
-            RefusedError: It is not possible; or not all could be put back.
+        Args:
+            kept: Names of such, beside those that steps know of.
         """
-        back: list[Callable[[], None]] = []
-        found: set[str] = set()
-        try:
-            for change in (step.variables for step in steps):
-                if change is not None:
-                    found |= change.touched()
-                    back.insert(0, partial(_turn_back_to, change, change.mark()))  # first: an interrupt may come
-                    _turn(change)
-            yield found
-        finally:
-            if failures := surely(back):
-                raise RefusedError(f"not all could be put back: {'; '.join(map(str, failures))}")
-
-    def _copies(self, steps: Iterable[Step]) -> dict[str, Any]:
-        """Build copies of the values that variables would have, of those that the user changed since."""
-        with self._turned_meanwhile(steps) as found:
-            wanted = {name: self._namespace[name] for name in sorted(found) if name in self._namespace}
+        with turned_meanwhile(steps) as found:
+            wanted = {name: self._namespace[name] for name in sorted(found.union(kept)) if name in self._namespace}
             try:
                 return copy.deepcopy(wanted)
             except Exception as error:
@@ -440,15 +485,9 @@ class History:
         return free
 
 
-def _turn(change: Change) -> None:
-    move: Callable[..., object] = change.redo if change.undone else change.undo
-    move(over=change.touched())
-
-
-def _turn_back_to(change: Change, mark: Side) -> None:
-    if change.undone != mark.undone:
-        _turn(change)
-    change.reset(mark)
+def _asked(route: Route) -> list[Step]:
+    """Return the changes of the user's that a way overwrites, and of which no move has done so yet."""
+    return [step for step in route.undone if step.asks and step not in route.redone]
 
 
 def _last(steps: Sequence[Step], count: int) -> Sequence[Step]:

@@ -6,17 +6,17 @@ What this module promises:
   the history and with other states. A step is done if it is on the history's path, else it is undone.
 - Steps that a state needs are kept, also where they can no longer be redone. Where there is no room for all, the oldest
   steps that no state needs are dropped first, then whole states, the oldest first: none loses a part of its steps.
-- What the user changed outside of steps, and a move has kept or overwritten, is no part of states any more: each knows
-  of what it no longer is sure.
+- What the user changed outside of steps, and what a move has left or overwritten, takes nothing from states (`rests`);
+  where it cannot be kept, each knows what it cannot bring back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from indus_nb.kernel.undo.steps import Step, Touched
+from indus_nb.kernel.undo.steps import Step
 from indus_nb.kernel.undo.transaction import RefusedError
 
 MAX_STEPS = 100
@@ -52,7 +52,7 @@ class State:
 
     Attributes:
         path: The steps that were done, oldest first.
-        unsure: Variables and files that may differ, as they were changed outside of steps.
+        unsure: Variables and files that cannot be brought back, as they were changed outside of steps.
     """
 
     path: list[Step]
@@ -71,16 +71,12 @@ class States:
         self.named.pop(name, None)
         self.named[name] = State([*done], {*unsure})
 
-    def leave(self, done: Iterable[Step]) -> Callable[[], None]:
-        """Give the present state, which is left for another one, the name `LAST`; return what turns that around."""
-        before = self.named.get(LAST)
-        self.save(LAST, done)
-        left = self.named[LAST]
+    def mark(self) -> Callable[[], None]:
+        """Return what leaves all states as they are now."""
+        named = {name: (state, [*state.path], {*state.unsure}) for name, state in self.named.items()}
 
         def back() -> None:
-            if self.named.get(LAST) is left:
-                del self.named[LAST]
-                self.named |= {} if before is None else {LAST: before}
+            self.named = {name: State([*path], {*unsure}) for name, (_, path, unsure) in named.items()}
 
         return back
 
@@ -111,32 +107,40 @@ class States:
         for state in self.named.values():
             state.path[:0] = steps
 
-    def note_moved(
-        self, moved: Mapping[Step, Collection[str]], touched: Touched, done: Collection[Step]
-    ) -> Callable[[], None]:
-        """Record what steps that were moved had found changed by the user.
-
-        What was overwritten is kept with the step, for its way back: so it is part of the states that this leads to.
-
-        Args:
-            moved: The steps, with the variables and files that were changed since.
-            done: The steps that are done now.
-
-        Returns:
-            What turns that around.
-        """
-        new: list[tuple[State, set[str]]] = []
-        for step, changed in moved.items():
+    def note_lost(self, lost: Iterable[tuple[Step, Collection[str]]]) -> None:
+        """Record what states cannot bring back any more, each with the step that had left it in that state."""
+        for step, names in lost:
             for state in self.named.values():
-                if touched != "over" or (step in state.path) != (step in done):
-                    new.append((state, {*changed} - state.unsure))
-                    state.unsure.update(changed)
+                if step in state.path:
+                    behind = state.path[state.path.index(step) + 1 :]
+                    state.unsure |= {*names}.difference(*(each.names for each in behind))
 
-        def back() -> None:
-            for state, names in new:
-                state.unsure -= names
+    def divide(self, step: Step, rest: Step, *, before: bool) -> None:
+        """Put a part of a step, which was taken out of it, beside it on each path."""
+        for state in self.named.values():
+            if step in state.path:
+                state.path.insert(state.path.index(step) + (not before), rest)
 
-        return back
+    def put_below(self, step: Step, rests: Iterable[Step]) -> None:
+        """Put rests that were there before a step was redone before it on each path."""
+        for state in self.named.values():
+            if step in state.path:
+                at = state.path.index(step)
+                state.path[at:at] = [rest for rest in rests if rest not in state.path[:at]]
+
+    def put_behind(self, step: Step, staying: Collection[Step]) -> None:
+        """Put a step behind rests that follow it on a path, and that stay when it is undone."""
+        for state in self.named.values():
+            if step in state.path:
+                at = state.path.index(step)
+                while at + 1 < len(state.path) and state.path[at + 1] in staying:
+                    state.path[at : at + 2] = [state.path[at + 1], step]
+                    at += 1
+
+    def forget_rests(self, done: list[Step]) -> None:
+        """Remove the rests from ``done`` if there is no state that needs them."""
+        if not self.named:
+            done[:] = [step for step in done if not step.is_rest]
 
     def make_room(self, done: list[Step], room: int) -> Dropped:
         """Drop steps at the beginning of ``done`` and states, until what is kept fits; never the newest step.
@@ -150,13 +154,14 @@ class States:
             free = min([len(done) - 1, *(_common(state.path, done) for state in self.named.values())])
             is_over = sum(weights[step] for step in held) > room or len(held) > MAX_HELD
             if free > 0 and (is_over or len(done) > MAX_STEPS):
+                dropped += not done[0].is_rest
                 del done[0]
                 for state in self.named.values():
                     del state.path[0]
-                dropped += 1
             elif is_over and self.named:
                 lost.append(LAST if LAST in self.named else next(iter(self.named)))
                 del self.named[lost[-1]]
+                self.forget_rests(done)
             else:
                 return Dropped(dropped, lost)
 

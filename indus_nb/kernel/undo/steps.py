@@ -37,6 +37,8 @@ class Step:
         cells: Changes of cells of a notebook.
         asked_in: The id of the cell in which the call's prompt stood, if there is one and it is known.
         is_users: Whether it is a cell of the user's, and no call.
+        is_rest: Whether it is no step to users, but kept for named states alone (`rests`).
+        asks: Whether it is a change of the user's that no move has taken back yet: the user decides.
     """
 
     call: str
@@ -47,6 +49,8 @@ class Step:
     cells: CellsChange | None = None
     asked_in: str | None = None
     is_users: bool = False
+    is_rest: bool = False
+    asks: bool = False
 
     @property
     def session(self) -> str:
@@ -79,21 +83,34 @@ class Step:
         """Return roughly how much memory it takes."""
         return 0 if self.variables is None else self.variables.weight
 
-    def shared_with(self, newer: Step) -> frozenset[str]:
-        """Return the variables, files and cells that a newer step has changed as well."""
-        shared = frozenset[str]()
-        if self.variables is not None and newer.variables is not None:
-            shared |= self.variables.shared_with(newer.variables)
-        if self.files is not None and newer.files is not None:
-            shared |= self.files.shared_with(newer.files)
-        if self.cells is not None and newer.cells is not None:
-            shared |= self.cells.shared_with(newer.cells)
-        return shared
-
     def touched(self) -> frozenset[str]:
         """Return the variables and files that were changed since the step."""
         parts = (self.variables, self.files)
         return frozenset[str]().union(*(part.touched() for part in parts if part is not None))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the variables and files that it concerns."""
+        return frozenset[str]().union(*(part.names for part in (self.variables, self.files) if part is not None))
+
+    @property
+    def keys(self) -> set[str | int | Path]:
+        """Return what it writes: variables, ids of objects, and files."""
+        variables = set[str | int | Path]() if self.variables is None else {*self.variables.keys}
+        return variables.union(() if self.files is None else (each.path for each in self.files.steps))
+
+    def shared(self, other: Step) -> frozenset[str]:
+        """Return those of its variables and files that another step concerns too."""
+        names = frozenset[str]()
+        if self.variables is not None and other.variables is not None:
+            names |= self.variables.shared(other.variables)
+        if self.files is not None and other.files is not None:
+            names |= self.files.shared(other.files)
+        return names
+
+    def shared_cells(self, other: Step) -> frozenset[str]:
+        """Return the names of the cells that another step concerns too."""
+        return frozenset[str]() if self.cells is None or other.cells is None else self.cells.shared(other.cells)
 
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
         """Undo the changes of variables and files, or redo them if they are undone.
