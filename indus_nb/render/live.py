@@ -33,12 +33,14 @@ class LiveValue(NamedTuple):
     Attributes:
         reads: The variables that it was computed from.
         is_late: Whether it has none for lack of time alone, which no other expression would mend.
+        since: When it was looked up, where that was in a kernel that has ended; empty in this one.
     """
 
     text: str = ""
     problem: str = ""
     reads: tuple[str, ...] = ()
     is_late: bool = False
+    since: str = ""
 
     def to_json(self, expression: str) -> JsonObject:
         """Return the value as the metadata of an output holds it."""
@@ -86,7 +88,8 @@ def put_values(tokens: Sequence[Token], live: LiveLookup) -> None:
             continue
         token.type = FAILED if value.problem else VALUE
         token.content = source if value.problem else value.text
-        token.meta = {"title": value.problem or source, "pending": value is PENDING}
+        title = f"{source} (as of {value.since})" if value.since else source
+        token.meta = {"title": value.problem or title, "pending": value is PENDING, "is_of_before": bool(value.since)}
 
 
 def in_source(text: str, tokens: Sequence[Token], live: LiveLookup) -> str:

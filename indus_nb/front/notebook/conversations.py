@@ -687,7 +687,8 @@ class Conversations:
             self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
-        kernel.values_of, kernel.untraced_in = self._live_answers.lookup, self._untraced_in
+        kernel.values_of = lambda session, text: self._live_answers.lookup(text, session.store.entries)
+        kernel.untraced_in = self._untraced_in
         return kernel
 
     def _untraced_in(self, session: AgentSession, text: str) -> Spans:
