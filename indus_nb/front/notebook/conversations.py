@@ -30,7 +30,7 @@ from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
-from indus_nb.front.notebook.cells.cell_turns import CellTurns
+from indus_nb.front.notebook.cells.cell_turns import CellTurns, asking_cell
 from indus_nb.front.notebook.cells.cell_work import (
     PAGE_SECONDS,
     UNDO_PAGE_SECONDS,
@@ -41,7 +41,7 @@ from indus_nb.front.notebook.cells.cell_work import (
 )
 from indus_nb.front.notebook.cells.ended_runs import EndedRuns
 from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, prompt_about_shown_error
-from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
+from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, in_one_cell, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.day_cost import DayCost
@@ -806,10 +806,8 @@ class Conversations:
             raise UsageError(
                 "Since your last prompt the agent has run no code in your kernel that ended well and is not in cells."
             )
-        if not command.argument:
-            self._shell.set_next_input("\n\n".join(cell.source for cell in made.cells), replace=False)
-            return
-        self._with_page(partial(insert_in, self._notebook, made))
+        made = made if command.argument else in_one_cell(made)
+        self._with_page(partial(insert_in, self._notebook, made, asking_cell(session)))
 
     def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Run work that ``asks`` the page, and show a widget for it meanwhile."""
