@@ -215,3 +215,18 @@ def test_what_stands_in_the_notebook_already_is_not_added_again(
     assert "The cell below [7] has what the agent ran for this prompt: nothing was added." in run_all(code)
     assert "before, and nothing was added. Delete it and run this cell again" in run_all("rows.append(6)")
     assert [*page.cells.values()] == [prompt, line, code]
+
+
+def test_a_call_whose_run_was_stopped_at_its_question_is_shown_as_not_run(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    kernel.begin("%agent --no-cells --approve effects", asks=True).finish()
+    api.add(Reply(python("rows.append(99)\nprint('it is', rows[-1])")))
+    page.prompt("fill them")
+    page.wait_for(lambda: page.dialogs)
+    assert "it is 99" in str(page.dialogs)
+    page.tell("abort")
+    page.wait_until_idle("not run")
+    assert "it is 99" not in page.text
+    assert kernel.run("print(rows)").streams == "[1]\n"
+    kernel.begin("%agent --approve never", asks=True).finish()

@@ -3,8 +3,8 @@
 What this module promises: a request that was answered has cost what its usage says, one that a server rejected or never
 got, as where a cassette answers, nothing. One that broke off has cost what it is known to have read and what arrived of
 its answer; what it may have cost besides, up to the longest answer, is unconfirmed and counts against the limit. So it
-is with an answer whose usage no server reports, but for its length, which is known. With a limit no model is asked whose
-price is unknown.
+is with an answer whose usage no server reports, but for its length, which is known. With a limit no model is asked
+whose price is unknown.
 """
 
 from __future__ import annotations
