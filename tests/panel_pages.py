@@ -85,6 +85,8 @@ class NotebookPage(Page):
 
     def __init__(self, wire: Wire, comm_id: str) -> None:
         self.cells = {"load": "rows = [1]", "panel": "%agent panel"}
+        self.marks: dict[str, dict[str, Any]] = {}
+        """The marks of cells that the agent wrote."""
         self._numbers = count(2)
         self.asked: list[dict[str, Any]] = []
         self.refuses: str | None = None
@@ -108,6 +110,7 @@ class NotebookPage(Page):
             case "cells":
                 listed = [
                     {"id": name, "type": "code", "source": text, "executionCount": self.in_brackets.get(name)}
+                    | ({"agent": self.marks[name]} if name in self.marks else {})
                     for name, text in self.cells.items()
                 ]
                 return {"cells": listed} if not self.silent else None
@@ -115,6 +118,7 @@ class NotebookPage(Page):
                 return {"error": "The notebook was closed."}
             case "insert_cell":
                 name = f"new-{next(self._numbers)}"
+                self.marks |= {name: message["agent"]} if "agent" in message else {}
                 ids = [*self.cells]
                 at = ids.index(message["after"]) + 1 if message.get("after") else len(ids)
                 sources = [*self.cells.items()]

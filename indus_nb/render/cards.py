@@ -21,7 +21,7 @@ from indus_nb.render.live import LiveLookup
 from indus_nb.render.nodes import Box, CardHead, CodeBlock, DiffBlock, Fold, Node, Passage, Remarks, Sentence, TaskBlock
 from indus_nb.tools.description import CallDescription, describe_call, title_of
 from indus_nb.tools.todo import TodoList, list_of_result
-from indus_nb.tools.tool import REFUSED
+from indus_nb.tools.tool import NOT_RUN, REFUSED
 
 CallState = Literal["writing", "waiting", "running", "done", "failed", "refused", "not run"]
 
@@ -268,8 +268,9 @@ def told_by(details: object) -> JsonObject:
 
 def state_of(details: object, *, is_error: bool) -> CallState:
     """Return the state of a call that has this result."""
-    if told_by(details).get(REFUSED) is True:
-        return "refused"
+    told = told_by(details)
+    if told.get(REFUSED) is True or told.get(NOT_RUN) is True:
+        return "refused" if told.get(REFUSED) is True else "not run"
     return "failed" if is_error else "done"
 
 

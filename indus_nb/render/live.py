@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MARK = "{python}"
 """What the content of inline code begins with that is an expression."""
 VALUES_TYPE = "live_values"
-"""The ``custom_type`` of the messages that tell a model of its values: no front end shows them."""
+"""The type of messages that tell a model of its values, which no front end shows, and of entries that hold them."""
 REWRITES = "rewrites"
 """Key of the details of such a message that has an answer written anew: why, in words that are shown."""
 _EXPRESSION = re.compile(r"\{python\}\s+(?P<source>\S.*)", re.DOTALL)
@@ -37,12 +37,14 @@ class LiveValue(NamedTuple):
     Attributes:
         reads: The variables that it was computed from.
         is_late: Whether it has none for lack of time alone, which no other expression would mend.
+        since: When it was looked up, where that was in a kernel that has ended; empty in this one.
     """
 
     text: str = ""
     problem: str = ""
     reads: tuple[str, ...] = ()
     is_late: bool = False
+    since: str = ""
 
     @property
     def is_lacking(self) -> bool:
@@ -95,7 +97,8 @@ def put_values(tokens: Sequence[Token], live: LiveLookup) -> None:
             continue
         token.type = FAILED if value.problem else VALUE
         token.content = source if value.problem else value.text
-        token.meta = {"title": value.problem or source, "pending": value is PENDING}
+        title = f"{source} (as of {value.since})" if value.since else source
+        token.meta = {"title": value.problem or title, "pending": value is PENDING, "is_of_before": bool(value.since)}
 
 
 def in_source(text: str, tokens: Sequence[Token], live: LiveLookup) -> str:

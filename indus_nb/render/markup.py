@@ -76,6 +76,7 @@ STYLES = {
     "added": "display:inline-block;width:100%;background:#2ea04333;",
     "removed": "display:inline-block;width:100%;background:#f8514933;",
     "live": "text-decoration:underline 1px #8888;text-underline-offset:3px;",
+    "live_before": "text-decoration:underline 1px dashed #8888;text-underline-offset:3px;",
     "untraced": "text-decoration:underline dotted var(--jp-warn-color1,#b0821f);text-underline-offset:3px;",
 }
 _CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context"
@@ -508,7 +509,8 @@ def _live(_: Any, tokens: Any, index: int, *__: Any) -> str:
     """Return a value with its expression as title; or the expression with the reason why it has none."""
     token: Token = tokens[index]
     title = html.escape(live_title(token.meta["title"]))
-    shown, style = escape(token.content), STYLES["quiet" if token.meta["pending"] else "live"]
+    kind = "quiet" if token.meta["pending"] else "live_before" if token.meta["is_of_before"] else "live"
+    shown, style = escape(token.content), STYLES[kind]
     if token.type == FAILED:
         return f'<span title="{title}" tabindex="0"><code>{shown}</code> {NO_VALUE}</span>'
     return f'<span style="{style}" title="{title}" tabindex="0">{shown}</span>'

@@ -130,7 +130,9 @@ async def test_a_recorded_conversation_is_played_without_server_and_key(path, me
     played = await converse(ReplayProvider(path), None)
     for one, other in zip(live, played, strict=True):
         assert one.stop_reason in ("toolUse", "stop")
-        volatile = {"timestamp": 0, "response_id": None}
+        assert other.usage.cost.total == 0
+        volatile = {"timestamp": 0, "response_id": None, "usage": live[0].usage}
+        assert one.usage.replace(cost=other.usage.cost) == other.usage
         assert one.replace(**volatile) == other.replace(**volatile)
     assert len(messages_api.requests) == 2
 

@@ -131,6 +131,29 @@ def test_a_panel_sends_nothing_in_a_conversation_that_is_older_than_the_cassette
     assert len(json.loads((tmp_path / "answers.json").read_text())["exchanges"]) == 1
 
 
+def test_replayed_answers_cost_nothing_in_cell_conversation_and_day_and_recording_them_does(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Yes.", usage={"input_tokens": 20_000})
+    spent_after: list[float] = []
+    for time in ("recorded", "replayed"):
+        with Kernel(tmp_path, environment) as kernel:
+            kernel.run("%load_ext indus_nb")
+            ask(kernel, NAMES)
+            answer = ask(kernel, "%agent --model claude-haiku-4-5 is it so?")
+            assert "Yes." in str(answer.shown)
+            beside = "$0.02" if time == "recorded" else "replayed from answers.json"
+            assert beside in str(answer.shown)
+            stats = str(ask(kernel, "%agent stats").shown)
+            assert ("0.0000 (replayed from answers.json)" in stats) == (time == "replayed")
+            assert ("$0.02" in str(answer.shown)) == (time == "recorded")
+            spent = kernel.run("from indus_nb.core.limits import spent_today\nprint(spent_today())")
+            spent_after.append(float(spent.streams))
+    assert spent_after[0] > 0.02
+    assert spent_after[1] == 0
+    assert len(api.requests) == 1
+
+
 def _widget(cell: Cell) -> str:
     (bundle,) = next(iter(cell.displays.values()))
     view: Any = bundle["application/vnd.jupyter.widget-view+json"]

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from kernels import Kernel, private_environment
+from kernels import Cell, Kernel, private_environment
 from messages_api import Gate, HttpError, MessagesApi, Reply, Thinking, ToolUse
 from nbclient import NotebookClient
 from nbconvert import get_exporter
+from panel_pages import Page, Wire
 
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
+VIEW = "application/vnd.jupyter.widget-view+json"
 ENDLESS = "[0 for _ in iter(int, 1)]"
 KEY = "test-key-of-a-length-that-is-distinct"
 SET_UP = """
@@ -257,3 +259,28 @@ def test_an_interrupt_ends_a_look(kernel: Kernel, api: MessagesApi) -> None:
     assert len(api.requests) == before
     assert "It is `{python} [0 for _ in iter(int, 1)]`, and `{python} n`." in cell.shown
     assert kernel.run("n").status == "ok"
+
+
+def test_after_a_restart_a_panel_shows_the_values_that_an_answer_had(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(
+        tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY
+    )
+    with Kernel(tmp_path, environment) as kernel:
+
+        def ask(line: str) -> Cell:
+            return kernel.begin(f"%agent {line}", asks=True).finish()
+
+        kernel.run(f"%load_ext indus_nb\n{SET_UP}")
+        api.add("Done: `{python} n` rows and `{python} nothing` are left.", "I cannot tell.")
+        asked = ask("--thinking off --model anthropic/claude-sonnet-4-5 how many?")
+        assert "Done: 7 rows and `nothing` (no value) are left." in asked.shown
+        kernel.restart()
+        kernel.run("%load_ext indus_nb")
+        wire = Wire(kernel)
+        ask("--continue")
+        shown = ask("panel")
+        page = Page(wire, next(each[VIEW]["model_id"] for (each,) in shown.displays.values() if VIEW in each))
+        page.wait_for(lambda: "rows and" in page.text)
+        assert "Done: 7 rows and nothing (no value) are left." in page.text
+        assert re.search(r'title="n \(as of \d{4}-\d\d-\d\d \d\d:\d\d\)"', "".join(page.blocks.values()))
+        wire.close()

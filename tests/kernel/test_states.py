@@ -135,7 +135,9 @@ def test_what_a_cell_changes_below_the_line_that_switches_steps_off_is_in_none(k
     said(kernel, "%agent state save raw")
     said(kernel, "%agent undo")
     assert kernel.run("print(rows, below, later)").streams == "[1] 1 1\n"
-    assert "none can be taken back" in refused(kernel, "%agent undo")
+    assert "Nothing was done: of the agent's steps in this kernel none can be taken back" in refused(
+        kernel, "%agent undo"
+    )
 
 
 def test_a_state_that_is_here_is_not_left(kernel: Kernel, api: MessagesApi) -> None:

@@ -94,17 +94,22 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
-        "by_region was made by the agent in the 2nd cell, which was left out: `%agent cell all` writes its code into "
-        "cells."
+        "by_region was made by the agent in the 2nd cell, which was left out: `%agent cell all` in a new cell "
+        "right below that one writes its code into cells."
     ) in shown
     api.add(Reply("Hello."))
     kernel.run("%agent hello")
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
-    assert "left out: run that one again, and `%agent cell all` right after it writes its code into cells." in shown
+    assert (
+        "left out: run that one again, and `%agent cell all` in a new cell right below that one right after it" in shown
+    )
     kernel.run("%agent undo")  # then it is not known to be the agent's
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert "by_region was made by" not in shown
-    assert "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all`" in shown
+    assert (
+        "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all` in a new"
+        in shown
+    )
 
 
 def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(kernel: Kernel) -> None:
@@ -138,8 +143,8 @@ def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert (
         "≠ prices is another in the fresh kernel:\n    - list of 2 · [1, 2]\n    + list of 2 · ['1', '2']\n"
-        "prices was changed by the agent in the 3rd cell, which was left out: `%agent cell all` writes its code into "
-        "cells."
+        "prices was changed by the agent in the 3rd cell, which was left out: `%agent cell all` in a new cell "
+        "right below that one writes its code into cells."
     ) in shown
     assert "✓" not in shown
     assert "same is" not in shown

@@ -186,3 +186,47 @@ def test_without_the_mode_nothing_is_written(kernel: Kernel, page: NotebookPage,
     assert kernel.begin("%agent --no-cells", asks=True).finish().status == "ok"
     ask(page, api, Reply(python("rows.append(2)")))
     assert inserted(page) == []
+
+
+def run(kernel: Kernel, page: NotebookPage, line: str, cell_id: str) -> str:
+    """Run a cell, whose requests the page answers meanwhile; return what it shows."""
+    cell = kernel.begin(line, asks=True, cell_id=cell_id)
+    page.wait_for(lambda: cell.message_id in page.wire.ended)
+    assert cell.finish().status == "ok", cell.error
+    return str(cell.shown)
+
+
+@pytest.mark.parametrize("line", ["%agent cell all", "%agent cell"])
+def test_what_stands_in_the_notebook_already_is_not_added_again(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi, line: str
+) -> None:
+    prompt = "%agent --no-cells fill them"
+    page.cells = {"asks": prompt, "collects": line}
+    page.in_brackets = {"asks": 6, "collects": 7}
+    code = "rows.append(5)"
+
+    def run_all(code: str) -> str:
+        api.add(Reply(python(code)), Reply("Done."))
+        run(kernel, page, prompt, "asks")
+        return run(kernel, page, line, "collects")
+
+    assert "The cell below holds what the agent ran" in run_all(code)
+    assert [*page.cells.values()] == [prompt, line, code]
+    assert "The cell below [7] has what the agent ran for this prompt: nothing was added." in run_all(code)
+    assert "before, and nothing was added. Delete it and run this cell again" in run_all("rows.append(6)")
+    assert [*page.cells.values()] == [prompt, line, code]
+
+
+def test_a_call_whose_run_was_stopped_at_its_question_is_shown_as_not_run(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    kernel.begin("%agent --no-cells --approve effects", asks=True).finish()
+    api.add(Reply(python("rows.append(99)\nprint('it is', rows[-1])")))
+    page.prompt("fill them")
+    page.wait_for(lambda: page.dialogs)
+    assert "it is 99" in str(page.dialogs)
+    page.tell("abort")
+    page.wait_until_idle("not run")
+    assert "it is 99" not in page.text
+    assert kernel.run("print(rows)").streams == "[1]\n"
+    kernel.begin("%agent --approve never", asks=True).finish()

@@ -11,6 +11,7 @@ import pytest
 
 from indus_nb.base.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
+from indus_nb.kernel.document import WrittenCell
 from indus_nb.kernel.run.outputs import Output, OutputBoard
 from indus_nb.tools import CallDescription, FunctionTool
 from indus_nb.tools.tool import Arguments, ToolOutput
@@ -54,13 +55,16 @@ class Run:
         sources: list[str] = []
         waiting: Any = SimpleNamespace(left=None)
 
-        async def insert_finished(cells: Sequence[Any]) -> int:
+        async def insert_finished(cells: Sequence[Any], asked: str | None) -> int:
             sources.extend(cell.source for cell in cells)
             return len(cells)
 
+        async def holding(calls: Sequence[str], asked: str | None) -> list[WrittenCell]:
+            return []
+
         session: Any = self
-        notebook: Any = SimpleNamespace(insert_finished=insert_finished)
-        asyncio.run(insert_in(notebook, cells_of_run(session, self.board), waiting))
+        notebook: Any = SimpleNamespace(insert_finished=insert_finished, holding=holding)
+        asyncio.run(insert_in(notebook, cells_of_run(session, self.board), None, waiting))
         return sources, waiting.left["text/plain"]
 
 

@@ -1,9 +1,10 @@
 """Payment for every request of every session: the most that it can cost is reserved before it is sent.
 
 What this module promises: a request that was answered has cost what its usage says, one that a server rejected or never
-got nothing. One that broke off has cost what it is known to have read and what arrived of its answer; what it may have
-cost besides, up to the longest answer, is unconfirmed and counts against the limit. So it is with an answer whose usage
-no server reports, but for its length, which is known. With a limit no model is asked whose price is unknown.
+got, as where a cassette answers, nothing. One that broke off has cost what it is known to have read and what arrived of
+its answer; what it may have cost besides, up to the longest answer, is unconfirmed and counts against the limit. So it
+is with an answer whose usage no server reports, but for its length, which is known. With a limit no model is asked
+whose price is unknown.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class _Request:
             self._payer.note(self._model, self._context, usage)
             reservation.usage = usage
             reservation.spend(usage.cost.total)
-        elif not usage.total_tokens and not self._is_done and (not self._was_sent or self._was_refused()):
+        elif not self._was_sent or (not usage.total_tokens and not self._is_done and self._was_refused()):
             reservation.spend(0)
         else:
             arrived = max(usage.output, -(-self._characters // _CHARACTERS_A_TOKEN))

@@ -18,6 +18,7 @@ from typing import Any, Literal, NoReturn
 
 from indus_nb.base import textcut
 from indus_nb.base.visible import has_right_to_left, visible
+from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.session import questions
 from indus_nb.core.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
 from indus_nb.extend.api import Context, ExtensionApi
@@ -28,7 +29,7 @@ from indus_nb.safety.policy import decision, denied
 from indus_nb.safety.vault import PutBackError
 from indus_nb.tools import Approval, CallDescription, ToolError
 from indus_nb.tools.files.reach import reason_to_ask
-from indus_nb.tools.tool import REFUSED
+from indus_nb.tools.tool import NOT_RUN, REFUSED
 from indus_nb.tools.truncate import kept_outputs
 
 _YES = "Yes, once"
@@ -341,11 +342,20 @@ async def _refuse_unread(approval: Approval, question: Question, ctx: Context) -
 
 
 async def _decided(question: Question, ctx: Context, trial: asyncio.Future[Any] | None) -> Decision | None:
-    """Ask; returns ``None`` once a trial that goes on meanwhile has ended first."""
+    """Ask; returns ``None`` once a trial that goes on meanwhile has ended first.
+
+    Raises:
+        ToolError: The run was stopped meanwhile.
+    """
     asking = asyncio.ensure_future(ctx.ui.choose(question, signal=ctx.signal))
     try:
         await asyncio.wait([asking, *([] if trial is None else [trial])], return_when=asyncio.FIRST_COMPLETED)
         return asking.result() if asking.done() else None
+    except (asyncio.CancelledError, RunAborted):
+        if ctx.signal is None or not ctx.signal.requested:
+            raise
+        why = "The run was stopped while the user was asked: the call did not run."
+        raise ToolError(why, {NOT_RUN: True}) from None
     finally:
         asking.cancel()
         await asyncio.wait([asking])

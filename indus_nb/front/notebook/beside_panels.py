@@ -38,7 +38,7 @@ class PanelKernel:
     Attributes:
         note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
         check_prompt: Raises ``UsageError`` if a session must not be asked now.
-        values_of: Returns the values in a whole answer, by its text; ``None`` where it has none.
+        values_of: Returns the values in a whole answer of a session, by its text; ``None`` where it has none.
         untraced_in: Finds the numbers of a part of an answer that no result of the session shows.
         watch_values: Has the values in answers shown that do not hold.
         check_values: Computes the stale ones again.
@@ -59,7 +59,7 @@ class PanelKernel:
         """
         self.note_session: Callable[[AgentSession], str | None] = lambda _: None
         self.check_prompt: Callable[[AgentSession], None] = lambda _: None
-        self.values_of: Callable[[str], LiveLookup | None] = lambda _: None
+        self.values_of: Callable[[AgentSession, str], LiveLookup | None] = lambda _session, _text: None
         self.untraced_in: Callable[[AgentSession, str], Spans] = lambda _session, _text: ()
         self.watch_values: Callable[[Show], Callable[[], None]] = lambda _: lambda: None
         self.check_values: Callable[[], Awaitable[None]] = _nothing

@@ -31,7 +31,7 @@ from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
-from indus_nb.front.notebook.cells.cell_turns import CellTurns
+from indus_nb.front.notebook.cells.cell_turns import CellTurns, asking_cell
 from indus_nb.front.notebook.cells.cell_work import (
     PAGE_SECONDS,
     UNDO_PAGE_SECONDS,
@@ -42,7 +42,7 @@ from indus_nb.front.notebook.cells.cell_work import (
 )
 from indus_nb.front.notebook.cells.ended_runs import EndedRuns
 from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, prompt_about_shown_error
-from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, insert_in
+from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, in_one_cell, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.day_cost import DayCost
@@ -718,7 +718,8 @@ class Conversations:
             self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
-        kernel.values_of, kernel.untraced_in = self._live_answers.lookup, self._untraced_in
+        kernel.values_of = lambda session, text: self._live_answers.lookup(text, session.store.entries)
+        kernel.untraced_in = self._untraced_in
         kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel
 
@@ -845,10 +846,8 @@ class Conversations:
             raise UsageError(
                 "Since your last prompt the agent has run no code in your kernel that ended well and is not in cells."
             )
-        if not command.argument:
-            self._shell.set_next_input("\n\n".join(cell.source for cell in made.cells), replace=False)
-            return
-        self._with_page(partial(insert_in, self._notebook, made))
+        made = made if command.argument else in_one_cell(made)
+        self._with_page(partial(insert_in, self._notebook, made, asking_cell(session)))
 
     def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Run work that ``asks`` the page, and show a widget for it meanwhile."""

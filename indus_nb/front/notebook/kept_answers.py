@@ -88,15 +88,19 @@ def _begun(name: str) -> CommandOutput:
 
 
 class KeptInRun:
-    """What a run has found among the answers that are kept."""
+    """What a run has found among the answers that are kept, or recorded."""
 
     def __init__(self) -> None:
         self._kept = environment_cassette.kept
+        self._replayed = environment_cassette.replayed
+        self._answered = 0 if self._replayed is None else self._replayed.answered
         if self._kept is not None:
             self._before = self._kept.reused, self._kept.asked, self._kept.changed
 
     def words(self) -> str:
-        """Return a sentence about the requests since then; empty where no answers are kept."""
+        """Return a sentence about the requests since then; empty where no answers are kept or replayed."""
+        if self._replayed is not None and self._replayed.answered > self._answered:
+            return self._replayed.words
         if self._kept is None:
             return ""
         reused, asked = self._kept.reused - self._before[0], self._kept.asked - self._before[1]

@@ -1,26 +1,31 @@
 """Values of the expressions in answers: looked up when an answer is whole, shown in it, and sent to its model.
 
 What this module promises: an expression runs in a confined copy of the kernel and nowhere else, so it changes nothing;
-its value is one line of text. The model gets the values with the next prompt, which costs no request. Expressions that
-have no value are sent back to it once in a run, so that it can write the answer anew.
+its value is one line of text. The session's file keeps the values for the next kernel, which shows them as of then. The
+model gets the values with the next prompt, which costs no request. Expressions that have no value are sent back to it
+once in a run, so that it can write the answer anew.
 """
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from datetime import datetime
+from functools import partial
+from typing import Any, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
-from indus_nb.core.storage.entries import Entry
+from indus_nb.core.storage.entries import Entry, milliseconds
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
@@ -66,9 +71,15 @@ class LiveAnswers:
         self._asked_in = asked_in
         self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
 
-    def lookup(self, text: str) -> LiveLookup | None:
-        """Return the values of an answer, by its text; ``None`` where it has none."""
+    def lookup(self, text: str, entries: Iterable[Entry] = ()) -> LiveLookup | None:
+        """Return the values of an answer, by its text; ``None`` where it has none.
+
+        Args:
+            entries: Those of the answer's session, which hold values that were looked up in an earlier kernel.
+        """
         values = self._answers.get(text)
+        if values is None and MARK in text:
+            values = _stored_values(text, entries)
         return None if values is None else values.get
 
     def filled(self, text: str | None) -> str | None:
@@ -165,9 +176,12 @@ class LiveRun(RunWatcher):
         """The answer that had them last."""
         self._lacking: dict[str, LiveValue] = {}
         self._has_mended = self._is_sent_back = False
+        self._keep: Callable[[JsonObject], object] = lambda _: None
+        """Saves data in the session file."""
 
     def __call__(self, api: ExtensionApi) -> None:
         """Follow a session."""
+        self._keep = partial(api.append_entry, VALUES_TYPE)
         api.on("before_agent_start", self._begin)
         api.on("message_end", self._end_message)
         api.on("tool_execution_end", lambda _event, _ctx: self._answers.outdated.look_soon())
@@ -196,6 +210,9 @@ class LiveRun(RunWatcher):
             for block in message.content:
                 if isinstance(block, TextContent):
                     values = await self._answers.compute(block.text, ctx.session.session_id)
+                    if values:
+                        shown = [value.to_json(expression) for expression, value in values.items()]
+                        self._keep({"answer": _digest(block.text), "values": shown})
                     self._unsent |= values
                     self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 
@@ -247,6 +264,42 @@ def _last_answer(newest_first: Iterable[Entry]) -> str:
 
 def _text(answer: AssistantMessage) -> str:
     return "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _stored_values(text: str, entries: Iterable[Entry]) -> Mapping[str, LiveValue] | None:
+    """Return the values that a session's file holds for an answer, the newest; ``None`` where it holds none."""
+    digest = _digest(text)
+    found: Mapping[str, LiveValue] | None = None
+    for entry in entries:
+        data: object = entry.data.get("data") if entry.type == "custom" else None
+        if not isinstance(data, dict) or entry.data.get("customType") != VALUES_TYPE:
+            continue
+        held = cast("JsonObject", data)
+        if held.get("answer") == digest and isinstance(values := held.get("values"), list):
+            found = dict(_read_values(cast("list[object]", values), _day_and_time(entry)))
+    return found
+
+
+def _read_values(values: Iterable[object], since: str) -> Iterator[tuple[str, LiveValue]]:
+    """Read values as a file holds them, which anybody may have written."""
+    for value in values:
+        match value:
+            case {"expression": str(expression), "value": str(text)}:
+                yield expression, LiveValue(textcut.one_line(plain(text), _MAX_VALUE_CHARACTERS), since=since)
+            case {"expression": str(expression), "problem": str(problem)}:
+                yield expression, LiveValue(problem=textcut.one_line(plain(problem), _MAX_VALUE_CHARACTERS))
+            case _:
+                pass
+
+
+def _day_and_time(entry: Entry) -> str:
+    """Return when an entry was written, as the user's clock showed it."""
+    seconds = milliseconds(entry.timestamp) / 1000
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")  # noqa: DTZ006 - the user's own clock
 
 
 def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:

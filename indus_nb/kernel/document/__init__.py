@@ -8,7 +8,7 @@ from indus_nb.kernel.document.notebook_file import (
     named_notebook,
     read_notebook,
 )
-from indus_nb.kernel.document.notebook_tools import NotebookTools
+from indus_nb.kernel.document.notebook_tools import NotebookTools, WrittenCell
 from indus_nb.kernel.document.proposals import FinishedCell
 from indus_nb.kernel.document.reading import NotebookReader, Reading
 
@@ -20,6 +20,7 @@ __all__ = [
     "NotebookTools",
     "Reading",
     "Traces",
+    "WrittenCell",
     "find_notebook",
     "named_notebook",
     "read_notebook",

@@ -45,6 +45,8 @@ class Cell:
         shown_as: The number that stands beside it now: the page's, if one shows the notebook.
         outputs: Its outputs, in the form of the notebook format.
         by_agent: Whether the agent wrote it, and ran what it wrote then, which gives it no number.
+        call: The id of the call whose code it was made of; empty if that is not known.
+        asked: The id of the cell whose prompt that call was of; empty if that is not known.
     """
 
     type: str
@@ -55,6 +57,8 @@ class Cell:
     tags: frozenset[str] = frozenset()
     by_agent: bool = False
     shown_as: int | None = None
+    call: str = ""
+    asked: str = ""
 
     @property
     def was_run(self) -> bool:
@@ -163,6 +167,7 @@ def parse_cell(given: object) -> Cell | None:
     kept = [output for output in outputs if isinstance(output, dict)] if isinstance(outputs, list) else []  # pyright: ignore[reportUnknownVariableType]
     number = value.get("execution_count", value.get("executionCount"))
     own_id, kind = value.get("id"), value.get("cell_type", value.get("type"))
+    mark = _mark_of(value)
     run_as = number if isinstance(number, int) and not isinstance(number, bool) else None
     return Cell(
         type=kind if isinstance(kind, str) else "unknown",
@@ -172,7 +177,9 @@ def parse_cell(given: object) -> Cell | None:
         shown_as=run_as,
         outputs=cast("list[Mapping[str, Any]]", kept),
         tags=_tags(value),
-        by_agent=_is_by_agent(value),
+        by_agent=isinstance(mark.get("run"), str),
+        call=joined_text(mark.get("call")),
+        asked=joined_text(mark.get("asked")),
     )
 
 
@@ -185,11 +192,11 @@ def _tags(cell: Mapping[str, object]) -> frozenset[str]:
     return frozenset(tag for tag in listed if isinstance(tag, str))
 
 
-def _is_by_agent(cell: Mapping[str, object]) -> bool:
-    """Return whether a cell has the mark of the agent's: in its metadata, or as a page sends it."""
+def _mark_of(cell: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the mark of a cell of the agent's: from its metadata, or as a page sends it; empty for other cells."""
     metadata = cell.get("metadata")
     mark = cast("Mapping[str, object]", metadata).get("indus_nb") if isinstance(metadata, dict) else cell.get("agent")
-    return isinstance(mark, dict) and isinstance(cast("Mapping[str, object]", mark).get("run"), str)
+    return cast("Mapping[str, object]", mark) if isinstance(mark, dict) else {}
 
 
 def joined_text(text: object) -> str:

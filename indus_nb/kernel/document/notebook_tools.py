@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from indus_nb.extend.api import ExtensionApi
 from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.open_notebooks import OpenNotebooks
 from indus_nb.kernel.document.proposals import CellProposals, FinishedCell, NoteCell, described
 from indus_nb.kernel.document.reading import AskPage, NotebookReader
+from indus_nb.tools import ToolError
 
 if TYPE_CHECKING:
     from indus_nb.kernel.document.verifying import Verified
     from indus_nb.kernel.undo import Maker
+
+
+class WrittenCell(NamedTuple):
+    """A cell that the agent wrote: what it is called for the user, and its source."""
+
+    name: str
+    source: str
 
 
 class NotebookTools:
@@ -90,12 +99,34 @@ class NotebookTools:
                 claims[number] = None
         return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made, claims=claims)
 
-    async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
+    async def holding(self, calls: Iterable[str], asked: str | None) -> list[WrittenCell]:
+        """Find the cells that hold the code of calls, or what the same cell's prompt ran at another time.
+
+        Args:
+            calls: The ids of the calls.
+            asked: The id of the cell whose prompt they are of.
+        """
+        try:
+            cells = (await self._reader.look()).cells
+        except ToolError:  # nothing is known of the notebook
+            return []
+        ids, numbers = set(calls), [cell.shown_as for cell in cells]
+        return [
+            WrittenCell(cell_name(place, numbers), cell.source)
+            for place, cell in enumerate(cells, 1)
+            if cell.by_agent and ((cell.call and cell.call in ids) or (asked and cell.asked == asked))
+        ]
+
+    async def insert_finished(self, cells: Sequence[FinishedCell], asked: str | None = None) -> int:
         """Insert cells with their outputs below the running one, in order.
 
-        Returns how many have their outputs.
+        Args:
+            asked: The id of the cell whose prompt their code was run for.
+
+        Returns:
+            How many have their outputs.
         """
-        return await self._proposals.insert_finished(cells)
+        return await self._proposals.insert_finished(cells, asked)
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -65,10 +66,11 @@ _LEXERS: dict[CellType, str] = {"code": "python", "markdown": "markdown"}
 
 @dataclass(slots=True)
 class FinishedCell:
-    """A code cell with outputs in the form of the notebook format."""
+    """A code cell with outputs in the form of the notebook format, and the id of the call that ran its first lines."""
 
     source: str
     outputs: Sequence[JsonObject] = ()
+    call: str = ""
 
 
 @dataclass(slots=True)
@@ -377,8 +379,11 @@ class CellProposals:
         answer = await self._ask_page("run_cells", {"cells": [*ids]})
         return answer is not None and "error" not in answer
 
-    async def insert_finished(self, cells: Sequence[FinishedCell]) -> int:
+    async def insert_finished(self, cells: Sequence[FinishedCell], asked: str | None) -> int:
         """Insert cells with their outputs below the running one, in order.
+
+        Args:
+            asked: The id of the cell whose prompt their code was run for, which their marks name.
 
         Returns:
             How many have their outputs. Where the page cannot insert cells, one text for all of them goes below the
@@ -388,10 +393,11 @@ class CellProposals:
             ToolError: It is not possible.
         """
         below = self._below_this_run()
-        finished = 0
+        finished, run = 0, uuid4().hex
         for cell in cells:
+            mark = {"run": run, "call": cell.call, **({"asked": asked} if asked else {})}
             wanted = {"after": below.last_id, "type": "code", "source": cell.source, "outputs": [*cell.outputs]}
-            new = await self._apply("insert_cell", wanted)
+            new = await self._apply("insert_cell", {**wanted, "agent": mark})
             if new is None:
                 self._put_below(cell.source, "code")
             else:

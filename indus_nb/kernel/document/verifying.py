@@ -162,7 +162,9 @@ class Verified:
             if not before:
                 return below
             made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent"
-            again = "`%agent cell all`, right after such a cell has run, writes the agent's code into cells."
+            again = (
+                "`%agent cell all` in a new cell below such a one, right after it has run, writes the code into cells."
+            )
             return [f"{made}: {again}", *below]
         return [self._origin(f"{name} was made", maker, cell), *below]
 
@@ -170,11 +172,13 @@ class Verified:
         """Say in which cell the agent did something, and what brings its code into cells."""
         if cell is None:
             made, again = f"{made} by the agent, whose code stands in no cell", "ask for it again"
+            place = "" if self.failed is None else f" in a new cell above {self._name(self.failed[0])}"
         else:
             made, again = f"{made} by the agent in {self._name(cell)}, which was left out", "run that one again"
+            place = " in a new cell right below that one"
         if maker.is_of_last_prompt:
-            return f"{made}: `%agent cell all` writes its code into cells."
-        return f"{made}: {again}, and `%agent cell all` right after it writes its code into cells."
+            return f"{made}: `%agent cell all`{place} writes its code into cells."
+        return f"{made}: {again}, and `%agent cell all`{place} right after it writes its code into cells."
 
     async def compare_claims(
         self, number: int, claims: Sequence[Claimed], evaluate: Evaluate, *, is_last: bool

@@ -385,7 +385,8 @@ class Steps:
         if not 0 < count <= len(side):
             there = f"{len(side)} can be" if side else "none can be"
             what = "taken back" if verb == "undo" else "done once more"
-            raise UsageError(f"Of the agent's steps in this kernel {there} {what}.")
+            how = f" `%agent {verb} {len(side)}` does that with all of them." if side else ""
+            raise UsageError(f"Nothing was done: of the agent's steps in this kernel {there} {what}.{how}")
         if cells is not None and cells.undecided:
             raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), self._command(verb, count))
         turn = self.history.undo if verb == "undo" else self.history.redo

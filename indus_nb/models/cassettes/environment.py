@@ -37,6 +37,16 @@ class EnvironmentCassette:
 
         return cassette if isinstance(cassette, Kept) else None
 
+    @property
+    def replayed(self) -> ReplayProvider | None:
+        """Return the cassette that is replayed, where one is."""
+        cassette = self._now()
+        if cassette is None:
+            return None
+        from indus_nb.models.cassettes.providers import ReplayProvider
+
+        return cassette if isinstance(cassette, ReplayProvider) else None
+
     def is_replaying(self) -> bool:
         """Return whether the cassette answers, and no model.
 

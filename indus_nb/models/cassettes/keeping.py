@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import hold_lock, read_file
-from indus_nb.base.messages import AssistantMessage, Cost
+from indus_nb.base.messages import AssistantMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, StreamOptions
 from indus_nb.models.cassettes.file import StoredAnswer, is_cassette, load, write
@@ -99,7 +99,7 @@ class Kept:
             options: How it is asked: what changes the answer counts, and the key is a secret.
 
         Returns:
-            The request, to ``keep`` its answer; the answer, at no cost, or ``None``; and why there is none.
+            The request, to ``keep`` its answer; the answer, or ``None``; and why there is none.
 
         Raises:
             UsageError: The file is none of ours, or cannot be read.
@@ -116,7 +116,7 @@ class Kept:
             if kept is not None:
                 self.reused += 1
                 self._used.add(kept)
-                return exchange, _free(kept), ""
+                return exchange, StoredAnswer.from_wire(kept.answer), ""
             self.asked += 1
             why = self._why(request)
             if why is not None:
@@ -321,11 +321,6 @@ def _place(request: JsonObject) -> str:
     """Return what requests must have in common to be compared; computed from the newest message alone."""
     newest = json.dumps(request["messages"][-1:], sort_keys=True)
     return f"{request['model']} {len(request['messages'])} {hashlib.sha256(newest.encode()).hexdigest()}"
-
-
-def _free(exchange: Exchange) -> StoredAnswer:
-    answer = StoredAnswer.from_wire(exchange.answer)
-    return answer.replace(usage=answer.usage.replace(cost=Cost()))
 
 
 def _prompt(request: JsonObject) -> str:

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Self, get_args
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
+from indus_nb.base.messages import AssistantBlock, Cost, TextContent, ThinkingContent, ToolCall
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, Provider, StreamOptions
@@ -127,16 +127,20 @@ class ReplayProvider:
     Args:
         path: The cassette.
         rules: What of a request's texts does not count.
+
+    Attributes:
+        path: The cassette's absolute path.
+        answered: How many requests were answered from it.
     """
 
     asks_nobody: ClassVar[bool] = True
     may_answer: ClassVar[bool] = True
 
     def __init__(self, path: Path | str, *, rules: Sequence[Rule] = RULES) -> None:
-        self._path = Path(path).expanduser().resolve()
+        self.path: Path = Path(path).expanduser().resolve()
         self._observer = Observer(rules)
         self._stored: list[StoredExchange] | None = None
-        self._next = 0
+        self.answered: int = 0
         self._request: JsonObject = {}
         self._mutex = threading.Lock()
 
@@ -151,8 +155,13 @@ class ReplayProvider:
             return [
                 f"exchange {number}: {_summary(exchange.request)}"
                 for number, exchange in enumerate(exchanges, 1)
-                if number > self._next
+                if number > self.answered
             ]
+
+    @property
+    def words(self) -> str:
+        """Return what is shown in the place of the cost of answers."""
+        return f"replayed from {self.path.name}"
 
     def preload(self) -> None:
         """Do nothing: everything is imported."""
@@ -185,9 +194,9 @@ class ReplayProvider:
     def _next_answer(self, model: Model, context: Context, options: StreamOptions) -> tuple[StoredAnswer, Surroundings]:
         with self._mutex:
             exchanges = self._exchanges()
-            if self._next >= len(exchanges):
+            if self.answered >= len(exchanges):
                 raise UsageError(
-                    f"The cassette {self._path} is used up: all of its exchanges ({len(exchanges)}) were replayed, "
+                    f"The cassette {self.path} is used up: all of its exchanges ({len(exchanges)}) were replayed, "
                     "and here is another request. Restart the kernel, or the program, to replay it from its beginning. "
                     f"{RECORD_ANEW}"
                 )
@@ -196,27 +205,27 @@ class ReplayProvider:
             asked = normal_request(model, context, around)
             if asked != expected:
                 raise UsageError(
-                    f"This request is not the one that was recorded as exchange {self._next + 1} of {self._path}. "
+                    f"This request is not the one that was recorded as exchange {self.answered + 1} of {self.path}. "
                     f"{self._where_to_begin} {RECORD_ANEW} What differs:\n{difference(expected, asked)}"
                 )
             self._request = expected
-            self._next += 1
-            return exchanges[self._next - 1].answer, around
+            self.answered += 1
+            return exchanges[self.answered - 1].answer, around
 
     @property
     def _where_to_begin(self) -> str:
-        if self._next:
+        if self.answered:
             return "To replay from the beginning, restart the kernel or the program, and run everything in its order."
         return "A recording holds a conversation from its first message: in a notebook `%agent --new` begins one."
 
     def _exchanges(self) -> list[StoredExchange]:
         if self._stored is None:
-            self._stored = load(self._path)
+            self._stored = load(self.path)
         return self._stored
 
     def _expected(self, exchanges: Sequence[StoredExchange], around: Surroundings) -> JsonObject:
-        before = (self._request, exchanges[self._next - 1].answer.content) if self._request else None
-        return whole_request(exchanges[self._next].request, before, around, (self._path, self._next))
+        before = (self._request, exchanges[self.answered - 1].answer.content) if self._request else None
+        return whole_request(exchanges[self.answered].request, before, around, (self.path, self.answered))
 
 
 class KeepingProvider:
@@ -273,9 +282,9 @@ class KeepingProvider:
 
 
 async def replayed(model: Model, answer: StoredAnswer, around: Surroundings) -> AsyncGenerator[AssistantMessageEvent]:
-    """Yield the events of a recorded answer, in small deltas."""
+    """Yield the events of a recorded answer, in small deltas and at no cost: it was paid for when it was recorded."""
     growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
-    growing.usage = answer.usage
+    growing.usage = answer.usage.replace(cost=Cost())
     yield growing.start()
     for block in answer.content:
         for event in _events_of(growing, map_block(block, around.local)):

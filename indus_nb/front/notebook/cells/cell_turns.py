@@ -163,6 +163,12 @@ class CellTurns:
                     await session.navigate(left)
 
 
+def asking_cell(session: AgentSession) -> str | None:
+    """Return the id of the cell that asked for the last turns, if no message was added to the session since."""
+    last = _last_turns(session)
+    return None if last is None else last.execution.cell
+
+
 def _last_turns(session: AgentSession) -> _Turns | None:
     """Return the last turns that a cell asked for, if no message was added to the session since."""
     has_message = False

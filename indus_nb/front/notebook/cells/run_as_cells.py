@@ -14,7 +14,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.cells.cell_work import CellWork
 from indus_nb.front.notebook.view import blocks
-from indus_nb.kernel.document import FinishedCell, NotebookTools
+from indus_nb.kernel.document import FinishedCell, NotebookTools, WrittenCell
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.trials.trying import had_no_effect
 from indus_nb.render.cards import told_by
@@ -24,10 +24,14 @@ _MAX_OUTPUT_BYTES = 8_000_000  # servers refuse messages above 10 MB
 
 
 class CellsOfRun(NamedTuple):
-    """The cells, in the order in which their code ran, and how many calls have none since they only looked."""
+    """The cells, in the order in which their code ran, and how many calls have none since they only looked.
+
+    ``is_code_alone`` is whether what they gave is left out.
+    """
 
     cells: Sequence[FinishedCell]
     left_out: int
+    is_code_alone: bool = False
 
 
 def cells_of_run(session: AgentSession, board: OutputBoard) -> CellsOfRun:
@@ -76,7 +80,7 @@ def _joined(cells: Sequence[FinishedCell]) -> list[FinishedCell]:
     for cell in cells:
         before = joined.pop() if joined and not _ends_in_value(joined[-1].source) else FinishedCell("")
         source = f"{before.source}\n\n{cell.source}".lstrip("\n")
-        joined.append(FinishedCell(source, [*before.outputs, *cell.outputs]))
+        joined.append(FinishedCell(source, [*before.outputs, *cell.outputs], before.call or cell.call))
     return joined
 
 
@@ -91,10 +95,33 @@ def _ends_in_value(source: str) -> bool:
     return not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print")
 
 
-async def insert_in(notebook: NotebookTools, made: CellsOfRun, waiting: CellWork) -> None:
-    """Insert cells below the one that waits, and show the result in that one."""
-    finished = await notebook.insert_finished(made.cells)
+def in_one_cell(made: CellsOfRun) -> CellsOfRun:
+    """Return one cell with all of the code, and without outputs."""
+    source = "\n\n".join(cell.source for cell in made.cells)
+    return CellsOfRun([FinishedCell(source, call=made.cells[0].call)], 0, is_code_alone=True)
+
+
+async def insert_in(notebook: NotebookTools, made: CellsOfRun, asked: str | None, waiting: CellWork) -> None:
+    """Insert cells below the one that waits unless the notebook has them, and show the result in that one.
+
+    Args:
+        asked: The id of the cell whose prompt their code was run for.
+    """
+    if there := await notebook.holding([cell.call for cell in made.cells], asked):
+        waiting.left = blocks.notice(_there(there, made))
+        return
+    finished = await notebook.insert_finished(made.cells, asked)
     waiting.left = blocks.notice(_inserted(finished, made))
+
+
+def _there(there: Sequence[WrittenCell], made: CellsOfRun) -> str:
+    *first, last = [cell.name for cell in there]
+    names = f"{', '.join(first)} and {last}" if first else last
+    have, delete = ("has", "it") if len(there) == 1 else ("have", "them")
+    held = f"{names[0].upper()}{names[1:]} {have} what the agent ran for this prompt"
+    if [cell.source for cell in there] == [cell.source for cell in made.cells]:
+        return f"{held}: nothing was added."
+    return f"{held} before, and nothing was added. Delete {delete} and run this cell again for the code of now."
 
 
 def _inserted(finished: int, made: CellsOfRun) -> str:
@@ -105,7 +132,8 @@ def _inserted(finished: int, made: CellsOfRun) -> str:
     if finished < count:
         return f"This front end adds one cell: the code is in it, without outputs.{left_out}"
     hold = f"{count} cells below hold" if count > 1 else "The cell below holds"
-    return f"{hold} what the agent ran, with what it gave.{left_out}"
+    gave = "" if made.is_code_alone else ", with what it gave"
+    return f"{hold} what the agent ran{gave}.{left_out}"
 
 
 def _cell(session: AgentSession, call: ToolCall, shown: CallOutputs | None) -> FinishedCell | None:
@@ -113,7 +141,7 @@ def _cell(session: AgentSession, call: ToolCall, shown: CallOutputs | None) -> F
     if code is None:
         return None
     outputs = [] if shown is None else notebook_outputs(shown)
-    return FinishedCell(code.strip("\n"), outputs)
+    return FinishedCell(code.strip("\n"), outputs, call.id)
 
 
 def notebook_outputs(shown: CallOutputs) -> list[JsonObject]:

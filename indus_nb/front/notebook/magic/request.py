@@ -31,6 +31,8 @@ _MAP = re.compile(r"\s*map(?=\s|$)")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
 _UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
+_WITHOUT_OVER = re.compile(r"\s*(?:\"[^\"{]*\{\w[^\"]*\}[^\"]*\"|'[^'{]*\{\w[^']*\}[^']*')(?!\s+over\s)")
+"""A question with a column, and no data behind it."""
 _EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
 _CHOOSES = (
@@ -213,6 +215,12 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
                 '`%agent map` takes the question in quotes: `%agent map -o NAME "QUESTION" over DATA`. '
                 f"Nothing was sent. To say just that to the agent: `%agent -- map{line}`."
             )
+        if cell is None and (asked := _WITHOUT_OVER.match(rest)):
+            data = rest[asked.end() :].strip()
+            data = data if data and _is_expression(data) else "DATA"
+            raise UsageError(
+                _unsent(f"`over` is missing: `%agent map -o NAME {asked[0].strip()} over {data}`.", f"map{line}")
+            )
         if not given:
             return None
         behind = "over DATA, and the question in the lines below" if cell is not None else '"QUESTION" over DATA'
@@ -317,7 +325,7 @@ def _doubt(text: str) -> str:
         return ""
     first, *behind = words
     if len(words) > 2:
-        meant = _meant_actions(*text.split(maxsplit=2))
+        meant = _meant_actions(*text.split(maxsplit=2)) or _meant_name(*text.split(maxsplit=2))
     elif first in COMMANDS:
         meant = [f"{first} {word}" for word in near(behind[0], _words_of(COMMANDS[first]))] if behind else []
     else:
@@ -337,6 +345,17 @@ def _meant_actions(first: str, action: str, behind: str) -> list[str]:
     return [
         f"{name} {word} {behind}" for name, word in named if COMMANDS[name].argument(f"{word} {behind}") is not None
     ]
+
+
+def _meant_name(first: str, action: str, behind: str) -> list[str]:
+    """Return the sub-command with an action whose name of several words lacks its quotes.
+
+    >>> _meant_name("state", "save", "two words"), _meant_name("model", "the", "two words")
+    (['state save "two words"'], [])
+    """
+    quoted = f'{action} "{behind}"'
+    is_one = first in COMMANDS and action in COMMANDS[first].choices and COMMANDS[first].argument(quoted) is not None
+    return [f"{first} {quoted}"] if is_one else []
 
 
 def _unsent(hint: str, text: str) -> str:

@@ -29,6 +29,7 @@ from indus_nb.front.notebook.magic.request import Command
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.models import Model
+from indus_nb.models.cassettes.environment import environment_cassette
 from indus_nb.models.catalog import split_level
 from indus_nb.render import markup
 from indus_nb.render.tree import cut, tree_rows
@@ -332,12 +333,14 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
     stats = session.stats()
     tokens, unpriced = stats.tokens, bool(stats.cost_unknown)
     at_least = "at least " if stats.cost_unconfirmed and not unpriced else ""
+    replayed = None if stats.cost else environment_cassette.replayed
+    free = "" if replayed is None else f" ({replayed.words})"
     rows = [
         ("messages", f"{stats.user_messages:,} of yours, {stats.assistant_messages:,} answers"),
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}"),
+        ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}{free}"),
     ]
     if stats.cost_unconfirmed:
         broken = _broken_off(store.entries)

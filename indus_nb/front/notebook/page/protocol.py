@@ -490,6 +490,8 @@ class AgentMark(TypedDict):
     """The same for all cells of a prompt."""
     call: str
     """The id of the tool call."""
+    asked: NotRequired[str]
+    """The id of the cell whose prompt it was of."""
 
 
 class InsertCell(KernelRequest):

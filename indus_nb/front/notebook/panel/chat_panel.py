@@ -124,7 +124,7 @@ class ChatPanel:
         )
         self._transcript.outputs = outputs
         if surroundings is not None:
-            self._transcript.values_of = surroundings.values_of
+            self._transcript.values_of = partial(surroundings.values_of, session)
             self._transcript.untraced_in = partial(surroundings.untraced_in, session)
         self._drawing = LiveDrawing(self.page)
         self._displays: list[Display] = []

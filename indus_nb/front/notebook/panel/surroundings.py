@@ -85,8 +85,8 @@ class Surroundings(Protocol):
         """Find the numbers of a part of an answer that no result shows."""
         ...
 
-    def values_of(self, text: str, /) -> LiveLookup | None:
-        """Return the values in a whole answer, by its text; ``None`` where it has none."""
+    def values_of(self, session: AgentSession, text: str, /) -> LiveLookup | None:
+        """Return the values in a whole answer of a session, by its text; ``None`` where it has none."""
         ...
 
     def watch_values(self, show: Show, /) -> Callable[[], None]:

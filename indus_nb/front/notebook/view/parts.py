@@ -112,6 +112,8 @@ class Card(Block):
             stops = f" %agent jobs stop {handle.removeprefix('job-')} stops it." if self.shows is None else ""
             return f"It goes on as {handle}.{stops}"
 
+        if cards.state_of(details, is_error=True) == "not run":
+            self.shows = None  # what its trial has printed did not happen here
         job = self.call.report(details, remedy=f" ({undo(in_panel=self.in_panel)})", went_on=went_on)
         self.output = cards.for_user(content, details) if job is None else [TextContent(text=job)]
 

@@ -748,6 +748,8 @@ export interface AgentMark {
   run: string;
   /** The id of the tool call. */
   call: string;
+  /** The id of the cell whose prompt it was of. */
+  asked?: string;
 }
 
 /** A change of one cell. */
