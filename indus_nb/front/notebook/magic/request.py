@@ -33,6 +33,7 @@ _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
 _UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
 _WITHOUT_OVER = re.compile(r"\s*(?:\"[^\"{]*\{\w[^\"]*\}[^\"]*\"|'[^'{]*\{\w[^']*\}[^']*')(?!\s+over\s)")
 """A question with a column, and no data behind it."""
+_MAX_NAME_WORDS = 4
 _EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
 _CHOOSES = (
@@ -348,11 +349,13 @@ def _meant_actions(first: str, action: str, behind: str) -> list[str]:
 
 
 def _meant_name(first: str, action: str, behind: str) -> list[str]:
-    """Return the sub-command with an action whose name of several words lacks its quotes.
+    """Return the sub-command with an action whose name of a few words lacks its quotes; more are a sentence.
 
-    >>> _meant_name("state", "save", "two words"), _meant_name("model", "the", "two words")
+    >>> _meant_name("state", "save", "two words"), _meant_name("state", "back", "to what it was before")
     (['state save "two words"'], [])
     """
+    if len(behind.split()) > _MAX_NAME_WORDS:
+        return []
     quoted = f'{action} "{behind}"'
     is_one = first in COMMANDS and action in COMMANDS[first].choices and COMMANDS[first].argument(quoted) is not None
     return [f"{first} {quoted}"] if is_one else []
