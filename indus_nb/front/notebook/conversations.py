@@ -45,6 +45,7 @@ from indus_nb.front.notebook.cells.failed_cells import prompt_about_error, promp
 from indus_nb.front.notebook.cells.run_as_cells import cells_of_run, in_one_cell, insert_in
 from indus_nb.front.notebook.cells.typed_answers import outcome, typed_answer
 from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
+from indus_nb.front.notebook.checked_answers import CheckedAnswers
 from indus_nb.front.notebook.day_cost import DayCost
 from indus_nb.front.notebook.kept_answers import keep, keep_as_noted
 from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
@@ -67,11 +68,10 @@ from indus_nb.front.notebook.view.output import (
     screen_of,
 )
 from indus_nb.kernel.cell_ids import CellIds, Origin, asked_from
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, Show, listed, shown_to_model, untraced
+from indus_nb.kernel.claims import LiveRun
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.document.pictures import image_of
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
-from indus_nb.kernel.run.journal import is_users
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
     from indus_nb.render.live import LiveValue
-    from indus_nb.render.untraced import Spans
 
 T = TypeVar("T")
 _ABORT_SECONDS = 5.0
@@ -144,8 +143,6 @@ class Conversations:
         self._ended = EndedRuns()
         self._followed: list[AgentSession] = []
         """The sessions that a cell follows."""
-        self._checks: dict[AgentSession, str | None] = {}
-        """What of its answer a cell that is followed has checked; ``None`` leaves it to the settings."""
         steps = self.kernel.steps
         self._notebook = NotebookTools(
             shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
@@ -157,12 +154,12 @@ class Conversations:
         self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
-        self._live_answers = LiveAnswers(self.kernel.look, self._namespace.do, lambda: cells.origin.cell)
-        self.taking_back.on_moved = self._live_answers.outdated.look_soon
-        shell.events.register("post_run_cell", self._look_at_claims)
-        self._notebook.live_values = lambda: [
-            (claim.cell, claim.expression, claim.value.text) for claim in self._live_answers.claims.all()
-        ]
+        self._answers = CheckedAnswers(self.kernel, self._namespace, self.thread, lambda: cells.origin.cell)
+        live = self._answers.live
+        self.watch_values, self.check_values = live.outdated.watch, live.check
+        self.taking_back.on_moved = live.outdated.look_soon
+        shell.events.register("post_run_cell", self._answers.look_after)
+        self._notebook.live_values = self._answers.stated
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
         self._choosing = threading.RLock()
@@ -313,7 +310,7 @@ class Conversations:
             self._gate.close()
         agent.front_end = agent.usual_model = None
         with contextlib.suppress(ValueError):
-            self._shell.events.unregister("post_run_cell", self._look_at_claims)
+            self._shell.events.unregister("post_run_cell", self._answers.look_after)
         self._day_cost.close()
         self.kernel.cells.switch(on=False)
         self.thread.close()
@@ -412,14 +409,6 @@ class Conversations:
         """Return the chat panel of a conversation, if there is one."""
         return self._panels.get(session)
 
-    def watch_values(self, show: Show) -> Callable[[], None]:
-        """Have the values in answers shown that do not hold; see `Outdated.watch`."""
-        return self._live_answers.outdated.watch(show)
-
-    async def check_values(self) -> None:
-        """Compute the stale values of answers again; see `LiveAnswers.check`."""
-        await self._live_answers.check()
-
     def ended_run(self, widget: str) -> JsonObject | None:
         """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
         return self._ended.of(widget)
@@ -475,7 +464,8 @@ class Conversations:
         run.drawing, run.ended = self._drawing, self._ended
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
-        run.values_of, run.untraced_in = self._live_answers.lookup, partial(self._untraced_in, session)
+        run.values_of = self._answers.live.lookup
+        run.untraced_in = partial(self._answers.untraced_in, session)
         live = run.widget = self._live(run.receive)
         if live is not None and (gate := self._gate) is not None:
             run.on_closed = partial(gate.forget, live.comm_id)
@@ -500,7 +490,7 @@ class Conversations:
                     await run.work(text, images, answer, along=along)
             if request.output is not None and (answer is None or answer.is_given or inbox is None):
                 self._shell.user_ns[request.output] = (
-                    self._live_answers.filled(session.last_text) if answer is None else outcome(session, answer)
+                    self._answers.live.filled(session.last_text) if answer is None else outcome(session, answer)
                 )
 
         if inbox is None:
@@ -522,11 +512,11 @@ class Conversations:
         if live is not None:
             self._shown.append(live)
         self._followed.append(session)
-        self._checks[session] = request.check
+        self._answers.wanted[session] = request.check
         try:
             yield
         finally:
-            self._checks.pop(session, None)
+            self._answers.wanted.pop(session, None)
             self._followed.remove(session)
             if live is not None:
                 self._shown.remove(live)
@@ -534,7 +524,7 @@ class Conversations:
     def _outcome(self, session: AgentSession, answer: FinalAnswer | None) -> Any:
         """Return what `outcome` does, with the values in a text."""
         found = outcome(session, answer)
-        return self._live_answers.filled(found) if answer is None else found
+        return self._answers.live.filled(found) if answer is None else found
 
     async def _ran_empty(self) -> bool:
         """Return whether the page that ran the cell says that it showed no output; where nothing is known, no."""
@@ -634,35 +624,24 @@ class Conversations:
             "verify": lambda _command, _session: None,  # it was carried out, and needs no prompt
         }
 
-    def _look_at_claims(self, result: Any) -> None:
-        """Look which values in answers are stale, after a cell."""
-        outdated = self._live_answers.outdated
-        if not outdated.is_idle:
-            info = getattr(result, "info", None)
-            number = result.execution_count if info is not None and is_users(info) else None
-            self.thread.call(partial(outdated.look_soon, number))
-
     def values_now(self, expressions: Iterable[str]) -> dict[str, LiveValue]:
         """Return the values that expressions of answers have now; called on the main thread."""
         inbox = Inbox()
         with self._watch.main.serving(inbox):
-            return self._drive(partial(self._live_answers.values_now, expressions), inbox)
+            return self._drive(partial(self._answers.live.values_now, expressions), inbox)
 
     def _show_claims(self, command: Command, _: AgentSession) -> None:
-        claims = self._live_answers.claims
+        live = self._answers.live
         if command.argument == "drop":
-            dropped = counted(claims.drop(), "value")
+            dropped = counted(live.claims.drop(), "value")
             self._screen.show(blocks.notice(f"Dropped {dropped} of answers; no variable is held for them."), final=True)
             return
         inbox = Inbox()
         with self._watch.main.serving(inbox):
             if command.argument:
-                self._drive(self._live_answers.check, inbox)
-            if not (kept := claims.all()):
-                self._screen.show(blocks.notice("No answer of this kernel has a value of an expression."), final=True)
-                return
-            title, rows = listed(kept)
-        self._screen.show(blocks.table(title, rows), final=True)
+                self._drive(live.check, inbox)
+            shown = self._answers.table()
+        self._screen.show(shown, final=True)
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.told import going_along_in_short, told
@@ -718,22 +697,10 @@ class Conversations:
             self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
-        kernel.values_of = lambda session, text: self._live_answers.lookup(text, session.store.entries)
-        kernel.untraced_in = self._untraced_in
+        kernel.values_of = lambda session, text: self._answers.live.lookup(text, session.store.entries)
+        kernel.untraced_in = self._answers.untraced_in
         kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel
-
-    def _untraced_in(self, session: AgentSession, text: str) -> Spans:
-        """Find the numbers of a part of an answer that nothing shows which its model was shown."""
-        return untraced(text, *shown_to_model(session.messages)) if self.kernel.settings.trace_numbers else ()
-
-    def _unaccounted(self, session: AgentSession, text: str) -> Sequence[str]:
-        """Return the numbers of an answer that nothing shows, each once, where its model is asked about them."""
-        usual = "numbers" if self.kernel.settings.check_numbers else "none"
-        if (self._checks.get(session) or usual) != "numbers":
-            return ()
-        spans = untraced(text, *shown_to_model(session.messages))
-        return [*dict.fromkeys(text[start:end] for start, end in spans)]
 
     def _note_session(self, session: AgentSession) -> str | None:
         """Record which session the notebook that talks to it uses now; return the notebook's id."""
@@ -968,7 +935,7 @@ class Conversations:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
             )
-        live = LiveRun(self._live_answers)
+        live = LiveRun(self._answers.live)
         options = session_options(
             request,
             notebook.sessions.last() if request.continue_last else None,
@@ -978,7 +945,7 @@ class Conversations:
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
         )
         session = self._opened(name, options)
-        live.unaccounted = partial(self._unaccounted, session)
+        self._answers.watch(live, session)
         if like is not None:
             session.settings.cells = like.settings.cells
         if session.settings.jobs is not None:
