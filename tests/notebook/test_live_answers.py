@@ -12,6 +12,7 @@ from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view.cell import CellView
 from indus_nb.front.notebook.view.growing import LiveDrawing
 from indus_nb.front.notebook.view.output import NotebookScreen
+from indus_nb.front.notebook.view.parts import Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.claims.live_answers import source_of
 from indus_nb.render.live import LiveValue, in_source
@@ -172,6 +173,26 @@ def test_an_answer_whose_new_form_ends_badly_is_shown_again() -> None:
     shown = [each["data"]["text/plain"] for each in screen.outputs()]
     assert shown[:2] == ["Then", "First `m` (no value)."]
     assert "rewritten" not in answer.transcript.beside
+
+
+def test_a_panel_shows_the_first_form_again_if_the_new_one_ends_badly_and_leaves_it_then() -> (
+    None
+):
+    answer = Rewritten(whole=True)
+    answer.write("First `{python} m`.")
+    answer.send_back()
+    answer.begin()
+    answer.write("Then")
+    answer.transcript.feed(MessageEnd(message=answer.growing.fail("stopped", "aborted").error))
+    answer.transcript.end_run()
+    assert all(block.instead is None for block in answer.transcript.blocks if isinstance(block, Prose))
+    answer.growing = GrowingMessage(api="a", provider="p", model="m-1")
+    answer.transcript.feed(MessageStart(message=answer.growing.snapshot()))
+    answer.begin()
+    answer.write("Another.")
+    answer.end()
+    answer.transcript.end_run()
+    assert all(block.instead is None for block in answer.transcript.blocks if isinstance(block, Prose))
 
 
 def test_what_is_not_sent_back_after_all_stays_where_it_is() -> None:

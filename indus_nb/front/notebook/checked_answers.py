@@ -47,13 +47,17 @@ class CheckedAnswers:
         run.unaccounted = partial(self._unaccounted, session)
 
     def untraced_in(self, session: AgentSession, text: str) -> Spans:
-        """Find the numbers of a part of an answer that nothing shows which its model was shown."""
-        return untraced(text, *shown_to_model(session.messages)) if self._kernel.settings.trace_numbers else ()
+        """Find the numbers of a part of an answer that nothing shows which its model was shown; none if not wanted."""
+        wanted = self._kernel.settings.trace_numbers or self._is_checked(session)
+        return untraced(text, *shown_to_model(session.messages)) if wanted else ()
+
+    def _is_checked(self, session: AgentSession) -> bool:
+        usual = "numbers" if self._kernel.settings.check_numbers else "none"
+        return (self.wanted.get(session) or usual) == "numbers"
 
     def _unaccounted(self, session: AgentSession, text: str) -> Sequence[str]:
         """Return the numbers of an answer that nothing shows, each once, where its model is asked about them."""
-        usual = "numbers" if self._kernel.settings.check_numbers else "none"
-        if (self.wanted.get(session) or usual) != "numbers":
+        if not self._is_checked(session):
             return ()
         spans = untraced(text, *shown_to_model(session.messages))
         return [*dict.fromkeys(text[start:end] for start, end in spans)]

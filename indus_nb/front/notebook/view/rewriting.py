@@ -7,10 +7,11 @@ badly.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 from typing import cast
 
 from indus_nb.base import textcut
-from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, TextContent
+from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, TextContent, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.front.notebook.view.parts import Prose
 from indus_nb.render.live import REWRITES, VALUES_TYPE, LiveLookup, expressions_in, pending
@@ -90,12 +91,13 @@ def with_values(text: str, live: LiveLookup | None) -> str:
     return text if live is None or live is pending else markdown_text(text, live)
 
 
-def stored_rewritten(messages: Sequence[Message]) -> tuple[AssistantMessage, str] | None:
-    """Return the first of some stored messages if it is an answer that was written anew, with the words for it."""
-    match messages:
-        case [AssistantMessage(stop_reason="stop") as first, CustomMessage() as asked, AssistantMessage() as anew, *_]:
-            words = rewritten(asked)
-            return (first, words) if words and anew.stop_reason not in ("error", "aborted") else None
+def stored_rewritten(messages: Sequence[Message], at: int) -> tuple[AssistantMessage, str] | None:
+    """Return the stored message at a place if it is an answer that was written anew, with the words for it."""
+    match messages[at : at + 2]:
+        case [AssistantMessage(stop_reason="stop") as first, CustomMessage() as asked] if words := rewritten(asked):
+            behind = takewhile(lambda each: not isinstance(each, UserMessage), islice(messages, at + 2, None))
+            answers = (each for each in behind if isinstance(each, AssistantMessage))
+            return (first, words) if any(each.stop_reason == "stop" and each.text.strip() for each in answers) else None
         case _:
             return None
 

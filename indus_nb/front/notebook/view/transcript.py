@@ -250,7 +250,7 @@ class Transcript:
         for at, message in enumerate(messages):
             if isinstance(message, UserMessage) and turn.last is not None:
                 turn = self._end_stored_turn(turn)  # a call has ended it: no answer in words did
-            if found := stored_rewritten(messages[at : at + 3]):
+            if found := stored_rewritten(messages, at):
                 turn = self._add_stored_rewritten(*found, turn)
                 continue
             turn = self._add_stored_message(message, turn)
@@ -288,8 +288,12 @@ class Transcript:
             follows_jobs: Whether calls that became jobs still grow afterwards.
             fails_cell: Whether the cell fails with the error, and so shows it.
         """
-        for block in () if self._whole else self._rewriting.lost():
-            self._add(replace(block, key=self._key(), instead=None, finished=True))
+        for block in self._rewriting.lost():
+            if self._whole:
+                block.instead = None
+                block.version += 1
+            else:
+                self._add(replace(block, key=self._key(), instead=None, finished=True))
         self._finish_all(follows_jobs=follows_jobs)
         self._fold_newest()
         self.waiting_since = self.note = None
