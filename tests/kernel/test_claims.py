@@ -80,6 +80,21 @@ def test_a_cell_that_asks_anew_has_the_claims_of_its_new_answer(kernel: Kernel, 
     assert listed(kernel) == ["holds"]
 
 
+def test_two_prompts_of_one_cell_keep_the_claims_of_both(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("One is `{python} late()`.", "The other `{python} hotels.price.max()`.")
+    assert kernel.run("%agent one\n%agent other", cell_id="asks").status == "ok"
+    assert listed(kernel) == ["holds", "holds"]
+
+
+def test_of_an_answer_that_is_written_anew_only_its_own_claims_go(kernel: Kernel, api: MessagesApi) -> None:
+    look = ToolUse("python", {"code": "flights.shape"})
+    api.add(Reply("Late are `{python} late()`.", look), "So `{python} absent` and `{python} hotels.price.max()`.")
+    api.add("So `{python} hotels.price.min()`.")
+    assert kernel.run("%agent so", cell_id="asks").status == "ok"
+    shown = kernel.run("%agent claims").shown[-1]
+    assert [text in shown for text in ("late()", "price.max", "price.min")] == [True, False, True]
+
+
 def test_the_title_counts_what_differs_and_drop_forgets_all(kernel: Kernel) -> None:
     assert kernel.run("flights.loc[0, 'delay'] = 9.5").status == "ok"
     title = kernel.run("%agent claims check").shown[-1].split("\n")[0]

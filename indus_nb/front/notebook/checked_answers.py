@@ -30,16 +30,17 @@ class CheckedAnswers:
     """
 
     def __init__(
-        self, kernel: UserKernel, namespace: UserNamespace, thread: AgentThread, asked_in: Callable[[], str | None]
+        self,
+        kernel: UserKernel,
+        namespace: UserNamespace,
+        thread: AgentThread,
+        asked_in: Callable[[], str | None],
+        execution: Callable[[], int],
     ) -> None:
-        """Begin without answers.
-
-        Args:
-            asked_in: Returns the id of the cell that asks.
-        """
+        """Begin without answers; the last two are those of `LiveAnswers`."""
         self._kernel = kernel
         self._thread = thread
-        self.live: LiveAnswers = LiveAnswers(kernel.look, namespace.do, asked_in)
+        self.live: LiveAnswers = LiveAnswers(kernel.look, namespace.do, asked_in, execution)
         self.wanted: dict[AgentSession, str | None] = {}
 
     def watch(self, run: LiveRun, session: AgentSession) -> None:

@@ -154,7 +154,9 @@ class Conversations:
         self._namespace = UserNamespace(shell, watch.main)
         self._in_cells = WorkInCells(self.ask_page, lambda: cells.origin, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
-        self._answers = CheckedAnswers(self.kernel, self._namespace, self.thread, lambda: cells.origin.cell)
+        self._answers = CheckedAnswers(
+            self.kernel, self._namespace, self.thread, lambda: cells.origin.cell, lambda: shell.execution_count
+        )
         live = self._answers.live
         self.watch_values, self.check_values = live.outdated.watch, live.check
         self.taking_back.on_moved = live.outdated.look_soon

@@ -57,6 +57,8 @@ class Claim:
         now: What a check found last, and from what.
         session: The id of the conversation.
         since: Before what it was computed, in words for pages, while it is stale.
+        execution: The number of the execution of the cell.
+        answer: The text that shows it.
     """
 
     expression: str
@@ -67,6 +69,8 @@ class Claim:
     now: tuple[LiveValue, Reading] | None = None
     session: str = ""
     since: str = ""
+    execution: int = 0
+    answer: str = ""
 
     def check(self, value: LiveValue, reading: Reading) -> None:
         """Take a value that was computed now."""
@@ -139,10 +143,17 @@ class KeptClaims:
             if left < 0 or number >= _MAX_FOLLOWED:
                 claim.reading = claim.now = None
 
-    def forget(self, cell: str | None) -> None:
-        """Forget the claims of a cell that asks anew, whose answers are replaced."""
+    def forget(self, cell: str | None, execution: int) -> None:
+        """Forget the claims of earlier executions of a cell that asks anew, whose answers are replaced."""
         if cell is not None:
-            self._claims = deque((claim for claim in self._claims if claim.cell != cell), maxlen=_MAX_CLAIMS)
+            self._keep(lambda claim: claim.cell != cell or claim.execution == execution)
+
+    def withdraw(self, answer: str, session: str) -> None:
+        """Forget the claims of an answer that is written anew."""
+        self._keep(lambda claim: claim.answer != answer or claim.session != session)
+
+    def _keep(self, stays: Callable[[Claim], bool]) -> None:
+        self._claims = deque(filter(stays, self._claims), maxlen=_MAX_CLAIMS)
 
     def drop(self) -> int:
         """Forget all claims, and what they were computed from; return how many there were."""

@@ -37,6 +37,7 @@ from indus_nb.render.live import MARK, REWRITES, VALUES_TYPE, LiveLookup, LiveVa
 from indus_nb.render.markup import markdown_text, markdown_tokens, plain
 from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 
+_BAD_ENDS = ("error", "aborted")
 _MAX_EXPRESSIONS = 50
 """More of an answer stay code."""
 _MAX_VALUE_CHARACTERS = 200
@@ -58,12 +59,14 @@ class LiveAnswers:
         outdated: Those of them that do not hold now.
     """
 
-    def __init__(self, look: Look, do: Do, asked_in: Callable[[], str | None]) -> None:
+    def __init__(self, look: Look, do: Do, asked_in: Callable[[], str | None], execution: Callable[[], int]) -> None:
         """Start without answers.
 
         Args:
             asked_in: Returns the id of the cell that asks, or ``None``.
+            execution: Returns the number of the execution that goes on, which is another one when a cell runs again.
         """
+        self._execution = execution
         self.claims: KeptClaims = KeptClaims()
         self.outdated: Outdated = Outdated(self.claims, do)
         self._look = look
@@ -100,7 +103,7 @@ class LiveAnswers:
             return {}
         sources, values = _sources(expressions_in(markdown_tokens(text))[:_MAX_EXPRESSIONS])
         if sources:
-            values |= await self._claimed(sources, session)
+            values |= await self._claimed(sources, session, text)
         if values:
             self._answers[text] = values
             self._answers.move_to_end(text)
@@ -108,8 +111,9 @@ class LiveAnswers:
                 self._answers.popitem(last=False)
         return values
 
-    async def _claimed(self, sources: Mapping[str, str], session: str) -> dict[str, LiveValue]:
+    async def _claimed(self, sources: Mapping[str, str], session: str, text: str) -> dict[str, LiveValue]:
         """Compute expressions, and keep those that have a value as claims of the cell that asks."""
+        cell, execution = self._asked_in(), self._execution()
         readings = await self._read(sources.values())  # first: what changes meanwhile differs
         found = await self._look(sources)
         values: dict[str, LiveValue] = {}
@@ -118,7 +122,8 @@ class LiveAnswers:
             value, reading = shown_value(found[expression]), readings.get(source)
             if reading is not None and not value.problem:
                 value = value._replace(reads=tuple(sorted(reading.names)))
-                claims.append(Claim(expression, source, value, self._asked_in(), reading, session=session))
+                made = Claim(expression, source, value, cell, reading, None, session, execution=execution, answer=text)
+                claims.append(made)
             values[expression] = value
         self.claims.add(claims)
         self.outdated.look_soon()
@@ -137,9 +142,15 @@ class LiveAnswers:
         return values | {expression: shown_value(found[expression]) for expression in sources}
 
     def begin(self) -> None:
-        """Forget the claims of the cell that asks: its answer is replaced."""
-        self.claims.forget(self._asked_in())
+        """Forget the claims of the cell that asks, from when it ran before: its answers are replaced."""
+        self.claims.forget(self._asked_in(), self._execution())
         self.outdated.look_soon()
+
+    def withdraw(self, text: str, session: str) -> Iterable[str]:
+        """Forget the claims of an answer that is written anew; return its expressions."""
+        self.claims.withdraw(text, session)
+        self.outdated.look_soon()
+        return self._answers.get(text, ())
 
     async def check(self) -> None:
         """Compute the stale claims again.
@@ -175,7 +186,9 @@ class LiveRun(RunWatcher):
         self._last = ""
         """The answer that had them last."""
         self._lacking: dict[str, LiveValue] = {}
-        self._has_mended = self._is_sent_back = False
+        self._has_mended = False
+        self._sent_back: Sequence[str] = ()
+        """The texts of the answer that is written anew."""
         self._keep: Callable[[JsonObject], object] = lambda _: None
         """Saves data in the session file."""
 
@@ -189,7 +202,7 @@ class LiveRun(RunWatcher):
     def _begin(self, _event: BeforeAgentStart, ctx: Context) -> Mapping[str, Any] | None:
         """Send what the last answers showed, before the prompt."""
         self._answers.begin()
-        self._has_mended, self._is_sent_back, self._lacking = False, False, {}
+        self._has_mended, self._sent_back, self._lacking = False, (), {}
         unsent, self._unsent = self._unsent, {}
         if not unsent or self._last != _last_answer(ctx.session.newest_first()):  # which may have been replaced
             return None
@@ -199,12 +212,13 @@ class LiveRun(RunWatcher):
     async def _end_message(self, event: MessageFinal, ctx: Context) -> None:
         """Look values up, before the message counts as ended and is drawn for good."""
         message, signal = event.message, ctx.signal
-        if not isinstance(message, AssistantMessage) or message.stop_reason in ("error", "aborted") or signal is None:
+        if not isinstance(message, AssistantMessage) or message.stop_reason in _BAD_ENDS or signal is None:
             return
-        if self._is_sent_back and message.stop_reason == "stop":  # it takes the place of the one before
-            self._is_sent_back = False
-            self._unsent.clear()
-            self._answers.begin()
+        if message.stop_reason == "stop":  # it takes the place of the one that was sent back
+            for text in self._sent_back:
+                for expression in self._answers.withdraw(text, ctx.session.session_id):
+                    self._unsent.pop(expression, None)
+            self._sent_back = ()
         self._last = _text(message)
         with suppress(RunAborted), signal.interruptible():
             for block in message.content:
@@ -223,8 +237,6 @@ class LiveRun(RunWatcher):
             return ()
         details: Mapping[str, Any]
         if lacking:
-            for expression in lacking:
-                self._unsent.pop(expression, None)
             text = (
                 "Expressions in your answer have no value, and the user sees that they have none:\n"
                 f"{_listed(lacking)}\n\nWrite the whole answer once more, with these mended or as plain numbers, and "
@@ -244,7 +256,8 @@ class LiveRun(RunWatcher):
             )
         else:
             return ()
-        self._has_mended = self._is_sent_back = True
+        self._has_mended = True
+        self._sent_back = [block.text for block in answer.content if isinstance(block, TextContent)]
         text = f"<system-reminder>\n{text} This comes once.\n</system-reminder>"
         return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False, details=details)]
 
@@ -257,7 +270,7 @@ def _last_answer(newest_first: Iterable[Entry]) -> str:
     """Return the text of the last answer in a conversation."""
     for entry in newest_first:
         with suppress(ValueError):  # of a shape unknown here
-            if isinstance(message := entry.message, AssistantMessage):
+            if isinstance(message := entry.message, AssistantMessage) and message.stop_reason not in _BAD_ENDS:
                 return _text(message)
     return ""
 
