@@ -239,19 +239,19 @@ class Answers(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<{self.summary}>"
 
-    def _variable(self) -> str:
-        """Return the user's variable that holds this; ``_`` if none does: IPython keeps the value of a cell in it."""
+    def _code(self, what: str) -> str:
+        """Return as HTML how the user gets at a part of this: by the variable that holds it, if one does."""
         ipython = sys.modules.get("IPython")
         shell: Any = None if ipython is None else ipython.get_ipython()
         space: dict[str, object] = {} if shell is None else dict(shell.user_ns)
         named = (name for name, value in space.items() if value is self and not name.startswith("_"))
-        return next(named, "_")
+        name = next(named, None)
+        return f"<code>{what}</code> of this result" if name is None else f"<code>{as_html(name)}.{what}</code>"
 
     def _repr_html_(self) -> str:
         """Return a summary as HTML for notebooks: rows that failed, some with answers, and why others failed."""
-        name = as_html(self._variable())
         if self.estimate is not None:
-            return f"<p>{as_html(self.summary)}</p><p><code>{name}.retry()</code> asks for these rows.</p>"
+            return f"<p>{as_html(self.summary)}</p><p>{self._code('retry()')} asks for these rows.</p>"
         added = self._added(sessions=False, errors=any(row.error is not None for row in self.rows))
         names = [*self._table.columns[:_MOST_COLUMNS], *added]
         numbers = self._shown()
@@ -262,10 +262,10 @@ class Answers(Sequence[Any]):
         reasons, others = self._reasons()
         failures = "".join(f"<li>{rows_of(times)}: {cell(reason)}</li>" for reason, times in reasons)
         if others:
-            failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of <code>{name}.frame</code></li>"
-        again = f"<p><code>{name}.retry()</code> asks for the rows without an answer.</p>" if self.failed else ""
+            failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of {self._code('frame')}</li>"
+        again = f"<p>{self._code('retry()')} asks for the rows without an answer.</p>" if self.failed else ""
         more = (
-            f"<p>{rows_of(len(shown))} of {len(self):,}; <code>{name}.frame</code> has all.</p>"
+            f"<p>{rows_of(len(shown))} of {len(self):,}; {self._code('frame')} has all.</p>"
             if len(shown) < len(self)
             else ""
         )

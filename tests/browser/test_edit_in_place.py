@@ -377,7 +377,8 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
     aside = "%agent --new --name aside --approve writes --thinking off --no-wait write it"
-    notebook = opened(lab, page, "two.ipynb", OLD, aside, "%agent --new --name main hello", "z = 1")
+    lookalike = """display({"text/html": "<div class='ia-root'><div class='ia-dialog'>Yes?</div></div>"}, raw=True)"""
+    notebook = opened(lab, page, "two.ipynb", OLD, aside, "%agent --new --name main hello", lookalike)
     api.add(Reply(ToolUse("write", {"path": "aside.txt", "content": "x"})))
     notebook.run(1)
     dialog = notebook.cell(1).get_by_role("dialog")
@@ -385,6 +386,8 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     api.add("Hello.", proposing())
     notebook.run(2)  # so that the notebook talks to another conversation than the one that asks
     notebook.wait_until_run(2)
+    notebook.run(3)
+    expect(notebook.cell(3).locator(".jp-OutputArea .ia-dialog")).to_be_visible()
     accept = button(asked(notebook, 0, "three"), "Accept")
     api.add("I see.")
     notice = page.locator(".Toastify__toast")

@@ -18,6 +18,16 @@ from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off --approve never so"
+WATCH = """button => {
+    window.framesOfComputing = 0;
+    const look = () => {
+        if (button.textContent.startsWith("Computing")) window.framesOfComputing += 1;
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
+FRAMES_OF_DRAWING = 2
+"""For how many frames at most a button says something that is overwritten when the page draws."""
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 
@@ -61,11 +71,13 @@ def test_a_stale_value_is_marked_at_once_and_computed_by_a_key_beside_the_old_on
     assert problems(page, ".jp-OutputArea:has(.indus-outdated-line)") == []
     notebook.screenshot("stale-values")
     button = line.get_by_role("button", name="Compute again")
+    page.evaluate(WATCH, button.element_handle())
     button.focus()
     page.keyboard.press("Enter")
     expect(output).to_contain_text("In all 3 → 6 now in 2 → 3 now items")
     expect(line).to_contain_text("2 values are others now.")
     expect(line.get_by_role("button")).to_have_count(0)
+    assert page.evaluate("window.framesOfComputing") > FRAMES_OF_DRAWING
     assert problems(page, ".jp-OutputArea:has(.indus-outdated-line)") == []
     notebook.run(3)
     expect(line).to_have_count(0)

@@ -90,7 +90,7 @@ def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messa
     assert "&lt;i&gt;fine" in page
     assert "<i>" not in page
     assert "not &lt;seven&gt;" in page
-    assert "retry()" in page
+    assert "<code>retry()</code> of this result asks for" in page
     assert "session" not in page
     assert list(done.frame.columns) == ["item", "answer", "error"]
     assert done.rows[0].session is not None

@@ -261,6 +261,23 @@ def test_an_interrupt_ends_a_look(kernel: Kernel, api: MessagesApi) -> None:
     assert kernel.run("n").status == "ok"
 
 
+def test_a_panel_is_answered_where_computing_again_changes_nothing(tmp_path: Path, api: MessagesApi) -> None:
+    environment = private_environment(
+        tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        wire = Wire(kernel)
+        shown = kernel.begin("%agent panel", asks=True).finish()
+        page = Page(wire, next(each[VIEW]["model_id"] for (each,) in shown.displays.values() if VIEW in each))
+        page.settle()
+        before = page.state.pop("outdated")
+        page.tell("check_values")
+        page.wait_for(lambda: "outdated" in page.state)
+        assert (page.state["outdated"], page.toasts) == (before, [])
+        wire.close()
+
+
 def test_after_a_restart_a_panel_shows_the_values_that_an_answer_had(tmp_path: Path, api: MessagesApi) -> None:
     environment = private_environment(
         tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY=KEY

@@ -188,7 +188,10 @@ def test_an_interrupt_at_the_question_after_a_sample_fails_the_cell_and_keeps_th
         assert "kinds has the answers so far, kinds.retry() asks for the others" in cell.error["evalue"]
         assert kernel.run("print(len(kinds) - len(kinds.failed))").streams == "3\n"
         assert "<code>kinds.retry()</code> asks for" in kernel.run("kinds").results[-1]["text/html"]
-        assert "<code>_.retry()</code> asks for" in kernel.run("kinds.retry(max_cost=1e-9)").results[-1]["text/html"]
+        assert (
+            "<code>retry()</code> of this result asks for"
+            in kernel.run("kinds.retry(max_cost=1e-9)").results[-1]["text/html"]
+        )
 
 
 def test_a_map_that_is_stopped_in_a_task_of_the_users_fails_its_cell_and_not_the_kernel(

@@ -250,11 +250,15 @@ async def test_saved_conversations_are_offered_newest_first(offered: Complete, s
 @pytest.mark.parametrize(
     ("typed", "names"),
     [
-        ("back ", ['"before it"', "clean", "Raw"]),
+        ("back ", ['"before it"', "clean", "Raw", "'5\" pipe'"]),
         ("diff bef", ['"before it"']),
         ("drop 'be", ["'before it'"]),
         ('save "before i', ['"before it"']),
         ("back r", ["Raw"]),
+        ("back 5", ["'5\" pipe'"]),
+        ("back '5", ["'5\" pipe'"]),
+        ('back "5', []),
+        ("back it", []),
         ("back none", []),
     ],
 )
@@ -262,6 +266,7 @@ def test_names_of_states_are_offered_with_where_they_are(
     typed: str, names: list[str], session: AgentSession, registry: ModelRegistry, folder: Path
 ) -> None:
     states = {"before it": "2 steps from here", "clean": "here", "Raw": "1 step from here"}
+    states |= {'5" pipe': "here", """it's "x\"""": "here"}
     sources = Sources(VARIABLES, session, registry, folder, states=lambda: states)
     offers = complete(f"%agent state {typed}", sources)
     assert offers is not None

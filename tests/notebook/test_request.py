@@ -105,7 +105,7 @@ def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> N
     [
         ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
         ("map order {n}: {region} over sample", "takes the question in quotes"),
-        ('map "x {note}" small', '`over` is missing: `%agent map -o NAME "x {note}" over small`. Nothing was sent.'),
+        ('map "x {note}" small', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`. Nothing was sent.'),
         ('map -o k "x {note}"', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`.'),
         ("map -o k what is it", 'Behind the options of `map` comes "QUESTION" over DATA'),
         ('map -o k "x" over a b', 'comes "QUESTION" over DATA'),
@@ -307,7 +307,6 @@ def test_lines_that_are_not_ours_stay_as_they_were() -> None:
         ("state bakc raw over", "Did you mean `%agent state back raw over`?"),
         ("sttae back raw", "Did you mean `%agent state back raw`?"),
         ("state save two words", 'Did you mean `%agent state save "two words"`?'),
-        ("state back the raw ones", 'Did you mean `%agent state back "the raw ones"`?'),
     ],
 )
 def test_what_nearly_is_a_command_is_doubted(line: str, hint: str) -> None:
@@ -366,6 +365,8 @@ def test_a_command_may_be_written_with_a_slash() -> None:
         "Stat",
         "map it",
         "state bakc to what it was about",
+        "state back to the start",
+        "state drop all of them",
         "state the problem",
         "sttae the problem first",
     ],

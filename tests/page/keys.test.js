@@ -186,7 +186,7 @@ test("arrows move between a list and the filter above it", () => {
 });
 
 test("Alt with Y or N means an answer on every keyboard, and nothing beside Ctrl", () => {
-  const chord = (words, code) => digitOfChord({ ...press(words), code });
+  const chord = (words, code) => digitOfChord({ ...press(words), code }, false);
   for (const [words, code, digit] of [
     ["alt+y", "KeyY", "1"],
     ["alt+y", "KeyZ", "1"], // where Y and Z are swapped
@@ -200,3 +200,16 @@ test("Alt with Y or N means an answer on every keyboard, and nothing beside Ctrl
   ])
     assert.equal(chord(words, code), digit, words);
 });
+
+test("what a chord writes into a field, or into a word that is composed, answers nothing", () => {
+  const typed = (words, code, more = {}) => digitOfChord({ ...press(words), code, ...more }, true);
+  for (const [words, code] of [
+    ["alt+\u00a5", "KeyY"],
+    ["alt+Dead", "KeyN"],
+    ["alt+shift+\u00c1", "KeyY"],
+  ])
+    assert.equal(typed(words, code), "", words);
+  assert.equal(typed("alt+n", "KeyN"), "3", "where it writes nothing");
+  assert.equal(typed("alt+n", "KeyN", { isComposing: true }), "");
+});
+

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isOwn, markOwn, morph } from "../../indus_nb/front/notebook/page/static/src/dom.js";
+import { isOwn, markOwn, markQuestion, morph, questionOf } from "../../indus_nb/front/notebook/page/static/src/dom.js";
 import { element } from "./fake_dom.js";
 
 test("what grows keeps its nodes, and its text is appended to", () => {
@@ -45,4 +45,11 @@ test("an element of ours stays between nodes that come and go", () => {
   assert.equal(String(before), "<div><p>A</p><button>To cell</button></div>");
   morph(before, element("div", {}, element("pre", {}, "A")));
   assert.equal(String(before), "<div><pre>A</pre><button>To cell</button></div>");
+});
+
+test("no HTML is taken for an element that shows a question", () => {
+  const ours = element("div", { class: "ia-dialog" });
+  markQuestion(ours, "q1");
+  assert.equal(questionOf(ours), "q1");
+  assert.equal(questionOf(element("div", { class: "ia-dialog", "data-question": "q1" })), undefined);
 });

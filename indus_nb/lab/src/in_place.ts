@@ -8,6 +8,7 @@
 import type { Cell } from "@jupyterlab/cells";
 import type { CommandRegistry } from "@lumino/commands";
 import type { PanelLayout } from "@lumino/widgets";
+import { questionOf } from "../../front/notebook/page/static/src/dom.js";
 import type { Draft, EditOver, Review, ShownCell } from "./door.ts";
 import { cellOf, Drawing } from "./drawing.ts";
 import { EditBox } from "./edit_box.ts";
@@ -110,7 +111,7 @@ export class InPlace {
     for (const cell of widgets) {
       const box = dialogIn(cell.node);
       if (!box) continue;
-      const id = box.dataset.question ?? "";
+      const id = questionOf(box) ?? "";
       const known = asked.get(id);
       if (known) known.cells.add(cell);
       else asked.set(id, { box, cells: new Set([cell]) });

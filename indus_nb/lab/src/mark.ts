@@ -5,6 +5,7 @@
  */
 
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import { questionOf } from "../../front/notebook/page/static/src/dom.js";
 import { type Front, forEachNotebook } from "./front.ts";
 import type { Link } from "./link.ts";
 
@@ -73,6 +74,7 @@ function askingCell({ content }: NotebookPanel): number {
 }
 
 /** The question that a widget of the agent's shows in a cell. */
-export function dialogIn(node: HTMLElement | undefined): HTMLElement | null | undefined {
-  return node?.querySelector<HTMLElement>(".ia-dialog:not([hidden])");
+export function dialogIn(node: HTMLElement | undefined): HTMLElement | undefined {
+  const shown = node?.querySelectorAll<HTMLElement>(".ia-dialog:not([hidden])") ?? [];
+  return [...shown].find((each) => questionOf(each) !== undefined);
 }

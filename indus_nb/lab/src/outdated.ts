@@ -51,6 +51,7 @@ class Marks {
 
   private show(cells: Map<string, OutdatedValues>): void {
     this.cells = cells;
+    for (const line of this.lines.values()) line.offerAgain();
     this.changes.disconnect();
     if (cells.size > 0) this.changes.observe(this.notebook.content.node, { childList: true, subtree: true });
     this.draw();

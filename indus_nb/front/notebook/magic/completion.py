@@ -219,11 +219,17 @@ def _states(typed: str, choices: Sequence[str], sources: Sources) -> Offers:
     known = sources.states()
     is_quoted = name[:1] in ('"', "'")
     found = _fitting(name[1:] if is_quoted else name, known)
-    quote = name[:1] if is_quoted else '"'
-    texts = {
-        f"{quote}{each}{quote}" if is_quoted or not _PLAIN_NAME.fullmatch(each) else each: each for each in found.texts
-    }
+    texts = {_written(each, name[:1] if is_quoted else ""): each for each in found.texts}
+    texts.pop("", None)
     return Offers(name, [*texts], notes={text: known[each] for text, each in texts.items()}, alone=True)
+
+
+def _written(name: str, quote: str) -> str:
+    """Return a state's name in ``quote`` or, without one, in what it needs; "" where no line can hold it."""
+    if not quote and _PLAIN_NAME.fullmatch(name):
+        return name
+    quote = next((mark for mark in quote or "\"'" if mark not in name), "")
+    return f"{quote}{name}{quote}" if quote else ""
 
 
 def _note(text: str) -> str:

@@ -31,8 +31,8 @@ _MAP = re.compile(r"\s*map(?=\s|$)")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
 _UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
-_WITHOUT_OVER = re.compile(r"\s*(?:\"[^\"{]*\{\w[^\"]*\}[^\"]*\"|'[^'{]*\{\w[^']*\}[^']*')(?!\s+over\s)")
-"""A question with a column, and no data behind it."""
+_WITHOUT_OVER = re.compile(r"\s*(\"[^\"]*\"|'[^']*')(?!\s+over\s)")
+_COLUMN = re.compile(r"\{\w[^{}]*\}")
 _MAX_NAME_WORDS = 4
 _EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
@@ -216,12 +216,8 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
                 '`%agent map` takes the question in quotes: `%agent map -o NAME "QUESTION" over DATA`. '
                 f"Nothing was sent. To say just that to the agent: `%agent -- map{line}`."
             )
-        if cell is None and (asked := _WITHOUT_OVER.match(rest)):
-            data = rest[asked.end() :].strip()
-            data = data if data and _is_expression(data) else "DATA"
-            raise UsageError(
-                _unsent(f"`over` is missing: `%agent map -o NAME {asked[0].strip()} over {data}`.", f"map{line}")
-            )
+        if cell is None and (asked := _WITHOUT_OVER.match(rest)) and _COLUMN.search(asked[1]):
+            raise UsageError(_unsent(f"`over` is missing: `%agent map -o NAME {asked[1]} over DATA`.", f"map{line}"))
         if not given:
             return None
         behind = "over DATA, and the question in the lines below" if cell is not None else '"QUESTION" over DATA'
@@ -349,12 +345,14 @@ def _meant_actions(first: str, action: str, behind: str) -> list[str]:
 
 
 def _meant_name(first: str, action: str, behind: str) -> list[str]:
-    """Return the sub-command with an action whose name of a few words lacks its quotes; more are a sentence.
+    """Return the sub-command whose new name of a few words lacks its quotes; more are a sentence.
 
-    >>> _meant_name("state", "save", "two words"), _meant_name("state", "back", "to what it was before")
+    Other actions than saving want a name that exists, and which do is not known here.
+
+    >>> _meant_name("state", "save", "two words"), _meant_name("state", "back", "to the start")
     (['state save "two words"'], [])
     """
-    if len(behind.split()) > _MAX_NAME_WORDS:
+    if action != "save" or len(behind.split()) > _MAX_NAME_WORDS:
         return []
     quoted = f'{action} "{behind}"'
     is_one = first in COMMANDS and action in COMMANDS[first].choices and COMMANDS[first].argument(quoted) is not None

@@ -176,6 +176,11 @@ class AgentWidget:
                 self._state[name] = value
                 self._changed_state[name] = None
 
+    def send_again(self, name: str) -> None:
+        """Send a part of the state with the next ``send`` even if it is as before: a request waits for an answer."""
+        if name in self._state:
+            self._changed_state[name] = None
+
     def signal(self, frame: JsonObject) -> None:
         """Show an ``extension_ui_request`` in its wire form, or an update of an earlier one, at once.
 

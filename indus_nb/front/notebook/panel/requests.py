@@ -387,6 +387,7 @@ class PanelRequests:
     async def _check_values(self, _session: AgentSession, _: object) -> None:
         if self._surroundings is not None:
             await self._surroundings.check_values()
+            self._widget.send_again("outdated")
 
     async def _take_key(self, session: AgentSession, request: protocol.GiveKey) -> None:
         if (taken := await self.keys.take(session.registry, session, request)) is not None:

@@ -10,9 +10,11 @@ function belongsToFrontEnd(key, atRoot) {
 
 const DIGITS = { y: "1", Y: "7", n: "3" };
 
-function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey }) {
-  if (!altKey || ctrlKey || metaKey) return "";
-  const letter = (/^[a-z]$/i.test(key) ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
+function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
+  if (!altKey || ctrlKey || metaKey || isComposing) return "";
+  const isLetter = /^[a-z]$/i.test(key);
+  if (typing && !isLetter) return "";
+  const letter = (isLetter ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
   return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
 }
 
@@ -248,6 +250,16 @@ function markOwn(node) {
 
 function isOwn(node) {
   return node !== null && ownNodes.has(node);
+}
+
+const QUESTION = Symbol.for("indus_nb.question");
+
+function markQuestion(node, id) {
+  Object.assign(node, { [QUESTION]: id });
+}
+
+function questionOf(node) {
+  return Reflect.get(node, QUESTION);
 }
 
 function morph(old, fresh) {
@@ -634,6 +646,7 @@ function copiedByCommand(text) {
 
 // src/outdated.js
 const OUTDATED_MARK = "indus-outdated";
+const COMPUTE = "Compute again";
 const AMBER = "color-mix(in srgb, var(--jp-warn-color1, #b0821f) 30%, transparent)";
 
 function markOutdated(root, values) {
@@ -672,6 +685,7 @@ class OutdatedLine {
     this.words = h("span");
     this.button = h("button", {
       type: "button",
+      text: COMPUTE,
       onclick: () => {
         this.button.textContent = "Computing …";
         compute();
@@ -681,11 +695,14 @@ class OutdatedLine {
     this.node.dataset.lmSuppressShortcuts = "true";
   }
 
+  offerAgain() {
+    this.button.textContent = COMPUTE;
+  }
+
   show(outdated, problem = "") {
     const hadFocus = this.node.contains(focusedElement());
     const words = outdated ? `${outdated.words}. ${problem}`.trimEnd() : "";
     if (this.words.textContent !== words) this.words.textContent = words;
-    if (this.button.textContent !== "Compute again") this.button.textContent = "Compute again";
     this.button.hidden = !outdated?.stale;
     this.node.hidden = !outdated;
     if (hadFocus && this.button.hidden) this.leave();
@@ -1051,11 +1068,12 @@ class DialogKeyboard {
 
   handleChord(event) {
     const { dialogs, shown } = this;
-    const digit = digitOfChord(event);
+    const digit = digitOfChord(event, isTypingField(event.target));
     if (!digit || !shown?.layout || event.repeat) return false;
     const choice = shown.choices.find(({ key }) => key === digit);
+    const hasFocus = shown.box.contains(focusedElement());
     if (shown.box.hidden) dialogs.view.announcer.say(dialogs.where.textContent ?? "");
-    else if (!shown.armed) this.noteEarly(shown);
+    else if (!shown.armed || (hasFocus && Date.now() < shown.keysFrom)) this.noteEarly(shown);
     else if (choice) this.choose(choice.value, false);
     else setText(shown.early, ABSENT);
     return true;
@@ -1473,7 +1491,6 @@ class Dialogs {
       "div",
       {
         ...{ class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
-        "data-question": id,
       },
       heading,
       ...cautionsOf(layout),
@@ -1482,6 +1499,7 @@ class Dialogs {
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
+    markQuestion(box, id);
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
       box.append(h("span", { class: "ia-announced", text }));
@@ -3005,8 +3023,8 @@ class PanelView extends View {
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue", "busy", "code_only")) this.queue.show();
-    if (changes.has("outdated", "toasts")) this.outdated.show(this.store.ended ? null : this.store.state.outdated);
-    if (changes.has("outdated")) this.blocks.markOutdated();
+    if (changes.has("outdated") || changes.newToasts.length > 0) this.outdated.offerAgain();
+    if (changes.has("outdated")) this.showOutdated();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();
@@ -3016,6 +3034,11 @@ class PanelView extends View {
     if (changes.has("download")) this.showFile();
     this.footer.show();
     this.followEnd();
+  }
+
+  showOutdated() {
+    this.outdated.show(this.store.ended ? null : this.store.state.outdated);
+    this.blocks.markOutdated();
   }
 
   showFile() {

@@ -52,11 +52,12 @@ export class DialogKeyboard {
    */
   handleChord(event) {
     const { dialogs, shown } = this;
-    const digit = digitOfChord(event);
+    const digit = digitOfChord(event, isTypingField(event.target));
     if (!digit || !shown?.layout || event.repeat) return false;
     const choice = shown.choices.find(({ key }) => key === digit);
+    const hasFocus = shown.box.contains(focusedElement());
     if (shown.box.hidden) dialogs.view.announcer.say(dialogs.where.textContent ?? "");
-    else if (!shown.armed) this.noteEarly(shown);
+    else if (!shown.armed || (hasFocus && Date.now() < shown.keysFrom)) this.noteEarly(shown);
     else if (choice) this.choose(choice.value, false);
     else setText(shown.early, ABSENT);
     return true;

@@ -12,7 +12,7 @@ import { noteWaiting } from "./asking.js";
 import { controlsOf } from "./dialog_answers.js";
 import { ARM_DELAY_MS, DialogKeyboard, TAKEN_DELAY_MS } from "./dialog_keyboard.js";
 import { cautionsOf, detailsOf, headingOf, outcomeOf, secondsUntil } from "./dialog_parts.js";
-import { h, setText, uniqueId } from "./dom.js";
+import { h, markQuestion, setText, uniqueId } from "./dom.js";
 import { focusedElement, focusQuietly, forgetKey, isTypingField, wasEarly } from "./focus.js";
 import { Reading } from "./reading.js";
 import { Sight } from "./sights.js";
@@ -211,7 +211,6 @@ export class Dialogs {
       "div",
       {
         ...{ class: "ia-dialog", role: "dialog", "aria-modal": "false", "aria-labelledby": name, tabindex: "-1" },
-        "data-question": id,
       },
       heading,
       ...cautionsOf(layout),
@@ -220,6 +219,7 @@ export class Dialogs {
       ...rows,
       h("div", { class: "ia-actions" }, early, h("span", { class: "ia-space" }), more, left),
     );
+    markQuestion(box, id);
     if (until !== null) {
       const text = `It answers itself in ${secondsUntil(until)} seconds.`;
       box.append(h("span", { class: "ia-announced", text }));

@@ -68,6 +68,29 @@ export function isOwn(node) {
   return node !== null && ownNodes.has(node);
 }
 
+/** The property with the id of the question that an element shows: no HTML can have it, and every bundle finds it. */
+const QUESTION = Symbol.for("indus_nb.question");
+
+/**
+ * Have an element known as one that shows a question.
+ *
+ * @param {Element} node
+ * @param {string} id
+ */
+export function markQuestion(node, id) {
+  Object.assign(node, { [QUESTION]: id });
+}
+
+/**
+ * The id of the question that an element shows; `undefined` if it is none of ours.
+ *
+ * @param {Element} node
+ * @returns {string | undefined}
+ */
+export function questionOf(node) {
+  return Reflect.get(node, QUESTION);
+}
+
 /**
  * Make the children of `old` those of `fresh`, and keep nodes, so that selection, scroll and focus survive.
  *

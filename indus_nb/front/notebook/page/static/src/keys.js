@@ -39,11 +39,14 @@ const DIGITS = { y: "1", Y: "7", n: "3" };
 /**
  * Return the digit of the answer that Alt+Y, Alt+Shift+Y or Alt+N gives; "" for any other key.
  *
- * @param {Pick<KeyboardEvent, "key" | "code" | "altKey" | "ctrlKey" | "metaKey" | "shiftKey">} event
+ * @param {Key & Pick<KeyboardEvent, "code" | "isComposing">} event
+ * @param {boolean} typing whether a text field has the focus: a sign that the key writes there is no chord
  */
-export function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey }) {
-  if (!altKey || ctrlKey || metaKey) return "";
-  const letter = (/^[a-z]$/i.test(key) ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
+export function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
+  if (!altKey || ctrlKey || metaKey || isComposing) return "";
+  const isLetter = /^[a-z]$/i.test(key);
+  if (typing && !isLetter) return "";
+  const letter = (isLetter ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
   return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
 }
 

@@ -11,6 +11,7 @@ import { focusedElement } from "./focus.js";
 /** @import { OutdatedValue, OutdatedValues } from "../protocol.d.ts" */
 
 const OUTDATED_MARK = "indus-outdated";
+const COMPUTE = "Compute again";
 const AMBER = "color-mix(in srgb, var(--jp-warn-color1, #b0821f) 30%, transparent)";
 
 /**
@@ -64,6 +65,7 @@ export class OutdatedLine {
     this.words = h("span");
     this.button = h("button", {
       type: "button",
+      text: COMPUTE,
       onclick: () => {
         this.button.textContent = "Computing …";
         compute();
@@ -74,6 +76,11 @@ export class OutdatedLine {
     this.node.dataset.lmSuppressShortcuts = "true";
   }
 
+  /** Offer the button again, because the kernel has answered. */
+  offerAgain() {
+    this.button.textContent = COMPUTE;
+  }
+
   /**
    * @param {OutdatedValues | null | undefined} outdated
    * @param {string} [problem] why they were not computed again
@@ -82,7 +89,6 @@ export class OutdatedLine {
     const hadFocus = this.node.contains(focusedElement());
     const words = outdated ? `${outdated.words}. ${problem}`.trimEnd() : "";
     if (this.words.textContent !== words) this.words.textContent = words;
-    if (this.button.textContent !== "Compute again") this.button.textContent = "Compute again";
     this.button.hidden = !outdated?.stale;
     this.node.hidden = !outdated;
     if (hadFocus && this.button.hidden) this.leave();

@@ -88,8 +88,8 @@ export class PanelView extends View {
     else if (changes.has("kernel", "cells", "plan", "log")) this.header.show();
     if (changes.has("jobs")) this.jobs.show();
     if (changes.has("queue", "busy", "code_only")) this.queue.show();
-    if (changes.has("outdated", "toasts")) this.outdated.show(this.store.ended ? null : this.store.state.outdated);
-    if (changes.has("outdated")) this.blocks.markOutdated();
+    if (changes.has("outdated") || changes.newToasts.length > 0) this.outdated.offerAgain();
+    if (changes.has("outdated")) this.showOutdated();
     if (changes.has("sessions", "tree", "overlay")) this.overlay.show();
     if (changes.has("composer", "completions", "commands", "busy", "code_only", "stopping", "dialogs"))
       this.composer.show();
@@ -99,6 +99,11 @@ export class PanelView extends View {
     if (changes.has("download")) this.showFile();
     this.footer.show();
     this.followEnd();
+  }
+
+  showOutdated() {
+    this.outdated.show(this.store.ended ? null : this.store.state.outdated);
+    this.blocks.markOutdated();
   }
 
   showFile() {
