@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from indus_nb.kernel.claims.kept import Claim, KeptClaims, listed
 from indus_nb.kernel.undo import Reading, read
@@ -107,3 +108,29 @@ def test_what_is_read_past_variables_stands_in_the_state() -> None:
     kept = KeptClaims()
     claims_of(kept, {"pd": np}, "pd.read_csv('x.csv').a.sum()")
     assert states(kept) == ["holds as far as is known: what is in read_csv is not followed"]
+
+
+def test_a_half_made_frame_costs_no_other_value_its_reading() -> None:
+    kept, namespace = KeptClaims(), {"half": pd.DataFrame.__new__(pd.DataFrame), "n": 1}
+    assert claims_of(kept, namespace, "half.a.sum()", "n")[1].state().words == "holds"
+    assert claims_of(kept, namespace, "half['a'].sum()", "n + 1")[1].state().words == "holds"
+
+
+def test_the_labels_of_a_frame_are_listed_once_for_all_values_of_an_answer() -> None:
+    kept, lists = KeptClaims(), 0
+    namespace = {"frame": pd.DataFrame({f"c{number}": [number] for number in range(50)})}
+    sources = [f"frame.c{number}.sum() + frame['c{number + 1}'].sum()" for number in range(9)]
+    claims_of(kept, namespace, *sources[:3])
+
+    def called(frame: FrameType, event: str, _about: object) -> None:
+        nonlocal lists
+        lists += event == "call" and frame.f_code is pd.Index.tolist.__code__
+
+    sys.setprofile(called)
+    try:
+        readings = kept.read(namespace, sources)
+    finally:
+        sys.setprofile(None)
+    assert lists == 1
+    namespace["frame"].columns = [*namespace["frame"].columns[1:], "c0"]
+    assert all(reading.differing() == {"frame"} for reading in readings.values())

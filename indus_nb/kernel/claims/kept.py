@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from indus_nb.base import textcut
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.undo import CheckpointBudget, Reading, read
-from indus_nb.kernel.undo.columns_read import Use, columns_in
+from indus_nb.kernel.undo.columns_read import Use, at_rest, columns_in
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.undo.reading import outside_in
 from indus_nb.render.live import LiveValue
@@ -157,7 +157,8 @@ class KeptClaims:
     def stale(self) -> list[Claim]:
         """Return those that may have another value now."""
         look = cache(Reading.changed)
-        return [claim for claim in self.all() if claim.differing(look)]
+        with at_rest():
+            return [claim for claim in self.all() if claim.differing(look)]
 
     def read(self, namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
         """Remember what expressions read, in one budget; those that read the same share it, also with earlier claims.
@@ -165,6 +166,10 @@ class KeptClaims:
         Args:
             sources: Python expressions.
         """
+        with at_rest():
+            return self._read(namespace, sources)
+
+    def _read(self, namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
         budget = CheckpointBudget(_SECONDS, self._room, below_frames=False)
         earlier = {reading: claim.source for claim in self._claims for reading in claim.readings}
         known = {_reads(namespace, source): reading for reading, source in earlier.items() if not reading.left_out}
@@ -193,7 +198,8 @@ def _reads(namespace: Mapping[str, Any], source: str) -> Reads:
 def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:
     """Write claims as a title and rows: expression, value then, and whether it holds."""
     look = cache(Reading.changed)
-    states = [claim.state(look) for claim in claims]
+    with at_rest():
+        states = [claim.state(look) for claim in claims]
     stale, other = sum(state.is_stale for state in states), sum(state.is_other for state in states)
     found = f", {other} of another value now" if other else ""
     title = f"{counted(len(claims), 'value')} in answers, {stale} stale{found}."

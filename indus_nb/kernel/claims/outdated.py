@@ -18,6 +18,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.undo import Reading
+from indus_nb.kernel.undo.columns_read import at_rest
 from indus_nb.render.live import NO_VALUE
 from indus_nb.render.markup import live_title
 from indus_nb.tools import ToolError
@@ -143,9 +144,10 @@ def _found(claims: Iterable[Claim], cell: int | None) -> tuple[OutdatedAnswers, 
     """Group what does not hold by cells, and note the cell after which that was so first."""
     look = cache(Reading.changed)
     groups: dict[tuple[str | None, str], list[OutdatedValue]] = {}
-    for claim in claims:
-        if (value := _outdated(claim, look, cell)) is not None:
-            groups.setdefault((claim.cell, claim.session), []).append(value)
+    with at_rest():
+        for claim in claims:
+            if (value := _outdated(claim, look, cell)) is not None:
+                groups.setdefault((claim.cell, claim.session), []).append(value)
     return tuple(OutdatedAnswers(*of, tuple(values)) for of, values in groups.items())
 
 
