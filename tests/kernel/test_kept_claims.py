@@ -134,3 +134,34 @@ def test_the_labels_of_a_frame_are_listed_once_for_all_values_of_an_answer() -> 
     assert lists == 1
     namespace["frame"].columns = [*namespace["frame"].columns[1:], "c0"]
     assert all(reading.differing() == {"frame"} for reading in readings.values())
+
+
+def test_a_value_that_ceases_to_be_followed_during_a_look_is_as_it_was_when_that_began() -> None:
+    kept, namespace = KeptClaims(), {"n": 1}
+    [claim] = claims_of(kept, namespace, "n")
+    claim.check(LiveValue("2"), read(namespace, "n"))
+
+    def look(reading: Reading) -> frozenset[str]:
+        claim.reading = claim.now = None
+        return frozenset({"n"})
+
+    assert claim.state(look).words == "stale: n changed"
+    assert claim.state(look).words == "not followed any more"
+
+
+class Watched(Claim):
+    """A claim that is looked at while another thread keeps claims."""
+
+    kept: KeptClaims
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        if len(self.kept) < 5:
+            self.kept.add([Claim("m", "m", LiveValue("1"), None, None)])
+        return ()
+
+
+def test_claims_may_be_kept_while_others_are_gone_through() -> None:
+    Watched.kept = kept = KeptClaims()
+    kept.add([Watched("n", "n", LiveValue("1"), None, None), Claim("n", "n", LiveValue("1"), None, None)])
+    assert [claim.source for claim in kept.all()] == ["n", "n", "m", "m", "m"]

@@ -7,10 +7,10 @@ of what changed that, it is as it was. Only `Claim.check`, which gets a new valu
 from __future__ import annotations
 
 import builtins
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
 from indus_nb.base import textcut
@@ -49,6 +49,8 @@ class State(NamedTuple):
 class Claim:
     """A value in an answer.
 
+    It may cease to be followed while it is looked at from another thread.
+
     Attributes:
         source: The expression as Python writes it.
         value: What the answer shows.
@@ -74,8 +76,9 @@ class Claim:
 
     def differing(self, look: Look = Reading.changed) -> frozenset[str]:
         """Return the variables that it read and that are not as they were, nor as at the last check."""
-        differing = self._differing_in(self.reading, look)
-        return self._differing_in(self.now[1], look) if differing and self.now is not None else differing
+        reading, now = self.reading, self.now
+        differing = self._differing_in(reading, look)
+        return self._differing_in(now[1], look) if differing and now is not None else differing
 
     def _differing_in(self, reading: Reading | None, look: Look) -> frozenset[str]:
         return frozenset() if reading is None else reading.concerning(self.source, look(reading))
@@ -83,8 +86,9 @@ class Claim:
     @property
     def readings(self) -> tuple[Reading, ...]:
         """Return what is remembered for it, the newest first."""
-        now = () if self.now is None else (self.now[1],)
-        return now if self.reading is None else (*now, self.reading)
+        now, reading = self.now, self.reading
+        newest = () if now is None else (now[1],)
+        return newest if reading is None else (*newest, reading)
 
     def state(self, look: Look = Reading.changed) -> State:
         """Describe whether it still holds, in a few words.
@@ -92,14 +96,17 @@ class Claim:
         Args:
             look: Returns what of a reading has changed.
         """
-        if self.reading is None:
+        reading, now = self.reading, self.now
+        if reading is None:
             return State("not followed any more")
-        if not self._differing_in(self.reading, look):
-            left_out = _listed(self.reading.left_out)
+        if not (names := self._differing_in(reading, look)):
+            left_out = _listed(reading.left_out)
             return State(f"holds as far as is known: what is in {left_out} is not followed" if left_out else "holds")
-        if names := self.differing(look):
+        if now is not None:
+            names = self._differing_in(now[1], look)
+        if names:
             return State(f"stale: {_listed(names)} changed", is_stale=True)
-        found = self.now[0] if self.now is not None else self.value
+        found = self.value if now is None else now[0]
         if found.problem:
             return State(f"has no value now: {found.problem}", is_other=True)
         if found.text == self.value.text:
@@ -108,7 +115,7 @@ class Claim:
 
 
 class KeptClaims:
-    """The claims of one kernel, oldest first; used on the main thread, or while nothing of the user's runs there."""
+    """The claims of one kernel, oldest first; one thread may change them while another looks at them."""
 
     def __init__(self, room: int = _ROOM) -> None:
         """Begin without claims.
@@ -116,7 +123,8 @@ class KeptClaims:
         Args:
             room: Bytes for what all of them were computed from.
         """
-        self._claims: deque[Claim] = deque(maxlen=_MAX_CLAIMS)
+        self._claims: tuple[Claim, ...] = ()
+        self._changing = Lock()
         self._room = room
 
     def __len__(self) -> int:
@@ -125,7 +133,8 @@ class KeptClaims:
 
     def add(self, claims: Iterable[Claim]) -> None:
         """Keep the claims of an answer; the oldest of too many are not followed any more."""
-        self._claims.extend(claims)
+        with self._changing:
+            self._claims = (*self._claims, *claims)[-_MAX_CLAIMS:]
         self.make_room()
 
     def make_room(self) -> None:
@@ -141,14 +150,14 @@ class KeptClaims:
 
     def forget(self, cell: str | None) -> None:
         """Forget the claims of a cell that asks anew, whose answers are replaced."""
-        if cell is not None:
-            self._claims = deque((claim for claim in self._claims if claim.cell != cell), maxlen=_MAX_CLAIMS)
+        with self._changing:
+            self._claims = tuple(claim for claim in self._claims if cell is None or claim.cell != cell)
 
     def drop(self) -> int:
         """Forget all claims, and what they were computed from; return how many there were."""
-        count = len(self._claims)
-        self._claims.clear()
-        return count
+        with self._changing:
+            dropped, self._claims = self._claims, ()
+        return len(dropped)
 
     def all(self) -> list[Claim]:
         """Return all claims."""
