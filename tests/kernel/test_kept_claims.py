@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from indus_nb.kernel.claims.kept import Claim, KeptClaims, listed
 from indus_nb.kernel.undo import Reading, read
@@ -107,3 +108,60 @@ def test_what_is_read_past_variables_stands_in_the_state() -> None:
     kept = KeptClaims()
     claims_of(kept, {"pd": np}, "pd.read_csv('x.csv').a.sum()")
     assert states(kept) == ["holds as far as is known: what is in read_csv is not followed"]
+
+
+def test_a_half_made_frame_costs_no_other_value_its_reading() -> None:
+    kept, namespace = KeptClaims(), {"half": pd.DataFrame.__new__(pd.DataFrame), "n": 1}
+    assert claims_of(kept, namespace, "half.a.sum()", "n")[1].state().words == "holds"
+    assert claims_of(kept, namespace, "half['a'].sum()", "n + 1")[1].state().words == "holds"
+
+
+def test_the_labels_of_a_frame_are_listed_once_for_all_values_of_an_answer() -> None:
+    kept, lists = KeptClaims(), 0
+    namespace = {"frame": pd.DataFrame({f"c{number}": [number] for number in range(50)})}
+    sources = [f"frame.c{number}.sum() + frame['c{number + 1}'].sum()" for number in range(9)]
+    claims_of(kept, namespace, *sources[:3])
+
+    def called(frame: FrameType, event: str, _about: object) -> None:
+        nonlocal lists
+        lists += event == "call" and frame.f_code is pd.Index.tolist.__code__
+
+    sys.setprofile(called)
+    try:
+        readings = kept.read(namespace, sources)
+    finally:
+        sys.setprofile(None)
+    assert lists == 1
+    namespace["frame"].columns = [*namespace["frame"].columns[1:], "c0"]
+    assert all(reading.differing() == {"frame"} for reading in readings.values())
+
+
+def test_a_value_that_ceases_to_be_followed_during_a_look_is_as_it_was_when_that_began() -> None:
+    kept, namespace = KeptClaims(), {"n": 1}
+    [claim] = claims_of(kept, namespace, "n")
+    claim.check(LiveValue("2"), read(namespace, "n"))
+
+    def look(reading: Reading) -> frozenset[str]:
+        claim.reading = claim.now = None
+        return frozenset({"n"})
+
+    assert claim.state(look).words == "stale: n changed"
+    assert claim.state(look).words == "not followed any more"
+
+
+class Watched(Claim):
+    """A claim that is looked at while another thread keeps claims."""
+
+    kept: KeptClaims
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        if len(self.kept) < 5:
+            self.kept.add([Claim("m", "m", LiveValue("1"), None, None)])
+        return ()
+
+
+def test_claims_may_be_kept_while_others_are_gone_through() -> None:
+    Watched.kept = kept = KeptClaims()
+    kept.add([Watched("n", "n", LiveValue("1"), None, None), Claim("n", "n", LiveValue("1"), None, None)])
+    assert [claim.source for claim in kept.all()] == ["n", "n", "m", "m", "m"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,12 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi
 
+from indus_nb.base.errors import UsageError
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.claims.outdated import Outdated, OutdatedAnswers
 from indus_nb.render.live import LiveValue
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
+from indus_nb.tools import ToolError
 
 SET_UP = "items, limits = [1, 2], [10]"
 ANSWER = "`{python} sum(items)` of `{python} len(items)`, at most `{python} max(limits)`."
@@ -89,11 +92,15 @@ class Rows:
         self.namespace: dict[str, Any] = {"rows": [1]}
         self.claims = KeptClaims()
         self.looks = 0
+        self.failure: BaseException | None = None
         self.sent: list[tuple[OutdatedAnswers, ...]] = []
         self.outdated = Outdated(self.claims, self.do)
 
     async def do(self, work: Callable[[dict[str, Any]], Any]) -> Any:
         self.looks += 1
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
         return work(self.namespace)
 
     def claim(self) -> None:
@@ -131,6 +138,30 @@ async def test_a_page_is_sent_what_has_changed_and_nothing_else() -> None:
     rows.namespace["rows"].append(2)
     await rows.outdated.look()
     assert len(rows.sent) == 3
+
+
+async def test_a_look_that_an_interrupt_ended_is_taken_again_for_the_same_cell() -> None:
+    rows, changed = Rows(), asyncio.Event()
+    rows.claim()
+    rows.outdated.watch(lambda sent: changed.set() if sent else None)
+    rows.namespace["rows"].append(2)
+    rows.failure = ToolError("Interrupted before it began.")
+    rows.outdated.look_soon(7)
+    await asyncio.wait_for(changed.wait(), 30)
+    assert [value.why for each in rows.outdated.answers for value in each.values] == ["from before [7] ran"]
+
+
+async def test_a_look_for_which_a_cell_left_no_time_is_taken_for_it_later() -> None:
+    rows = Rows()
+    rows.claim()
+    rows.outdated.watch(rows.sent.append)
+    rows.namespace["rows"].append(2)
+    rows.failure = UsageError("A cell of yours is running.")
+    rows.outdated.look_soon(7)
+    with pytest.raises(UsageError):
+        await rows.outdated.look()
+    await rows.outdated.look()
+    assert [value.why for each in rows.sent[-1] for value in each.values] == ["from before [7] ran"]
 
 
 @pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")

@@ -215,6 +215,20 @@ def test_what_stands_in_the_notebook_already_is_not_added_again(
     assert "The cell below [7] has what the agent ran for this prompt: nothing was added." in run_all(code)
     assert "before, and nothing was added. Delete it and run this cell again" in run_all("rows.append(6)")
     assert [*page.cells.values()] == [prompt, line, code]
+    prompt = page.cells["asks"] = "%agent --no-cells fill others"
+    assert "The cell below holds what the agent ran" in run_all("rows.append(7)")
+    assert [*page.cells.values()] == [prompt, line, "rows.append(7)", code]
+
+
+def test_calls_that_a_server_only_counts_are_told_apart_by_their_code(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    page.cells = {"one": "%agent --no-cells one", "other": "%agent --no-cells other", "collects": "%agent cell"}
+    for asks, code in (("one", "rows.append(5)"), ("other", "rows.append(6)")):
+        api.add(Reply(ToolUse("python", {"code": code}, id="call_0")), Reply("Done."))
+        run(kernel, page, page.cells[asks], asks)
+        assert "The cell below holds what the agent ran" in run(kernel, page, "%agent cell", "collects")
+    assert [*page.cells.values()][-2:] == ["rows.append(6)", "rows.append(5)"]
 
 
 def test_a_call_whose_run_was_stopped_at_its_question_is_shown_as_not_run(

@@ -14,7 +14,7 @@ import pytest
 from notebook_files import code, shown, write
 
 from indus_nb.kernel.document import Reading, Traces, find_notebook, named_notebook, read_notebook
-from indus_nb.kernel.document.notebook_file import parse_cell
+from indus_nb.kernel.document.notebook_file import notebooks_run_so_far, parse_cell
 from indus_nb.kernel.document.open_notebooks import read_whole
 from indus_nb.tools.tool import ToolError
 
@@ -199,3 +199,12 @@ def test_the_error_says_why_the_named_file_cannot_be_read(tmp_path: Path) -> Non
     path.write_text('{"nbformat": 3}')
     with pytest.raises(ToolError, match="notebook format 3"):
         find_notebook(Traces(path, ids=frozenset({"cell-one"})))
+
+
+def test_notebooks_are_looked_for_among_the_newest_and_in_no_more_than_64_mb(tmp_path: Path) -> None:
+    for age, (name, size) in enumerate([("newest", 40 << 20), ("next", 40 << 20), ("oldest", 0)]):
+        path = write(tmp_path / f"{name}.ipynb", code("a = 1"))
+        with path.open("a") as file:
+            file.write(" " * size)
+        os.utime(path, (1e9 - age, 1e9 - age))
+    assert [file.path.stem for file in notebooks_run_so_far(tmp_path, ["a = 1"])] == ["newest", "oldest"]

@@ -160,3 +160,9 @@ def test_a_notebook_that_a_program_runs_is_known_by_its_first_cells_and_names_it
     assert kept("a = 1") is None  # both begin so
     assert kept() is None
     assert kept("a = 1", "b = 2", "c = 3") is None
+
+
+@pytest.mark.parametrize("name", ["\ud800.json", "\0.json", "../a.json"])
+def test_a_name_for_kept_answers_that_no_file_beside_the_notebook_can_have_is_none(world: World, name: str) -> None:
+    path = world.notebook("a.ipynb", {"indus_nb": {"keep": name}})
+    assert world.kernel(path).kept_answers(world.root, []) is None

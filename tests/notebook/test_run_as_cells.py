@@ -59,7 +59,7 @@ class Run:
             sources.extend(cell.source for cell in cells)
             return len(cells)
 
-        async def holding(calls: Sequence[str], asked: str | None) -> list[WrittenCell]:
+        async def holding(made: Sequence[Any], asked: str | None) -> list[WrittenCell]:
             return []
 
         session: Any = self

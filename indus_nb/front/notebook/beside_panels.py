@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.messages import Attachment
+from indus_nb.base.messages import Attachment, Message
 from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.magic import Command
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
 from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
 from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.transcript import ValuesOf
 from indus_nb.kernel.claims import Show
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
-from indus_nb.render.live import LiveLookup
 from indus_nb.render.untraced import Spans
 from indus_nb.tools import ToolError
 
@@ -38,7 +39,8 @@ class PanelKernel:
     Attributes:
         note_session: Records which session a notebook uses, and returns the notebook's id for its metadata.
         check_prompt: Raises ``UsageError`` if a session must not be asked now.
-        values_of: Returns the values in a whole answer of a session, by its text; ``None`` where it has none.
+        values_of: Returns the values in a whole answer that has just ended, by its text; ``None`` where it has none.
+        values_in: Returns what does so for stored messages in their order, given a conversation's entries, backwards.
         untraced_in: Finds the numbers of a part of an answer that no result of the session shows.
         watch_values: Has the values in answers shown that do not hold.
         check_values: Computes the stale ones again.
@@ -59,7 +61,10 @@ class PanelKernel:
         """
         self.note_session: Callable[[AgentSession], str | None] = lambda _: None
         self.check_prompt: Callable[[AgentSession], None] = lambda _: None
-        self.values_of: Callable[[AgentSession, str], LiveLookup | None] = lambda _session, _text: None
+        self.values_of: ValuesOf = lambda _text: None
+        self.values_in: Callable[[Sequence[Message], Iterable[Entry]], ValuesOf] = lambda _messages, _entries: (
+            self.values_of
+        )
         self.untraced_in: Callable[[AgentSession, str], Spans] = lambda _session, _text: ()
         self.watch_values: Callable[[Show], Callable[[], None]] = lambda _: lambda: None
         self.check_values: Callable[[], Awaitable[None]] = _nothing

@@ -699,7 +699,7 @@ class Conversations:
             self._namespace, self._watch.journal, self._notebook, self.taking_back, self.kernel.compute
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
-        kernel.values_of = lambda session, text: self._answers.live.lookup(text, session.store.entries)
+        kernel.values_of, kernel.values_in = self._answers.live.lookup, self._answers.live.history
         kernel.untraced_in = self._answers.untraced_in
         kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel

@@ -155,11 +155,13 @@ def settings_in(file: NotebookFile) -> Mapping[str, object]:
 def _kept_beside(file: NotebookFile) -> Path | None:
     """Return the file that a notebook names for answers, which must lie in its own directory or below."""
     name = settings_in(file).get("keep")
-    if not isinstance(name, str) or not name.endswith(".json") or "\0" in name:
+    if not isinstance(name, str) or not name.endswith(".json"):
         return None
-    place = Path(os.path.realpath(file.path.parent))
-    path = Path(os.path.realpath(place / name))
-    return path if path.is_relative_to(place) else None
+    with suppress(ValueError, OSError):  # of a name that no file can have
+        place = Path(os.path.realpath(file.path.parent))
+        path = Path(os.path.realpath(place / name))
+        return path if path.is_relative_to(place) else None
+    return None
 
 
 def _described(path: Path | None) -> SessionInfo | None:

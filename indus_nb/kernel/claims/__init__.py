@@ -1,7 +1,7 @@
 """What answers claim, held against what was computed.
 
-Expressions in them have values (``live_answers``), which are kept with what they were computed from (``kept``), and
-are shown as ``outdated`` once that has changed.
+Expressions in them have values (``live_answers``), which a session's file holds for the next kernel (``stored``). They
+are kept with what they were computed from (``kept``), and are shown as ``outdated`` once that has changed.
 ``tracing`` finds where each other number comes from: among the ``evidence`` of outputs, or as one that ``pairs`` of
 their numbers make.
 """

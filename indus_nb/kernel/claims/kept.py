@@ -7,16 +7,16 @@ of what changed that, it is as it was. Only `Claim.check`, which gets a new valu
 from __future__ import annotations
 
 import builtins
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
 from indus_nb.base import textcut
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.undo import CheckpointBudget, Reading, read
-from indus_nb.kernel.undo.columns_read import Use, columns_in
+from indus_nb.kernel.undo.columns_read import Use, at_rest, columns_in
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.undo.reading import outside_in
 from indus_nb.render.live import LiveValue
@@ -49,6 +49,8 @@ class State(NamedTuple):
 class Claim:
     """A value in an answer.
 
+    It may cease to be followed while it is looked at from another thread.
+
     Attributes:
         source: The expression as Python writes it.
         value: What the answer shows.
@@ -78,8 +80,9 @@ class Claim:
 
     def differing(self, look: Look = Reading.changed) -> frozenset[str]:
         """Return the variables that it read and that are not as they were, nor as at the last check."""
-        differing = self._differing_in(self.reading, look)
-        return self._differing_in(self.now[1], look) if differing and self.now is not None else differing
+        reading, now = self.reading, self.now
+        differing = self._differing_in(reading, look)
+        return self._differing_in(now[1], look) if differing and now is not None else differing
 
     def _differing_in(self, reading: Reading | None, look: Look) -> frozenset[str]:
         return frozenset() if reading is None else reading.concerning(self.source, look(reading))
@@ -87,8 +90,9 @@ class Claim:
     @property
     def readings(self) -> tuple[Reading, ...]:
         """Return what is remembered for it, the newest first."""
-        now = () if self.now is None else (self.now[1],)
-        return now if self.reading is None else (*now, self.reading)
+        now, reading = self.now, self.reading
+        newest = () if now is None else (now[1],)
+        return newest if reading is None else (*newest, reading)
 
     def state(self, look: Look = Reading.changed) -> State:
         """Describe whether it still holds, in a few words.
@@ -96,14 +100,17 @@ class Claim:
         Args:
             look: Returns what of a reading has changed.
         """
-        if self.reading is None:
+        reading, now = self.reading, self.now
+        if reading is None:
             return State("not followed any more")
-        if not self._differing_in(self.reading, look):
-            left_out = _listed(self.reading.left_out)
+        if not (names := self._differing_in(reading, look)):
+            left_out = _listed(reading.left_out)
             return State(f"holds as far as is known: what is in {left_out} is not followed" if left_out else "holds")
-        if names := self.differing(look):
+        if now is not None:
+            names = self._differing_in(now[1], look)
+        if names:
             return State(f"stale: {_listed(names)} changed", is_stale=True)
-        found = self.now[0] if self.now is not None else self.value
+        found = self.value if now is None else now[0]
         if found.problem:
             return State(f"has no value now: {found.problem}", is_other=True)
         if found.text == self.value.text:
@@ -112,7 +119,7 @@ class Claim:
 
 
 class KeptClaims:
-    """The claims of one kernel, oldest first; used on the main thread, or while nothing of the user's runs there."""
+    """The claims of one kernel, oldest first; one thread may change them while another looks at them."""
 
     def __init__(self, room: int = _ROOM) -> None:
         """Begin without claims.
@@ -120,7 +127,8 @@ class KeptClaims:
         Args:
             room: Bytes for what all of them were computed from.
         """
-        self._claims: deque[Claim] = deque(maxlen=_MAX_CLAIMS)
+        self._claims: tuple[Claim, ...] = ()
+        self._changing = Lock()
         self._room = room
 
     def __len__(self) -> int:
@@ -129,7 +137,8 @@ class KeptClaims:
 
     def add(self, claims: Iterable[Claim]) -> None:
         """Keep the claims of an answer; the oldest of too many are not followed any more."""
-        self._claims.extend(claims)
+        with self._changing:
+            self._claims = (*self._claims, *claims)[-_MAX_CLAIMS:]
         self.make_room()
 
     def make_room(self) -> None:
@@ -153,13 +162,14 @@ class KeptClaims:
         self._keep(lambda claim: claim.answer != answer or claim.session != session)
 
     def _keep(self, stays: Callable[[Claim], bool]) -> None:
-        self._claims = deque(filter(stays, self._claims), maxlen=_MAX_CLAIMS)
+        with self._changing:
+            self._claims = (*filter(stays, self._claims),)
 
     def drop(self) -> int:
         """Forget all claims, and what they were computed from; return how many there were."""
-        count = len(self._claims)
-        self._claims.clear()
-        return count
+        with self._changing:
+            dropped, self._claims = self._claims, ()
+        return len(dropped)
 
     def all(self) -> list[Claim]:
         """Return all claims."""
@@ -168,7 +178,8 @@ class KeptClaims:
     def stale(self) -> list[Claim]:
         """Return those that may have another value now."""
         look = cache(Reading.changed)
-        return [claim for claim in self.all() if claim.differing(look)]
+        with at_rest():
+            return [claim for claim in self.all() if claim.differing(look)]
 
     def read(self, namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
         """Remember what expressions read, in one budget; those that read the same share it, also with earlier claims.
@@ -176,6 +187,10 @@ class KeptClaims:
         Args:
             sources: Python expressions.
         """
+        with at_rest():
+            return self._read(namespace, sources)
+
+    def _read(self, namespace: Mapping[str, Any], sources: Iterable[str]) -> dict[str, Reading]:
         budget = CheckpointBudget(_SECONDS, self._room, below_frames=False)
         earlier = {reading: claim.source for claim in self._claims for reading in claim.readings}
         known = {_reads(namespace, source): reading for reading, source in earlier.items() if not reading.left_out}
@@ -204,7 +219,8 @@ def _reads(namespace: Mapping[str, Any], source: str) -> Reads:
 def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:
     """Write claims as a title and rows: expression, value then, and whether it holds."""
     look = cache(Reading.changed)
-    states = [claim.state(look) for claim in claims]
+    with at_rest():
+        states = [claim.state(look) for claim in claims]
     stale, other = sum(state.is_stale for state in states), sum(state.is_other for state in states)
     found = f", {other} of another value now" if other else ""
     title = f"{counted(len(claims), 'value')} in answers, {stale} stale{found}."

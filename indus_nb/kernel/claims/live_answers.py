@@ -9,28 +9,27 @@ once in a run, so that it can write the answer anew.
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 import warnings
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.messages import AssistantMessage, CustomMessage, TextContent
+from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, TextContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.loop.watchers import RunWatcher
-from indus_nb.core.storage.entries import Entry, milliseconds
+from indus_nb.core.storage.entries import Entry
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.claims.outdated import Do, Outdated
 from indus_nb.kernel.claims.shown import ASKED_NUMBERS
+from indus_nb.kernel.claims.stored import MAX_VALUE_CHARACTERS, Values, digest, stored_values
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
 from indus_nb.render.live import MARK, REWRITES, VALUES_TYPE, LiveLookup, LiveValue, expressions_in
@@ -40,7 +39,6 @@ from indus_nb.safety.redaction import hide, is_secret_name, labelled_secrets
 _BAD_ENDS = ("error", "aborted")
 _MAX_EXPRESSIONS = 50
 """More of an answer stay code."""
-_MAX_VALUE_CHARACTERS = 200
 _MAX_NOTED = 30
 _MAX_ANSWERS = 200
 """Answers whose values are kept, the newest."""
@@ -74,16 +72,27 @@ class LiveAnswers:
         self._asked_in = asked_in
         self._answers: OrderedDict[str, Mapping[str, LiveValue]] = OrderedDict()
 
-    def lookup(self, text: str, entries: Iterable[Entry] = ()) -> LiveLookup | None:
-        """Return the values of an answer, by its text; ``None`` where it has none.
+    def lookup(self, text: str) -> LiveLookup | None:
+        """Return the values of the newest answer with that text; ``None`` where it has none."""
+        values = self._answers.get(text)
+        return None if values is None else values.get
+
+    def history(self, messages: Iterable[Message], newest_first: Iterable[Entry]) -> Callable[[str], LiveLookup | None]:
+        """Return what returns the values of stored answers by their texts, one after another.
 
         Args:
-            entries: Those of the answer's session, which hold values that were looked up in an earlier kernel.
+            messages: The newest of a conversation, in the order in which values are asked for.
+            newest_first: Its entries, backwards, which also hold values that were looked up in an earlier kernel.
         """
-        values = self._answers.get(text)
-        if values is None and MARK in text:
-            values = _stored_values(text, entries)
-        return None if values is None else values.get
+        stored = {text: deque(values) for text, values in stored_values(messages, newest_first).items()}
+
+        def lookup(text: str) -> LiveLookup | None:
+            if not stored.get(text):
+                return self.lookup(text)
+            values, here = stored[text].popleft(), self._answers.get(text, {})
+            return None if values is None else (here if _are_same(values, here) else values).get
+
+        return lookup
 
     def filled(self, text: str | None) -> str | None:
         """Return an answer with its values, as it was written otherwise."""
@@ -226,7 +235,7 @@ class LiveRun(RunWatcher):
                     values = await self._answers.compute(block.text, ctx.session.session_id)
                     if values:
                         shown = [value.to_json(expression) for expression, value in values.items()]
-                        self._keep({"answer": _digest(block.text), "values": shown})
+                        self._keep({"answer": digest(block.text), "values": shown})
                     self._unsent |= values
                     self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 
@@ -279,40 +288,10 @@ def _text(answer: AssistantMessage) -> str:
     return "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
-
-
-def _stored_values(text: str, entries: Iterable[Entry]) -> Mapping[str, LiveValue] | None:
-    """Return the values that a session's file holds for an answer, the newest; ``None`` where it holds none."""
-    digest = _digest(text)
-    found: Mapping[str, LiveValue] | None = None
-    for entry in entries:
-        data: object = entry.data.get("data") if entry.type == "custom" else None
-        if not isinstance(data, dict) or entry.data.get("customType") != VALUES_TYPE:
-            continue
-        held = cast("JsonObject", data)
-        if held.get("answer") == digest and isinstance(values := held.get("values"), list):
-            found = dict(_read_values(cast("list[object]", values), _day_and_time(entry)))
-    return found
-
-
-def _read_values(values: Iterable[object], since: str) -> Iterator[tuple[str, LiveValue]]:
-    """Read values as a file holds them, which anybody may have written."""
-    for value in values:
-        match value:
-            case {"expression": str(expression), "value": str(text)}:
-                yield expression, LiveValue(textcut.one_line(plain(text), _MAX_VALUE_CHARACTERS), since=since)
-            case {"expression": str(expression), "problem": str(problem)}:
-                yield expression, LiveValue(problem=textcut.one_line(plain(problem), _MAX_VALUE_CHARACTERS))
-            case _:
-                pass
-
-
-def _day_and_time(entry: Entry) -> str:
-    """Return when an entry was written, as the user's clock showed it."""
-    seconds = milliseconds(entry.timestamp) / 1000
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")  # noqa: DTZ006 - the user's own clock
+def _are_same(stored: Values, here: Values) -> bool:
+    return stored.keys() == here.keys() and all(
+        (value.text, value.problem) == (here[name].text, here[name].problem) for name, value in stored.items()
+    )
 
 
 def _sources(expressions: Iterable[str]) -> tuple[dict[str, str], dict[str, LiveValue]]:
@@ -364,17 +343,17 @@ def _secret_in(tree: ast.expr | ast.Expression) -> str:
 def shown_value(found: Computed) -> LiveValue:
     """Return what was computed as it is shown: one line without control signs."""
     if found.problem:
-        problem = textcut.one_line(plain(found.problem), _MAX_VALUE_CHARACTERS)
+        problem = textcut.one_line(plain(found.problem), MAX_VALUE_CHARACTERS)
         return LiveValue(problem=problem, is_late=found.is_late)
     if hide(found.text, labelled_secrets()) != found.text:
         return LiveValue(problem="its value holds a secret, and secrets are not shown")
-    text = textcut.one_line(plain(found.text), _MAX_VALUE_CHARACTERS)
+    text = textcut.one_line(plain(found.text), MAX_VALUE_CHARACTERS)
     return LiveValue(text) if text else LiveValue(problem="its value is an empty text")
 
 
 def _listed(values: Mapping[str, LiveValue]) -> str:
     lines = [
-        f"- {textcut.one_line(expression, _MAX_VALUE_CHARACTERS)}: "
+        f"- {textcut.one_line(expression, MAX_VALUE_CHARACTERS)}: "
         + (f"no value ({value.problem})" if value.problem else value.text)
         for expression, value in [*values.items()][-_MAX_NOTED:]
     ]

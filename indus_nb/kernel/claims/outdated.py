@@ -18,6 +18,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.textcut import counted
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.undo import Reading
+from indus_nb.kernel.undo.columns_read import at_rest
 from indus_nb.render.live import NO_VALUE
 from indus_nb.render.markup import live_title
 from indus_nb.tools import ToolError
@@ -25,6 +26,7 @@ from indus_nb.tools import ToolError
 T = TypeVar("T")
 _PAUSE = 20
 """Time between two looks, in times that the first took."""
+_PAUSE_AFTER_INTERRUPT = 0.5
 
 
 class OutdatedValue(NamedTuple):
@@ -111,10 +113,15 @@ class Outdated:
             self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
 
     async def _keep_looking(self) -> None:
-        while self._wanted:
+        while self._wanted and not self.is_idle:
             self._wanted = False
-            with suppress(UsageError, ToolError):  # a cell runs, and asks for another look when it has ended
-                await asyncio.sleep(_PAUSE * await self.look())
+            pause = 0.0
+            with suppress(UsageError):  # a cell runs, and asks for another look when it has ended
+                try:
+                    pause = _PAUSE * await self.look()
+                except ToolError:  # the user's interrupt has ended it
+                    self._wanted, pause = True, _PAUSE_AFTER_INTERRUPT
+            await asyncio.sleep(pause)
 
     async def look(self) -> float:
         """Find out what is outdated, and show it if that has changed.
@@ -126,7 +133,11 @@ class Outdated:
             UsageError: A cell of the user's runs.
         """
         cell, self._cell = self._cell, None
-        found, seconds = await self._do(lambda _: _timed(lambda: _found(self._claims.all(), cell)))
+        try:
+            found, seconds = await self._do(lambda _: _timed(lambda: _found(self._claims.all(), cell)))
+        except BaseException:  # the next look finds what this one was to find
+            self._cell = cell if self._cell is None else self._cell
+            raise
         if found != self.answers:
             self.answers = found
             for show in [*self._pages.values()]:
@@ -143,9 +154,10 @@ def _found(claims: Iterable[Claim], cell: int | None) -> tuple[OutdatedAnswers, 
     """Group what does not hold by cells, and note the cell after which that was so first."""
     look = cache(Reading.changed)
     groups: dict[tuple[str | None, str], list[OutdatedValue]] = {}
-    for claim in claims:
-        if (value := _outdated(claim, look, cell)) is not None:
-            groups.setdefault((claim.cell, claim.session), []).append(value)
+    with at_rest():
+        for claim in claims:
+            if (value := _outdated(claim, look, cell)) is not None:
+                groups.setdefault((claim.cell, claim.session), []).append(value)
     return tuple(OutdatedAnswers(*of, tuple(values)) for of, values in groups.items())
 
 
@@ -153,10 +165,9 @@ def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int
     state = claim.state(look)
     if not state.is_stale:
         claim.since = ""
-        if not state.is_other or claim.now is None:
+        if not state.is_other or (now := claim.now) is None:
             return None
-        now = claim.now[0]
-        return OutdatedValue(live_title(claim.expression), claim.value.text, now.text or NO_VALUE, state.words)
+        return OutdatedValue(live_title(claim.expression), claim.value.text, now[0].text or NO_VALUE, state.words)
     if not claim.since:
         changed = state.words.removeprefix("stale: ")
         claim.since = changed if cell is None else f"[{cell}] ran"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ class Cell:
         outputs: Its outputs, in the form of the notebook format.
         by_agent: Whether the agent wrote it, and ran what it wrote then, which gives it no number.
         call: The id of the call whose code it was made of; empty if that is not known.
-        asked: The id of the cell whose prompt that call was of; empty if that is not known.
+        asked: The cell whose prompt that call was of, by its id and a digest of its code; empty if that is not known.
     """
 
     type: str
@@ -293,7 +293,7 @@ def _check_connection(traces: Traces, named: Path) -> None:
 
 
 def notebooks_run_so_far(directory: Path, ran: Sequence[str]) -> list[NotebookFile]:
-    """List the notebooks of a directory whose first code cells are all the cells that have run, in their order.
+    """List the newest notebooks of a directory whose first code cells are all that have run, in their order.
 
     That is how a notebook looks from a kernel in which a program runs it from its beginning, as papermill and nbclient
     do. A cell of parameters, which papermill adds, may be anywhere.
@@ -303,12 +303,9 @@ def notebooks_run_so_far(directory: Path, ran: Sequence[str]) -> list[NotebookFi
     """
     sources = [source.strip() for source in ran if source.strip() and not source.startswith(_PARAMETERS)]
     found: list[NotebookFile] = []
-    with suppress(OSError):
-        for path in sorted(directory.glob("*.ipynb"))[:_MAX_SEARCHED_FILES] if sources else ():
-            with suppress(ToolError):
-                file = read_notebook(path)
-                own = [cell.source.strip() for cell in file.cells if cell.type == "code" and cell.source.strip()]
-                found += [file] if own[: len(sources)] == sources else []
+    for file in _newest_in(directory) if sources else ():
+        own = [cell.source.strip() for cell in file.cells if cell.type == "code" and cell.source.strip()]
+        found += [file] if own[: len(sources)] == sources else []
     return found
 
 
@@ -377,25 +374,25 @@ def _holds(file: NotebookFile, ids: frozenset[str]) -> bool:
 
 
 def _others_with(named: Path, ids: frozenset[str]) -> list[NotebookFile]:
-    """List other notebooks in the directory that hold one of the cells; search no more than 64 MB."""
-    found: list[NotebookFile] = []
-    left = _MAX_SEARCHED_BYTES
+    """List other notebooks in the directory that hold one of the cells."""
     if not any(_JUPYTER_ID.fullmatch(own_id) for own_id in ids):
-        return found
+        return []
+    return [file for file in _newest_in(named.parent, named) if _holds(file, ids)]
+
+
+def _newest_in(directory: Path, but: Path | None = None) -> Iterator[NotebookFile]:
+    """Read the notebooks of a directory, the latest first: a file is saved under its new name; no more than 64 MB."""
     try:
-        # The latest first: a file is saved under its new name.
-        others = [(path.stat(), path) for path in named.parent.glob("*.ipynb") if path != named]
+        paths = [(path.stat(), path) for path in directory.glob("*.ipynb") if path != but]
     except OSError:
-        return found
-    for state, path in sorted(others, key=lambda other: -other[0].st_mtime)[:_MAX_SEARCHED_FILES]:
+        return
+    left = _MAX_SEARCHED_BYTES
+    for state, path in sorted(paths, key=lambda each: -each[0].st_mtime)[:_MAX_SEARCHED_FILES]:
+        if state.st_size > left:
+            continue
         left -= state.st_size
-        if left < 0:
-            break
         with suppress(ToolError):
-            file = read_notebook(path)
-            if _holds(file, ids):
-                found.append(file)
-    return found
+            yield read_notebook(path)
 
 
 def code_sources(cells: Sequence[Cell]) -> set[str]:

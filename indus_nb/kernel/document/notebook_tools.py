@@ -99,29 +99,30 @@ class NotebookTools:
                 claims[number] = None
         return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made, claims=claims)
 
-    async def holding(self, calls: Iterable[str], asked: str | None) -> list[WrittenCell]:
-        """Find the cells that hold the code of calls, or what the same cell's prompt ran at another time.
+    async def holding(self, made: Sequence[FinishedCell], asked: str | None) -> list[WrittenCell]:
+        """Find the cells that were written for a prompt, now or when its cell was run before.
 
         Args:
-            calls: The ids of the calls.
-            asked: The id of the cell whose prompt they are of.
+            made: What would be written; where it is not known who asked, cells are found that hold one of these.
+            asked: The cell with the prompt, by its id and a digest of its code.
         """
         try:
             cells = (await self._reader.look()).cells
         except ToolError:  # nothing is known of the notebook
             return []
-        ids, numbers = set(calls), [cell.shown_as for cell in cells]
+        numbers = [cell.shown_as for cell in cells]
+        same = {(cell.call, cell.source) for cell in made}  # some servers only count calls
         return [
             WrittenCell(cell_name(place, numbers), cell.source)
             for place, cell in enumerate(cells, 1)
-            if cell.by_agent and ((cell.call and cell.call in ids) or (asked and cell.asked == asked))
+            if cell.by_agent and (cell.asked == asked if asked else (cell.call, cell.source) in same)
         ]
 
     async def insert_finished(self, cells: Sequence[FinishedCell], asked: str | None = None) -> int:
         """Insert cells with their outputs below the running one, in order.
 
         Args:
-            asked: The id of the cell whose prompt their code was run for.
+            asked: The cell whose prompt their code was run for, by its id and a digest of its code.
 
         Returns:
             How many have their outputs.

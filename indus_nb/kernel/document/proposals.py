@@ -383,7 +383,7 @@ class CellProposals:
         """Insert cells with their outputs below the running one, in order.
 
         Args:
-            asked: The id of the cell whose prompt their code was run for, which their marks name.
+            asked: The cell whose prompt their code was run for, by its id and a digest of its code.
 
         Returns:
             How many have their outputs. Where the page cannot insert cells, one text for all of them goes below the

@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import sys
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from indus_nb.kernel.undo.budget import CheckpointBudget
@@ -106,11 +108,36 @@ def columns_in(namespace: Mapping[str, Any], code: str) -> Uses:
     for name, uses in column_uses(code).items():
         frame = namespace.get(name)
         kind = _kind_of(frame)
-        if kind is None or kind.around(frame) is None or "len" in namespace:
-            continue
-        if all(kind.column(frame, use) is not None for use in uses):
-            found[name] = uses
+        with suppress(Exception):  # a frame in a state that cannot be read is not one of them
+            if kind is None or kind.around(frame) is None or "len" in namespace:
+                continue
+            if all(kind.column(frame, use) is not None for use in uses):
+                found[name] = uses
     return found
+
+
+_FOUND: ContextVar[dict[tuple[int, Callable[[Any], Any]], tuple[Any, Any]] | None] = ContextVar("found", default=None)
+"""What was found out of frames, by their ids, with the frames, so that no other gets the id of one."""
+
+
+@contextmanager
+def at_rest() -> Iterator[None]:
+    """Find the labels of each frame out only once, for as long as nothing of the user's runs."""
+    token = _FOUND.set({})
+    try:
+        yield
+    finally:
+        _FOUND.reset(token)
+
+
+def _once(frame: Any, find: Callable[[Any], Any]) -> Any:
+    found = _FOUND.get()
+    if found is None:
+        return find(frame)
+    key = id(frame), find
+    if key not in found:
+        found[key] = frame, find(frame)
+    return found[key][1]
 
 
 class ColumnsRead:
@@ -206,9 +233,7 @@ class _OfPandas:
         return copies_on_write()
 
     def around(self, frame: Any) -> Any:
-        if frame.attrs or has_odd_labels(frame):
-            return None
-        return frame.index, [*frame.index.names], frequency_of(frame.index)
+        return _once(frame, _around_of_pandas)
 
     def is_same_around(self, was: Any, frame: Any) -> bool:
         now = self.around(frame)
@@ -223,9 +248,8 @@ class _OfPandas:
     def column(self, frame: Any, use: Use) -> Any:
         if use.is_attribute and (hasattr(class_of(frame), use.column) or use.column in vars(frame)):
             return None
-        labels = enumerate(frame.columns.tolist())
-        places = [place for place, label in labels if type(label) is str and label == use.column]
-        return frame.iloc[:, places[0]] if len(places) == 1 else None
+        place = _once(frame, _places_of_pandas).get(use.column)
+        return None if place is None else frame.iloc[:, place]
 
     def remember(self, column: Any, budget: CheckpointBudget) -> Any:
         if column.dtype == object:
@@ -264,7 +288,8 @@ class _OfPolars:
         return self.around(frame) == was
 
     def column(self, frame: Any, use: Use) -> Any:
-        return None if use.is_attribute or use.column not in frame.columns else frame.get_column(use.column)
+        has_it = not use.is_attribute and use.column in _once(frame, _labels_of_polars)
+        return frame.get_column(use.column) if has_it else None
 
     def remember(self, column: Any, budget: CheckpointBudget) -> Any:  # noqa: ARG002 - nothing is copied
         if "Object" in str(column.dtype):
@@ -279,6 +304,25 @@ class _OfPolars:
 
     def size(self, held: Mapping[Use | None, Any]) -> int:
         return sum(int(held[use].estimated_size()) for use in held if use)
+
+
+def _around_of_pandas(frame: Any) -> Any:
+    if frame.attrs or has_odd_labels(frame):
+        return None
+    return frame.index, [*frame.index.names], frequency_of(frame.index)
+
+
+def _places_of_pandas(frame: Any) -> dict[str, int | None]:
+    """Return where each label that is a text stands; ``None`` for one that several columns have."""
+    places: dict[str, int | None] = {}
+    for place, label in enumerate(frame.columns.tolist()):
+        if type(label) is str:
+            places[label] = None if label in places else place
+    return places
+
+
+def _labels_of_polars(frame: Any) -> frozenset[str]:
+    return frozenset(frame.columns)
 
 
 _FRAMES: dict[str, _Frames] = {"pandas": _OfPandas(), "polars": _OfPolars()}

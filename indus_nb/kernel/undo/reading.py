@@ -27,7 +27,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from indus_nb.base.installed import is_installed
-from indus_nb.kernel.undo.budget import CheckpointBudget, TooMuchError
+from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.change import Held
 from indus_nb.kernel.undo.columns_read import ColumnsRead, columns_in, is_same_atom
 from indus_nb.kernel.undo.found_once import is_found_once
@@ -128,11 +128,10 @@ def _columns_read(
 ) -> dict[str, ColumnsRead]:
     """Remember the frames of which code reads columns alone, as far as that is possible."""
     found: dict[str, ColumnsRead] = {}
-    with suppress(Exception):  # frames in a state that cannot be read are remembered otherwise
-        for name, uses in columns_in(namespace, code).items():
-            with suppress(TooMuchError, ValueError):
-                if name in names and is_users(name):
-                    found[name] = ColumnsRead(namespace[name], uses, budget)
+    for name, uses in columns_in(namespace, code).items():
+        with suppress(Exception):  # what is too much, or in a state that cannot be read, is remembered otherwise
+            if name in names and is_users(name):
+                found[name] = ColumnsRead(namespace[name], uses, budget)
     return found
 
 

@@ -164,9 +164,12 @@ class CellTurns:
 
 
 def asking_cell(session: AgentSession) -> str | None:
-    """Return the id of the cell that asked for the last turns, if no message was added to the session since."""
+    """Return the cell that asked for the last turns, by its id and the digest of its code.
+
+    It is not known once another message was added to the session.
+    """
     last = _last_turns(session)
-    return None if last is None else last.execution.cell
+    return None if last is None else f"{last.execution.cell} {last.execution.code}"
 
 
 def _last_turns(session: AgentSession) -> _Turns | None:

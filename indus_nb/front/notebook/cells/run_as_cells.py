@@ -105,9 +105,9 @@ async def insert_in(notebook: NotebookTools, made: CellsOfRun, asked: str | None
     """Insert cells below the one that waits unless the notebook has them, and show the result in that one.
 
     Args:
-        asked: The id of the cell whose prompt their code was run for.
+        asked: The cell whose prompt their code was run for; see `asking_cell`.
     """
-    if there := await notebook.holding([cell.call for cell in made.cells], asked):
+    if there := await notebook.holding(made.cells, asked):
         waiting.left = blocks.notice(_there(there, made))
         return
     finished = await notebook.insert_finished(made.cells, asked)

@@ -124,7 +124,7 @@ class ChatPanel:
         )
         self._transcript.outputs = outputs
         if surroundings is not None:
-            self._transcript.values_of = partial(surroundings.values_of, session)
+            self._transcript.values_of = surroundings.values_of
             self._transcript.untraced_in = partial(surroundings.untraced_in, session)
         self._drawing = LiveDrawing(self.page)
         self._displays: list[Display] = []
@@ -414,7 +414,11 @@ class ChatPanel:
         hidden = max(0, len(session.conversation) - len(newest))
         number = f"{hidden:,} earlier message{'s are' if hidden > 1 else ' is'} not shown here."
         self.page.put(_EARLIER, _notice(number) if hidden else "")  # first of all, so that it is above the others
+        live, around = self._transcript.values_of, self._surroundings
+        if around is not None:
+            self._transcript.values_of = around.values_in(newest, session.store.newest_first())
         self._transcript.add_history(newest, goes_on=session.is_running)
+        self._transcript.values_of = live
         for event in session.open_calls:
             self._transcript.feed(event)
         self._show_problems(session)

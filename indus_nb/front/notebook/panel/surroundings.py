@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from indus_nb.base.messages import Attachment
+from indus_nb.base.messages import Attachment, Message
 from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.claims import Show
 from indus_nb.render.live import LiveLookup
 from indus_nb.render.untraced import Spans
@@ -85,8 +86,18 @@ class Surroundings(Protocol):
         """Find the numbers of a part of an answer that no result shows."""
         ...
 
-    def values_of(self, session: AgentSession, text: str, /) -> LiveLookup | None:
-        """Return the values in a whole answer of a session, by its text; ``None`` where it has none."""
+    def values_of(self, text: str, /) -> LiveLookup | None:
+        """Return the values in a whole answer that has just ended, by its text; ``None`` where it has none."""
+        ...
+
+    def values_in(
+        self, messages: Sequence[Message], newest_first: Iterable[Entry], /
+    ) -> Callable[[str], LiveLookup | None]:
+        """Return what returns the values in stored messages by their texts, asked in their order.
+
+        Args:
+            newest_first: The entries of their conversation, backwards.
+        """
         ...
 
     def watch_values(self, show: Show, /) -> Callable[[], None]:
