@@ -89,7 +89,7 @@ class PromptContext:
         return None if found is None else found[:2]
 
     def _told(self, before: Known, wanted: NotebookSettings, prompt: str) -> Told | None:
-        known, is_new = before
+        known, is_new = before.details, before.is_new_kernel
         last = known.get("cell")
         cells, new_cells = "", 0
         if wanted.tell_cells:
