@@ -127,6 +127,29 @@ def test_a_second_run_of_all_cells_in_a_kernel_that_goes_on_asks_nothing_and_a_c
         assert asked_by_all() == []
 
 
+def test_a_prompt_that_runs_again_hides_no_cell_from_those_that_follow_nor_anything_from_a_new_conversation(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Well.")
+    with Kernel(tmp_path, environment) as kernel:
+
+        def run(code: str, cell: str) -> str:
+            """Run a cell; return the last request, if there is one."""
+            before = len(api.requests)
+            assert kernel.run(code, cell_id=cell).status == "ok"
+            return str(api.requests[-1].body["messages"]) if api.requests[before:] else ""
+
+        for number, cell in enumerate(CELLS[:3]):
+            run(cell, f"cell-{number}")
+        assert "heat = [20, 30]" in run("%agent how warm?", "cell-3")
+        assert run("%agent and now?", "cell-4")
+        run("later = [1]", "cell-5")
+        assert not run("%agent how warm?", "cell-3"), "it was answered from what is kept"
+        assert "later = [1]" in run("%agent what is later?", "cell-6")
+        run("%agent --new", "cell-7")
+        assert "heat = [20, 30]" in run("%agent and now?", "cell-4")
+
+
 @pytest.mark.parametrize("keep", ["../answers.json", "/tmp/answers.json", "answers.txt", 1, None])
 def test_a_file_for_answers_that_metadata_name_lies_beside_the_notebook(
     keep: object, tmp_path: Path, environment: Mapping[str, str], api: MessagesApi

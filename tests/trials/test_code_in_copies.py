@@ -368,76 +368,11 @@ class TestTakingOver:
         assert shell.effects("mine = [2]") == ["changes mine"]  # nobody has said whose it is
         shell.own["mine"] = id(space["mine"])
         assert shell.effects("mine = [2]") == ["adds mine"]
-        space["mine"] = [3]
-        assert shell.effects("mine = [2]") == ["changes mine"]
-        shell.own.clear()
-
-    @pytest.mark.parametrize(
-        ("made", "code", "expected"),
-        [
-            ("[1]", "mine.append(2)", "[1, 2]"),
-            ("{'a': {'b': []}}", "mine['a']['b'].append(1); mine['c'] = rows", "{'a': {'b': [1]}, 'c': rows}"),
-            ("[rows]", "mine.append(1)", "[rows, 1]"),
-            ("pd.DataFrame({'a': [1, 2]})", "mine['b'] = mine['a'] * 2", "pd.DataFrame({'a': [1, 2], 'b': [2, 4]})"),
-            ("pd.DataFrame({'a': [1, 2]})", "mine.loc[0, 'a'] = 5", "pd.DataFrame({'a': [5, 2]})"),
-            ("np.arange(3.0)", "mine[0] = 7", "np.array([7.0, 1, 2])"),
-        ],
-    )
-    def test_what_is_changed_in_an_object_of_the_agents_alone_is_taken_over(
-        self, shell: TrialShell, made: str, code: str, expected: str
-    ) -> None:
-        space = shell.shell.user_ns
-        shell.run(f"mine = {made}; before = mine")
-        shell.own["mine"] = id(space["mine"])
-        assert "changes_variable" in [each.kind for each in shell.trial(code).effects]
-        shell.run("del before")
-        assert self.taken(shell, code)[0].startswith("changes mine")
-        shell.run(f"from pandas.testing import assert_frame_equal\nexpected = {expected}")
-        compared = (
-            "assert_frame_equal(mine, expected)" if "DataFrame" in made else "assert list(mine) == list(expected)"
-        )
-        shell.run(f"{compared}\nassert not isinstance(mine, dict) or mine.get('c', rows) is rows\ndel mine, expected")
-        shell.own.clear()
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            "users = [mine]",
-            "users = {'held': mine}",
-            "def users(held=mine): return held",
-            "users = Kind(); users.kept = mine",
-        ],
-    )
-    def test_what_a_variable_of_the_users_leads_to_is_not(self, shell: TrialShell, other: str) -> None:
-        shell.run(f"mine = [1]; {other}" if not other.startswith("def") else f"mine = [1]\n{other}")
-        shell.own["mine"] = id(shell.shell.user_ns["mine"])
-        trial = shell.trial("mine.append(2)")
+        trial = shell.trial("mine.append(2)")  # others may hold the object, and some of them where nobody can look
         assert [(each.kind, each.words) for each in trial.effects] == [("changes_variable", "changes mine 1 → 2 items")]
         assert not trial.holds
-        shell.run("del mine, users")
-        shell.own.clear()
-
-    def test_an_alias_of_the_agents_own_is_the_same_object_afterwards(self, shell: TrialShell) -> None:
-        space = shell.shell.user_ns
-        shell.run("mine = [1]; alias = mine")
-        shell.own.update(mine=id(space["mine"]), alias=id(space["mine"]))
-        assert self.taken(shell, "mine.append(2); last = mine") == [
-            "changes alias 1 → 2 items",
-            "changes mine 1 → 2 items",
-            "adds last",
-        ]
-        assert space["alias"] is space["mine"] is space["last"]
-        assert space["mine"] == [1, 2]
-        shell.run("del mine, alias, last")
-        shell.own.clear()
-
-    def test_an_object_that_cannot_be_sent_is_changed_in_the_kernel(self, shell: TrialShell) -> None:
-        shell.run("mine = Kind()")
-        shell.own["mine"] = id(shell.shell.user_ns["mine"])
-        trial = shell.trial("mine.value = 5")
-        assert [(each.kind, each.words) for each in trial.effects] == [("changes_variable", "changes mine")]
-        assert not trial.holds
-        shell.run("del mine")
+        space["mine"] = [3]
+        assert shell.effects("mine = [2]") == ["changes mine"]
         shell.own.clear()
 
     def test_a_name_of_pythons_is_not_a_new_one(self, shell: TrialShell) -> None:

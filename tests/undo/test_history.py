@@ -111,6 +111,41 @@ def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place)
     assert place.history.has_made("one", path)
 
 
+@pytest.mark.parametrize("how", ["os.link(work / 'a', work / 'b')", "(work / 'a').rename(work / 'b')"])
+def test_a_users_file_under_another_name_is_not_the_sessions_own(place: Place, how: str) -> None:
+    (place.work / "a").write_text("mine")
+    place.run(f"import os; {how}", run="one 1")
+    assert not place.history.has_made("one", place.work / "b")
+    (place.work / "a").unlink(missing_ok=True)
+    assert not place.history.has_made("one", place.work / "b"), "though there is no other name of it"
+    assert place.read("b") == "mine"
+
+
+@pytest.mark.parametrize("before", ["", "(work / 'b').write_text('2')"])
+@pytest.mark.parametrize(
+    "move", ["(work / 'a').rename(work / 'b')", "(work / 'a').rename(work / 'b'); (work / 'b').write_text('3')"]
+)
+def test_a_file_that_was_moved_is_own_where_it_was_so_before(place: Place, before: str, move: str) -> None:
+    (place.work / "a").write_text("mine")
+    place.run(before, run="one 1")
+    place.run(move, run="one 2")
+    assert not place.history.has_made("one", place.work / "b")
+    place.history.undo(2 if before else 1)
+    (place.work / "a").unlink()
+    place.run("(work / 'a').write_text('1')", run="one 3")
+    place.run(before, run="one 4")
+    place.run(move, run="one 5")
+    assert place.history.has_made("one", place.work / "b")
+
+
+def test_another_process_knows_from_which_file_one_was_moved(place: Place) -> None:
+    (place.work / "a").write_text("mine")
+    place.run("(work / 'a').rename(work / 'b'); (work / 'b').write_text('3')", run="one 1")
+    later = History({})
+    later.load(place.book)
+    assert not later.has_made("one", place.work / "b")
+
+
 def test_what_is_refused_is_still_asked_about_afterwards(place: Place) -> None:
     place.names["rows"] = [1]
     place.run("(work / 'a').write_text('1')")

@@ -416,6 +416,31 @@ def test_columns_of_another_class_or_type_or_with_other_labels_differ() -> None:
     assert differing(first) == set()
 
 
+@pytest.mark.parametrize(
+    ("made", "code", "change"),
+    [
+        ("{'a': pd.Series([1, 'x'], dtype=object)}", "f.a.tolist()", "{'a': pd.Series([True, 'x'], dtype=object)}"),
+        ("{'a': pd.Series([1, 'x'], dtype=object)}", "f.a.tolist()", "{'a': pd.Series([1.0, 'x'], dtype=object)}"),
+        ("{'a': pd.Series([None], dtype=object)}", "f.a.tolist()", "{'a': pd.Series([np.nan], dtype=object)}"),
+        (
+            "{'a': [1, 2]}, index=pd.CategoricalIndex(['x', 'y'], categories=['x', 'y'])",
+            "f.a.sort_index().tolist()",
+            "{'a': [1, 2]}, index=pd.CategoricalIndex(['x', 'y'], categories=['y', 'x'])",
+        ),
+        ("{'a': [1]}", "f[['a']].columns.name", "{'a': [1]}, columns=pd.Index(['a'], name='q')"),
+        ("{'a': [1]}", "f.a.flags", "f.set_flags(allows_duplicate_labels=False)"),
+    ],
+)
+def test_what_pandas_takes_for_equal_differs_where_code_can_tell_it_apart(made: str, code: str, change: str) -> None:
+    namespace: dict[str, Any] = {"pd": pd, "np": np}
+    exec(f"f = pd.DataFrame({made})", namespace)
+    reading = read(namespace, code)
+    exec(f"f = pd.DataFrame({made})", namespace)
+    assert not reading.differing()
+    exec(f"f = {change}" if change.startswith("f.") else f"f = pd.DataFrame({change})", namespace)
+    assert reading.differing() == {"f"}
+
+
 def test_columns_outlive_their_frame_where_they_are_small_and_keep_nothing_else_of_it() -> None:
     for rows, is_kept in ((1 << 20, True), (3 << 20, False)):
         namespace: dict[str, Any] = {"f": pd.DataFrame(np.ones((rows, 3)), columns=[*"abc"])}

@@ -19,7 +19,7 @@ from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.toolset.profiles import Profiles
-from indus_nb.kernel.toolset.told_again import Told, ToldAgain
+from indus_nb.kernel.toolset.told_again import Known, Told, ToldAgain
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.models.cassettes.environment import environment_cassette, is_in_use
 from indus_nb.render.context import CONTEXT_TYPE
@@ -63,12 +63,11 @@ class PromptContext:
         """Return the message that goes before a prompt; ``None`` if there is nothing new."""
         self._journal.begin_use()
         cell = self._asked_in() if environment_cassette.kept is not None else None
-        noted = None if cell is None else self._again.find(cell, prompt)
-        found = self._told(newest_first, wanted, prompt) if noted is None else noted.told
-        if noted is not None and found is not None:
-            found = found._replace(details={**found.details, "cell": self._journal.count})
-        elif cell is not None and noted is None:
-            self._again.note(cell, prompt, found)
+        known = self._known(newest_first)
+        noted = None if cell is None else self._again.find(cell, prompt, known)
+        found = self._told(known, wanted, prompt) if noted is None else noted.told
+        if cell is not None and noted is None:
+            self._again.note(cell, prompt, known, found)
         if found is None:
             return None
         content, details = found[:2]
@@ -86,11 +85,11 @@ class PromptContext:
         Returns:
             The text, and what it is about; ``None`` if there is nothing new.
         """
-        found = self._told(newest_first, wanted, prompt)
+        found = self._told(self._known(newest_first), wanted, prompt)
         return None if found is None else found[:2]
 
-    def _told(self, newest_first: Iterable[Entry], wanted: NotebookSettings, prompt: str) -> Told | None:
-        known, is_new = self._known(newest_first)
+    def _told(self, before: Known, wanted: NotebookSettings, prompt: str) -> Told | None:
+        known, is_new = before.details, before.is_new_kernel
         last = known.get("cell")
         cells, new_cells = "", 0
         if wanted.tell_cells:
@@ -124,7 +123,7 @@ class PromptContext:
         of_frames: Mapping[str, str] = profiles.digests if profiles.text else {}
         return Told(clean_text("\n\n".join(parts)), details, held, of_frames)
 
-    def _known(self, newest_first: Iterable[Entry]) -> tuple[JsonObject, bool]:
+    def _known(self, newest_first: Iterable[Entry]) -> Known:
         """Return what was told last, and whether that was in another kernel, of which nothing is left.
 
         Of what a compaction has dropped it is only which cells that were.
@@ -138,10 +137,10 @@ class PromptContext:
                 if isinstance(details, dict):
                     found = cast("JsonObject", details)
                     if found.get("kernel") != self._id:
-                        return {}, True
-                    return ({"cell": found.get("cell")} if dropped else found), False
+                        return Known({}, is_new_kernel=True)
+                    return Known({"cell": found.get("cell")} if dropped else found)
             dropped = dropped or entry.id == first_kept
-        return {}, False
+        return Known({})
 
 
 def _texts(found: object) -> dict[str, str]:

@@ -18,8 +18,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Container, Coroutine, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -38,7 +37,7 @@ from indus_nb.kernel.run.outputs import sent
 from indus_nb.kernel.trials.databases import Databases
 from indus_nb.kernel.trials.definitions import definitions
 from indus_nb.kernel.trials.shell_state import ShellState
-from indus_nb.kernel.undo import Change, Checkpoint, CheckpointBudget, leading_names, take
+from indus_nb.kernel.undo import Change, Checkpoint, CheckpointBudget, take
 from indus_nb.kernel.undo.objects.outside import settings
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS, for_prompt
@@ -195,13 +194,15 @@ class TrialTask:
             if name not in found.in_place and (self._databases is None or name not in self._databases.names)
         ]
         report.effects += [Effect("changes_variable", name, f"deletes {name}") for name in sorted(found.deleted)]
-        new, known = self._own_in_place(change)
         report.effects += [
             Effect(
-                "new_names" if name in new else "changes_setting" if "." in name else "changes_variable", name, words
+                "changes_setting" if "." in name else "changes_variable",
+                name,
+                f"changes {found.words[name]}",
             )
-            for name, words in ((name, f"changes {found.words[name]}") for name in sorted(found.in_place))
+            for name in sorted(found.in_place)
         ]
+        new: dict[str, Any] = {}
         for name in sorted(found.created | found.rebound):
             value = space[name]
             if name in found.created and _is_over(value):
@@ -217,27 +218,7 @@ class TrialTask:
                 report.effects.append(Effect("new_names", name, f"adds {name}"))
         draws = self._settings(report, found.settings)
         if all(effect.kind in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
-            self._send_values(report, new, draws, known, found.in_place)
-
-    def _own_in_place(self, change: Change) -> tuple[dict[str, Any], Mapping[int, str]]:
-        """Find the agent's own variables of what is changed in place that new values can take the place of.
-
-        That is so where no other variable leads to what is changed: with a new value for these the kernel is as it
-        would be after the code, and no object of the user's is another one.
-
-        Returns:
-            All that are changed in place, or none; and the objects from before that no value is sent of.
-        """
-        found, space = change.found, self._shell.user_ns
-        own = {name: space[name] for name in sorted(found.in_place) if self._own.get(name) == id(space.get(name))}
-        if not own or own.keys() != found.in_place or any(map(callable, own.values())):
-            return {}, change.known
-        leading = leading_names(space, CheckpointBudget(*_BUDGET))
-        moved = own.keys() | found.created | found.rebound
-        if leading is None or any(leading.get(key, moved) - moved for key in change.objects):
-            return {}, change.known
-        apart = {key for key, names in leading.items() if names & own.keys() and names <= moved}
-        return own, {key: name for key, name in change.known.items() if key not in apart}
+            self._send_values(report, new, draws, change)
 
     def _settings(self, report: Report, names: Any) -> dict[str, Any]:
         draws: dict[str, Any] = {}
@@ -263,28 +244,19 @@ class TrialTask:
         }
         return differing <= set_by_imports
 
-    def _send_values(
-        self,
-        report: Report,
-        new: dict[str, Any],
-        draws: dict[str, Any],
-        known: Mapping[int, str],
-        in_place: Container[str],
-    ) -> None:
+    def _send_values(self, report: Report, new: dict[str, Any], draws: dict[str, Any], change: Change) -> None:
         functions, space = definitions(self._shell.transform_cell(self._code)), self._shell.user_ns
         places = self._world.held() if self._world is not None else {}
         places |= {id(space[name]): None for name in _OF_SHELL if name in space}
-        data, refused = dumped(new | draws, known, functions.keys(), space, places)
+        data, refused = dumped(new | draws, change.known, functions.keys(), space, places)
         if any(each in data for each in self._stand_ins):
             report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
             return
         report.kept = sorted(new.keys() - refused.keys())
         report.effects = [
-            each
-            if each.what not in refused
-            else replace(each, kind="changes_variable")
-            if each.what in in_place
-            else replace(each, words=f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
+            Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
+            if each.what in refused
+            else each
             for each in report.effects
         ]
         self._send({"values": report.kept}, data)

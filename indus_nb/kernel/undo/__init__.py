@@ -19,7 +19,7 @@ classes.
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, RemovedCell, leave_cells, plan_cells
 from indus_nb.kernel.undo.change import Change
-from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, leading_names, take
+from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
 from indus_nb.kernel.undo.history import History, Moved
@@ -53,7 +53,6 @@ __all__ = [
     "TouchedError",
     "carry_out",
     "forecast",
-    "leading_names",
     "leave_cells",
     "plan_cells",
     "read",

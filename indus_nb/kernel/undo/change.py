@@ -115,11 +115,6 @@ class Change:
         return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
 
     @property
-    def objects(self) -> frozenset[int]:
-        """Return the ids of the objects below variables that were changed in place."""
-        return frozenset(id(node.obj) for node in self._side.held if node.names)
-
-    @property
     def bound(self) -> frozenset[str]:
         """Return the variables that the code bound and did not delete."""
         return self.found.created | self.found.rebound

@@ -16,10 +16,8 @@ Code that runs at the same time in other threads is no part of it.
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
@@ -32,7 +30,7 @@ from indus_nb.kernel.undo.found_once import is_found_once
 from indus_nb.kernel.undo.keeper import ABSENT, class_of
 from indus_nb.kernel.undo.objects import outside
 from indus_nb.kernel.undo.objects.kinds import kinds_of
-from indus_nb.kernel.undo.reach import Names, Reached, names_in_source
+from indus_nb.kernel.undo.reach import Reached, names_in_source
 from indus_nb.kernel.undo.walk import Walk, is_output, is_users
 from indus_nb.kernel.values.extent import Extent
 
@@ -259,25 +257,6 @@ def forecast(
     walk.reach(names_in_source(code, transform))
     walk.go(first)
     return walk.left_out()
-
-
-def leading_names(namespace: Mapping[str, Any], budget: CheckpointBudget) -> Mapping[int, frozenset[str]] | None:
-    """Find the variables that lead to each object that can change, as far as objects can be followed.
-
-    Args:
-        budget: Time for it; nothing is copied.
-
-    Returns:
-        The variables, by the id of the object; ``None`` where there was no time to follow all.
-
-    >>> rows = [1]
-    >>> sorted(leading_names({"rows": rows, "held": [rows]}, CheckpointBudget())[id(rows)])
-    ['held', 'rows']
-    """
-    walk = Walk(namespace, replace(budget, room=sys.maxsize, copies=math.inf), keep=False)
-    walk.reach(Names(frozenset(), everything=True))
-    walk.go()
-    return None if walk.is_cut else walk.names_by_key([key for key, _ in walk.nodes])
 
 
 def _watched(namespace: Mapping[str, Any], values: Iterable[Any], held: Iterable[Held]) -> list[Held]:

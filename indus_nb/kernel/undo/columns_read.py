@@ -242,7 +242,7 @@ class _OfPandas:
         index, names, freq = now
         if len(names) != len(was[1]) or not all(map(is_same_atom, was[1], names)) or freq != was[2]:
             return False
-        is_like_it = type(index) is type(was[0]) and index.dtype == was[0].dtype
+        is_like_it = type(index) is type(was[0]) and _is_same_dtype(index.dtype, was[0].dtype)
         return index is was[0] or (is_like_it and bool(index.equals(was[0])))
 
     def column(self, frame: Any, use: Use) -> Any:
@@ -262,12 +262,13 @@ class _OfPandas:
         return column.copy()
 
     def is_same(self, was: Any, now: Any) -> bool:
-        if now is None or now.dtype != was.dtype or not _is_plain(now):
+        if now is None or not _is_same_dtype(now.dtype, was.dtype) or not _is_plain(now):
             return False
         if place_of(was.array) == place_of(now.array) and self.shares():
             return True
-        categories = getattr(was.dtype, "categories", None)  # in their order, which types do not compare
-        return (categories is None or bool(categories.equals(now.dtype.categories))) and bool(was.equals(now))
+        if was.dtype == object:  # pandas takes 1 for True, and None for nan
+            return len(was) == len(now) and all(map(is_same_atom, was.array, now.array))
+        return bool(was.equals(now))
 
     def apart(self, column: Any) -> Any:
         return column.copy()
@@ -309,7 +310,8 @@ class _OfPolars:
 def _around_of_pandas(frame: Any) -> Any:
     if frame.attrs or has_odd_labels(frame):
         return None
-    return frame.index, [*frame.index.names], frequency_of(frame.index)
+    names = [*frame.index.names, *frame.columns.names, frame.flags.allows_duplicate_labels]
+    return frame.index, names, frequency_of(frame.index)
 
 
 def _places_of_pandas(frame: Any) -> dict[str, int | None]:
@@ -334,6 +336,12 @@ def _kind_of(value: Any) -> _Frames | None:
     library = library_of(kind)
     is_frame = library in _FRAMES and library in sys.modules and class_name(kind) == "DataFrame"
     return _FRAMES[library] if is_frame and is_of_a_library(kind) else None
+
+
+def _is_same_dtype(was: Any, now: Any) -> bool:
+    """Return whether types of pandas are the same, and their categories in the same order."""
+    categories = getattr(was, "categories", None)
+    return bool(was == now) and (categories is None or bool(categories.equals(now.categories)))
 
 
 def _is_plain(column: Any) -> bool:

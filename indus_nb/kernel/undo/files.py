@@ -74,12 +74,14 @@ class FileStep:
     Attributes:
         path: The file, by its real path.
         parents: Directories that are there only while the file is.
+        source: Another file from before the call whose inode or content it had afterwards, as by a move or a hard link.
     """
 
     path: Path
     other: FileState | None
     now: FileState | None
     parents: tuple[Path, ...] = ()
+    source: Path | None = None
 
 
 def _state(path: Path) -> tuple[State, bytes]:
@@ -190,6 +192,7 @@ class FilesCheckpoint:
         sentences: list[str] = []
         left_out: dict[str, str] = {}
         steps: list[FileStep] = []
+        gone = {each.was.digest: each.path for each in found if isinstance(each.was, FileState) and each.was.size}
         for path, was, now, data, parents, problem in found:
             name = shown(path, self._root)
             why = problem or ("too many files" if too_many else "")
@@ -199,7 +202,8 @@ class FilesCheckpoint:
             if why:
                 left_out[name] = why
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
-                steps.append(FileStep(path, was, now, parents))
+                source = None if now is None else self._source(path, gone.get(now.digest))
+                steps.append(FileStep(path, was, now, parents, source))
         return FilesChange(self._root, _few(sentences), left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:
@@ -255,6 +259,13 @@ class FilesCheckpoint:
             any(self._is_safe(name, after) for name in moved)
             or any(self._digest(name, after) == now.digest for name in alike)
         )
+
+    def _source(self, path: Path, alike: Path | None) -> Path | None:
+        """Return the file of the snapshot that has a changed one's inode; else ``alike``, which has its content."""
+        with suppress(OSError):
+            moved = (self._root / name for name in self._signs.get(path.lstat().st_ino, ()))
+            alike = next((each for each in moved if each != path), alike)
+        return None if alike == path else alike
 
     @cached_property
     def _signs(self) -> Mapping[object, list[str]]:
@@ -484,6 +495,7 @@ class FilesChange:
                     "other": step.other and [*step.other],
                     "now": step.now and [*step.now],
                     "parents": [str(path) for path in step.parents],
+                    "source": step.source and str(step.source),
                 }
                 for step in self.steps
             ],
@@ -501,7 +513,13 @@ def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChang
         return None if given is None else FileState(str(given[0]), int(given[1]), int(given[2]) & 0o7777)
 
     steps = [
-        FileStep(Path(str(each["path"])), state(each["other"]), state(each["now"]), tuple(map(Path, each["parents"])))
+        FileStep(
+            Path(str(each["path"])),
+            state(each["other"]),
+            state(each["now"]),
+            tuple(map(Path, each["parents"])),
+            None if each.get("source") is None else Path(str(each["source"])),
+        )
         for each in value["files"]
     ]
     return FilesChange(

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import hold, net_changes
+from indus_nb.kernel.undo.files import FileState, hold, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
@@ -175,19 +175,16 @@ class History:
     def has_made(self, session: str, path: Path) -> bool:
         """Return whether calls of a session have made a file, which is as they left it; on a thread that may block.
 
+        A file that calls have moved or linked from another path is theirs only if they have made that one.
+
         Args:
             path: Its real path.
         """
-        with self._lock:
-            steps = [(step, file) for step in self.done if step.files for file in step.files.steps if file.path == path]
         state = hold(path)[0]
-        for step, file in reversed(steps):
-            if state is None or state != file.now or step.session != session:
-                return False
-            if file.other is None:
-                return True
-            state = file.other
-        return False
+        with suppress(OSError):
+            if path.lstat().st_nlink > 1:
+                return False  # what is written into it would be in the other file too
+        return isinstance(state, FileState) and _is_made(self.done, session, path, state)
 
     # Named states
 
@@ -483,6 +480,25 @@ class History:
             free += "_"
         self._namespace[free] = value
         return free
+
+
+def _is_made(steps: Sequence[Step], session: str, path: Path, state: FileState) -> bool:
+    """Return whether a file that was in a state after some steps came from nothing but calls of a session."""
+    for at, step in reversed([*enumerate(steps)]):
+        files = {} if step.files is None else {file.path: file for file in step.files.steps}
+        if (file := files.get(path)) is None:
+            continue
+        if state != file.now or step.session != session:
+            return False
+        if file.source is not None:
+            source = files.get(file.source)
+            was = None if source is None else source.other
+            if was is None or not _is_made(steps[:at], session, file.source, was):
+                return False
+        if file.other is None:
+            return True
+        state = file.other
+    return False
 
 
 def _asked(route: Route) -> list[Step]:

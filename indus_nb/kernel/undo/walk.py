@@ -54,7 +54,6 @@ class Walk:
         nodes: Snapshots, by the identity of the object and the place within it.
         named: Names in the code, of variables or not.
         mentioned: The same, and names of attributes.
-        is_cut: Whether something was too large to be followed.
     """
 
     def __init__(self, namespace: Mapping[str, Any], budget: CheckpointBudget, keep: bool) -> None:  # noqa: FBT001
@@ -76,7 +75,6 @@ class Walk:
         self._beneath: list[tuple[int, Any]] = []
         self._problems: dict[int, tuple[Any, str]] = {}
         self._waiting: deque[str] = deque()
-        self.is_cut = False
         budget.start()
 
     def reach(self, names: Names) -> None:
@@ -201,7 +199,6 @@ class Walk:
                 del self.nodes[key]
             for key in seen:
                 del self._seen[key]
-            self.is_cut |= isinstance(error, TooMuchError)
             known = isinstance(error, TooMuchError | NotRestorableError)
             return str(error) if known else type(error).__name__
         return ""
