@@ -15,6 +15,7 @@ import pytest
 
 from indus_nb.kernel.undo import (
     Book,
+    CellsPlan,
     CheckpointBudget,
     Contents,
     Dropped,
@@ -25,6 +26,7 @@ from indus_nb.kernel.undo import (
     TouchedError,
     take,
 )
+from indus_nb.kernel.undo.cells import CellEdit
 from indus_nb.kernel.undo.sealing import session_key
 
 
@@ -92,6 +94,23 @@ def test_a_step_from_below_others_leaves_them_and_named_states_as_they_were(plac
     assert [state.steps for state in place.history.states()] == [1]
     place.history.back("both")
     assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+
+
+def test_what_is_made_while_a_page_is_asked_stays_when_the_move_is_reverted(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2); (work / 'a').write_text('1')", run="one 1")
+    edit = CellEdit(cell="1", type="code", old="x", source="y", after="", outputs=[])
+    place.history.save("before")
+    moved = place.history.undo(1, cells=CellsPlan([edit]))
+    place.run("others.append(2)", run="two 1")
+    place.history.save("since")
+    moved.back()
+    assert [step.run for step in place.history.done] == ["one 1", "two 1"]
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+    place.history.back("since")
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1], [1, 2], None)
+    place.history.back("before")
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1], "1")
 
 
 def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place) -> None:

@@ -98,6 +98,7 @@ class History:
         """Begin with no steps."""
         self._path: list[Step] = []
         self._undone: list[Step] = []
+        self._pending = set[Step]()  # what a move needs to go back, until it is written down
         self._states = States()
         self._namespace = namespace
         self._lock = RLock()
@@ -164,7 +165,7 @@ class History:
                     book.write(self.done, self.undone, self._held())
 
     def _held(self) -> set[Step]:
-        return {*self._path, *self._undone, *self._states.steps()}
+        return {*self._path, *self._undone, *self._states.steps(), *self._pending}
 
     def last_that_bound(self, name: str) -> Step | None:
         """Return the newest step, of those that are not undone, whose code bound a variable as it is still bound."""
@@ -396,6 +397,7 @@ class History:
         turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
+        held = self._held()
 
         def place() -> None:
             back_to()
@@ -405,11 +407,15 @@ class History:
                 rest.asks = False
 
         surely([place])  # an interrupt comes too late
+        moved, anew = [*self._path], {*self._held()} - held
+        states = {*self._states.named.values()}
+        self._pending |= held if cells.edits else frozenset()
         bound = {self._bind_beside(name, value) for name, value in copies.items()}
         books = {id(step.book): step.book for step in (*steps, *before)}.values()
 
         def finish() -> None:
             with self._lock:
+                self._pending.clear()
                 self._write(books)
 
         def back() -> None:
@@ -418,10 +424,13 @@ class History:
                 cells.turn()
                 for name in bound:
                     self._namespace.pop(name, None)
-                self._path[:], self._undone[:] = path, before
+                since = [step for step in self._path if step not in moved]
+                self._path[:] = [*path, *since]
+                self._undone[:] = [] if any(not step.is_rest for step in since) else before
                 for rest in asked:
                     rest.asks = True
-                back_to()
+                back_to([name for name, state in self._states.named.items() if state not in states], anew)
+                self._pending.clear()
 
         if not cells.edits:
             finish()

@@ -71,12 +71,19 @@ class States:
         self.named.pop(name, None)
         self.named[name] = State([*done], {*unsure})
 
-    def mark(self) -> Callable[[], None]:
-        """Return what leaves all states as they are now."""
-        named = {name: (state, [*state.path], {*state.unsure}) for name, state in self.named.items()}
+    def mark(self) -> Callable[..., None]:
+        """Return what leaves all states as they are now, but for those that are given to it.
 
-        def back() -> None:
-            self.named = {name: State([*path], {*unsure}) for name, (_, path, unsure) in named.items()}
+        It takes names of states that stay, and steps that are on no path then.
+        """
+        named = {name: ([*state.path], {*state.unsure}) for name, state in self.named.items()}
+
+        def back(since: Collection[str] = (), without: Collection[Step] = ()) -> None:
+            stay = {name: self.named[name] for name in since}
+            for state in stay.values():
+                state.path = [step for step in state.path if step not in without]
+            self.named = {name: State([*path], {*unsure}) for name, (path, unsure) in named.items() if name not in stay}
+            self.named |= stay
 
         return back
 
