@@ -87,13 +87,69 @@ def test_a_step_from_below_others_leaves_them_and_named_states_as_they_were(plac
     place.history.save("both")
     steps = place.history.newest_of("one", 1)
     assert place.history.above(steps) == (0, frozenset())
-    place.history.bring_up(steps)
-    place.history.undo(1)
+    place.history.undo(steps)
     assert (place.names["rows"], place.names["others"]) == ([1], [1, 2])
     assert (place.read("a"), place.read("b")) == (None, "1")
     assert [state.steps for state in place.history.states()] == [1]
     place.history.back("both")
     assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+
+
+def test_a_refused_step_from_below_leaves_named_states_as_near_as_they_were(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2)", run="one 1")
+    place.history.save("first")
+    place.run("others.append(2)", run="two 1")
+    steps = place.history.newest_of("one", 1)
+    place.names["rows"].append("mine")
+    with pytest.raises(TouchedError):
+        place.history.undo(steps)
+    place.names["rows"].pop()
+    assert [(state.name, state.steps) for state in place.history.states()] == [("first", 1)]
+    assert place.history.back("first").names >= {"others"}
+    assert (place.names["rows"], place.names["others"]) == ([1, 2], [1])
+
+
+def test_a_setting_of_a_library_counts_as_shared_by_the_steps_that_set_it(place: Place) -> None:
+    name = "INDUS_NB_SHARED"
+    for at in ("1", "2"):
+        place.run(f"import os; os.environ[{name!r}] = {at!r}", run=f"session-{at} 1")
+    steps = place.history.newest_of("session-1", 1)
+    assert place.history.above(steps) == (1, frozenset({"environment variables"}))
+    with pytest.raises(RefusedError, match="newer steps have changed the same"):
+        place.history.undo(steps)
+    assert os.environ[name] == "2"
+    place.history.undo(2)
+    assert name not in os.environ
+
+
+def test_planned_steps_are_moved_whatever_was_made_since_or_none_is(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2)", run="one 1")
+    planned = place.history.done
+    place.run("others.append(2)", run="two 1")
+    place.history.undo(planned)
+    assert (place.names["rows"], place.names["others"]) == ([1], [1, 2])
+    with pytest.raises(RefusedError, match="moved or dropped since"):
+        place.history.undo(planned)
+    planned = place.history.undone
+    place.history.undo(1)
+    with pytest.raises(RefusedError, match="other steps were taken back since"):
+        place.history.redo(planned)
+    assert (place.names["rows"], place.names["others"]) == ([1], [1])
+
+
+def test_a_prompts_steps_are_taken_from_below_without_the_users_cells(place: Place) -> None:
+    place.names |= {"rows": [1], "mine": 0}
+    place.run("rows.append(2)", run="one 1")
+    place.run("rows.append(3)", run="one 2")
+    place.run("rows.append(4)", run="one 2")
+    variables = take(place.names, "mine = 1", CheckpointBudget(30))
+    place.names["mine"] = 1
+    cell = Step("cell", "cell 1", variables.close(), is_users=True)
+    place.history.add(cell, 1 << 30)
+    assert place.history.newest_of("one", 0) == place.history.done[1:3]
+    assert place.history.newest_of("one", 1) == [cell]
 
 
 def test_what_is_made_while_a_page_is_asked_stays_when_the_move_is_reverted(place: Place) -> None:

@@ -169,6 +169,11 @@ class Change:
         both += [node.names for node in mine.watched if id(node.obj) in held]
         return (self.names & other.names).union(*both)
 
+    def shared_settings(self, other: Change) -> frozenset[str]:
+        """Return the names of the settings and generators of libraries that another change concerns too."""
+        theirs = {_setting(node) for node in other._side.held if not node.names}
+        return frozenset(_an_object(node) for node in self._side.held if not node.names and _setting(node) in theirs)
+
     def part(self, mark: Side, names: Collection[str]) -> Change:
         """Return a change with what it held of some variables at ``mark``."""
         bound = {name: values for name, values in mark.bound.items() if name in names}
@@ -347,6 +352,10 @@ class Writing:
             namespace.pop(name, None)
         elif namespace.get(name, ABSENT) is not value:
             namespace[name] = value
+
+
+def _setting(node: Held) -> str | int:
+    return getattr(node.obj, "name", id(node.obj))  # the object of a setting is another one each time
 
 
 def _an_object(node: Held) -> str:

@@ -11,7 +11,6 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from keyword import iskeyword
 from pathlib import Path
 from threading import RLock
@@ -309,17 +308,19 @@ class History:
     # Steps of one conversation below those of others
 
     def newest_of(self, session: str, count: int) -> list[Step]:
-        """Return the newest steps of a session and of the user's cells, newest first.
+        """Return the newest steps of a session, and of the user's cells, oldest first.
 
         Args:
-            count: Number of them; 0 for all of one prompt.
+            count: Number of them; 0 for all of the session's last prompt, without the user's cells.
         """
         with self._lock:
-            own = [step for step in reversed(self.done) if step.session in ("", session)]
-        return own[:count] if count else [*takewhile(lambda step: step.run == own[0].run, own)]
+            made = [step for step in self.done if step.session in (("", session) if count else (session,))]
+            return made[-count:] if count else [step for step in made if step.run == made[-1].run]
 
     def above(self, steps: Collection[Step]) -> tuple[int, frozenset[str]]:
         """Find the newer steps that have changed something that some steps have changed.
+
+        What the user changed is recorded before, by ``settle``.
 
         Returns:
             How many of the newest steps are to be taken back so that none of these is left, 0 where there is none; and
@@ -327,29 +328,22 @@ class History:
         """
         count, names = 0, frozenset[str]()
         with self._lock:
-            self.settle()
             moving = {*steps, *above(self._path, steps)}
             for at, step in enumerate(self._path):
                 for lies, newer in enumerate(self._path[at + 1 :], at + 1) if step in moving else ():
-                    if newer not in moving and (shared := step.shared(newer) | step.shared_cells(newer)):
+                    if newer not in moving and (shared := step.shared(newer) | step.shared_beside(newer)):
                         count = max(count, sum(not each.is_rest for each in self._path[lies:]))
                         names |= shared
         return count, names
 
-    def bring_up(self, steps: Collection[Step]) -> None:
-        """Have steps be the newest ones; those above them share nothing with them, so that nothing else changes."""
-        with self._lock:
-            moving = {*steps, *above(self._path, steps)}
-            anew = sorted(self._path, key=lambda step: step in moving)
-            self._states.reorder(self._path, anew)
-            self._path[:] = anew
-
     # Undo and redo
 
-    def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Undo the last steps, all of them or none.
+    def undo(self, wanted: int | Sequence[Step], touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Undo steps, all of them or none.
 
         Args:
+            wanted: Number of the last ones; or the steps, oldest first, which may be below others that share nothing
+                with them.
             cells: Plan for cells, which the caller carries out next.
 
         Returns:
@@ -360,18 +354,21 @@ class History:
             RefusedError: There are not as many, or it is not possible; nothing was done.
         """
         with self._lock:
-            steps = _last(self.done, count)
+            steps = _steps(self.done, wanted)
             self.settle()
+            if self.above(steps)[0]:
+                raise RefusedError("newer steps have changed the same")
             rests = [] if touched in KEEPING else above(self._path, steps)
             undone = [step for step in self._path if step in steps or step in rests]
             staying = [step for step in self._path if step.is_rest and step not in rests]
             way = _Way(Route(undone, []), staying, [*self._undone, *reversed(undone)])
             return self._move(way, touched, cells or CellsPlan())
 
-    def redo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+    def redo(self, wanted: int | Sequence[Step], touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Redo the steps that were undone last, without running the code; like ``undo``.
 
         Args:
+            wanted: Number of the last ones; or these steps, the next one last.
             cells: Plan for cells, which the caller carries out next.
 
         Raises:
@@ -379,7 +376,9 @@ class History:
             RefusedError: There are not as many, or it is not possible; nothing was done.
         """
         with self._lock:
-            steps = _last(self.undone, count)
+            steps = _steps(self.undone, wanted)
+            if steps != self.undone[-len(steps) :]:
+                raise RefusedError("other steps were taken back since")
             self.settle()
             at = self._undone.index(steps[0])
             while at and self._undone[at - 1].is_rest:
@@ -499,7 +498,11 @@ def _asked(route: Route) -> list[Step]:
     return [step for step in route.undone if step.asks and step not in route.redone]
 
 
-def _last(steps: Sequence[Step], count: int) -> Sequence[Step]:
-    if not 0 < count <= len(steps):
-        raise RefusedError(f"there are {len(steps)} such steps")
-    return steps[-count:]
+def _steps(there: Sequence[Step], wanted: int | Sequence[Step]) -> Sequence[Step]:
+    if not isinstance(wanted, int):
+        if any(step not in there for step in wanted):
+            raise RefusedError("some of these steps were moved or dropped since")
+        return wanted
+    if not 0 < wanted <= len(there):
+        raise RefusedError(f"there are {len(there)} such steps")
+    return there[-wanted:]

@@ -99,12 +99,6 @@ class States:
         common = _common(path, done)
         return Route(done[common:], path[common:])
 
-    def reorder(self, done: Sequence[Step], anew: Sequence[Step]) -> None:
-        """Have paths that begin with these steps begin with them in another order, which comes to the same."""
-        for state in self.named.values():
-            if _common(state.path, done) == len(done):
-                state.path[: len(done)] = anew
-
     def steps(self) -> set[Step]:
         """Return all steps on paths of states."""
         return {step for state in self.named.values() for step in state.path}
@@ -136,7 +130,7 @@ class States:
                 state.path[at:at] = [rest for rest in rests if rest not in state.path[:at]]
 
     def put_behind(self, step: Step, staying: Collection[Step]) -> None:
-        """Put a step behind rests that follow it on a path, and that stay when it is undone."""
+        """Put a step behind what follows it on a path and stays when it is undone, with which it shares nothing."""
         for state in self.named.values():
             if step in state.path:
                 at = state.path.index(step)
