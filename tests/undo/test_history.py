@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ from indus_nb.kernel.undo import (
     take,
 )
 from indus_nb.kernel.undo.cells import CellEdit
+from indus_nb.kernel.undo.directory import SETTLED_NS
 from indus_nb.kernel.undo.sealing import session_key
 
 
@@ -167,6 +169,20 @@ def test_what_is_made_while_a_page_is_asked_stays_when_the_move_is_reverted(plac
     assert (place.names["rows"], place.names["others"], place.read("a")) == ([1], [1, 2], None)
     place.history.back("before")
     assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1], "1")
+
+
+def test_a_file_of_which_the_metadata_was_compared_is_seen_to_change_in_size_and_time_that_stay(place: Place) -> None:
+    place.run("(work / 'a').write_text('1')")
+    path = place.work / "a"
+    was = path.stat()
+    (change,) = [step.files for step in place.history.done if step.files is not None]
+    while time.time_ns() - was.st_ctime_ns <= 2 * SETTLED_NS:
+        time.sleep(0.01)
+    for _ in range(2):  # by its content, and then by its metadata
+        assert change.since(set()) == ([], frozenset())
+    path.write_text("2")
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert change.since(set()) == ([], {"a"}), "what it held is kept nowhere"
 
 
 def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place) -> None:

@@ -208,6 +208,14 @@ class Change:
         seen = {id(node.obj) for node in held}
         return self._other(Side(False, bound, held, [n for n in watched if id(n.obj) not in seen]))  # noqa: FBT003
 
+    def with_later(self, later: Change) -> Change:
+        """Return this and a later change of the same variables and objects as one change."""
+        mine, other = self._side, later._side
+        bound = {name: (was, other.bound[name][1]) for name, (was, _) in mine.bound.items()}
+        kept = {id(node.obj): node.kept for node in mine.held}
+        held = [replace(node, kept=kept[id(node.obj)]) for node in other.held]
+        return self._other(Side(mine.undone, bound, held, other.watched))
+
     def _other(self, side: Side) -> Change:
         nothing = Differences(frozenset(), frozenset(), frozenset(), frozenset(), (), {})
         return Change("", "", nothing, {}, {}, self.namespace, side, self._watch)

@@ -21,7 +21,7 @@ from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.checkpoint import take
 from indus_nb.kernel.undo.files import hold, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
-from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded
+from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded, with_later
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
@@ -212,7 +212,7 @@ class History:
             *(way.steps for way in routes if way.redone),
         )
         rests, lost = unrecorded(ways)
-        self._path += rests
+        self._path[len(self._path) - len(recent) :] = with_later(recent, rests, self._states.steps() | self._pending)
         self._states.note_lost(lost)
 
     def drop(self, name: str) -> bool:

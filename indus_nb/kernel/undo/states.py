@@ -154,7 +154,8 @@ class States:
             held = self.steps() | {*done}
             free = min([len(done) - 1, *(_common(state.path, done) for state in self.named.values())])
             is_over = sum(weights[step] for step in held) > room or len(held) > MAX_HELD
-            if free > 0 and (is_over or len(done) > MAX_STEPS):
+            count = sum(not step.is_rest for step in done)
+            if free > 0 and (is_over or count > MAX_STEPS):
                 dropped += not done[0].is_rest
                 del done[0]
                 for state in self.named.values():
