@@ -148,7 +148,7 @@ def test_steps_that_somebody_else_wrote_down_are_not_taken_back(places: Places, 
             found.open_book(session.store, places.agent)
             for verb in ("undo", "redo"):
                 with pytest.raises(UsageError, match="none can be"):
-                    found.move(verb, 1)
+                    found.newest(verb, 1)
     assert not planted.exists()
 
 

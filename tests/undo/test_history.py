@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from indus_nb.kernel.undo import (
     Book,
+    CellsPlan,
     CheckpointBudget,
     Contents,
     Dropped,
@@ -25,6 +27,8 @@ from indus_nb.kernel.undo import (
     TouchedError,
     take,
 )
+from indus_nb.kernel.undo.cells import CellEdit
+from indus_nb.kernel.undo.directory import SETTLED_NS
 from indus_nb.kernel.undo.sealing import session_key
 
 
@@ -85,13 +89,100 @@ def test_a_step_from_below_others_leaves_them_and_named_states_as_they_were(plac
     place.history.save("both")
     steps = place.history.newest_of("one", 1)
     assert place.history.above(steps) == (0, frozenset())
-    place.history.bring_up(steps)
-    place.history.undo(1)
+    place.history.undo(steps)
     assert (place.names["rows"], place.names["others"]) == ([1], [1, 2])
     assert (place.read("a"), place.read("b")) == (None, "1")
     assert [state.steps for state in place.history.states()] == [1]
     place.history.back("both")
     assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+
+
+def test_a_refused_step_from_below_leaves_named_states_as_near_as_they_were(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2)", run="one 1")
+    place.history.save("first")
+    place.run("others.append(2)", run="two 1")
+    steps = place.history.newest_of("one", 1)
+    place.names["rows"].append("mine")
+    with pytest.raises(TouchedError):
+        place.history.undo(steps)
+    place.names["rows"].pop()
+    assert [(state.name, state.steps) for state in place.history.states()] == [("first", 1)]
+    assert place.history.back("first").names >= {"others"}
+    assert (place.names["rows"], place.names["others"]) == ([1, 2], [1])
+
+
+def test_a_setting_of_a_library_counts_as_shared_by_the_steps_that_set_it(place: Place) -> None:
+    name = "INDUS_NB_SHARED"
+    for at in ("1", "2"):
+        place.run(f"import os; os.environ[{name!r}] = {at!r}", run=f"session-{at} 1")
+    steps = place.history.newest_of("session-1", 1)
+    assert place.history.above(steps) == (1, frozenset({"environment variables"}))
+    with pytest.raises(RefusedError, match="newer steps have changed the same"):
+        place.history.undo(steps)
+    assert os.environ[name] == "2"
+    place.history.undo(2)
+    assert name not in os.environ
+
+
+def test_planned_steps_are_moved_whatever_was_made_since_or_none_is(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2)", run="one 1")
+    planned = place.history.done
+    place.run("others.append(2)", run="two 1")
+    place.history.undo(planned)
+    assert (place.names["rows"], place.names["others"]) == ([1], [1, 2])
+    with pytest.raises(RefusedError, match="moved or dropped since"):
+        place.history.undo(planned)
+    planned = place.history.undone
+    place.history.undo(1)
+    with pytest.raises(RefusedError, match="other steps were taken back since"):
+        place.history.redo(planned)
+    assert (place.names["rows"], place.names["others"]) == ([1], [1])
+
+
+def test_a_prompts_steps_are_taken_from_below_without_the_users_cells(place: Place) -> None:
+    place.names |= {"rows": [1], "mine": 0}
+    place.run("rows.append(2)", run="one 1")
+    place.run("rows.append(3)", run="one 2")
+    place.run("rows.append(4)", run="one 2")
+    variables = take(place.names, "mine = 1", CheckpointBudget(30))
+    place.names["mine"] = 1
+    cell = Step("cell", "cell 1", variables.close(), is_users=True)
+    place.history.add(cell, 1 << 30)
+    assert place.history.newest_of("one", 0) == place.history.done[1:3]
+    assert place.history.newest_of("one", 1) == [cell]
+
+
+def test_what_is_made_while_a_page_is_asked_stays_when_the_move_is_reverted(place: Place) -> None:
+    place.names |= {"rows": [1], "others": [1]}
+    place.run("rows.append(2); (work / 'a').write_text('1')", run="one 1")
+    edit = CellEdit(cell="1", type="code", old="x", source="y", after="", outputs=[])
+    place.history.save("before")
+    moved = place.history.undo(1, cells=CellsPlan([edit]))
+    place.run("others.append(2)", run="two 1")
+    place.history.save("since")
+    moved.back()
+    assert [step.run for step in place.history.done] == ["one 1", "two 1"]
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1, 2], "1")
+    place.history.back("since")
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1], [1, 2], None)
+    place.history.back("before")
+    assert (place.names["rows"], place.names["others"], place.read("a")) == ([1, 2], [1], "1")
+
+
+def test_a_file_of_which_the_metadata_was_compared_is_seen_to_change_in_size_and_time_that_stay(place: Place) -> None:
+    place.run("(work / 'a').write_text('1')")
+    path = place.work / "a"
+    was = path.stat()
+    (change,) = [step.files for step in place.history.done if step.files is not None]
+    while time.time_ns() - was.st_ctime_ns <= 2 * SETTLED_NS:
+        time.sleep(0.01)
+    for _ in range(2):  # by its content, and then by its metadata
+        assert change.since(set()) == ([], frozenset())
+    path.write_text("2")
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert change.since(set()) == ([], {"a"}), "what it held is kept nowhere"
 
 
 def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place) -> None:

@@ -298,6 +298,22 @@ def test_a_jump_that_is_turned_back_leaves_every_state_as_it_was() -> None:
     assert (place.names["x"], place.names["y"]) == ([1, 2], [1])
 
 
+def test_what_the_user_changes_again_and_again_is_recorded_once_and_pushes_no_steps_out() -> None:
+    place = Place()
+    place.step("x.append(2); z = 0")
+    place.history.save("raw")
+    for number in range(150):
+        place.names["x"].append("mine")
+        place.names["z"] = [number] * 1000
+        place.history.settle()
+    assert place.history.weight < 100_000
+    assert (len(place.history.done), place.differing) == (1, {"raw": ["x", "z"]})
+    place.history.back("raw", "over")
+    assert (place.names["x"], place.names["z"]) == ([1, 2], 0)
+    place.history.back(LAST)
+    assert (place.names["x"], place.names["z"]) == ([1, 2, *["mine"] * 150], [149] * 1000)
+
+
 def test_a_first_jump_that_is_turned_back_leaves_no_last_state() -> None:
     place = Place()
     place.history.save("raw")

@@ -21,7 +21,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.document.notebook_file import parse_cell
 from indus_nb.kernel.document.reading import AskPage
-from indus_nb.kernel.toolset.undoing import ChangedSinceError, line
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, cell_changes, line, steps_in_words
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.undo import (
     LAST,
@@ -166,19 +166,30 @@ class TakingBack:
             UsageError: It is not possible; nothing was done.
         """
         await _ready(session)
-        count = self._count(wanted) if wanted.of_any else self._own_count(session.store.session_id, wanted)
-        others = self._others(session.store.session_id, wanted.verb, count)
-        are_calls = self._steps.are_calls(wanted.verb, count)
-        changes = partial(self._steps.cells, wanted.verb, count)
-        turn = partial(self._steps.move, wanted.verb, count, wanted.touched)
+        own, planned = session.store.session_id, list[Step]()
+
+        def plan() -> list[CellsChange]:
+            planned[:] = self._steps.carry_out(wanted.verb, lambda: self._chosen(own, wanted))
+            return cell_changes(planned)
+
+        def turn(cells: CellsPlan | None) -> Moved:
+            if planned != self._steps.carry_out(wanted.verb, lambda: self._chosen(own, wanted)):
+                raise UsageError(
+                    "Nothing was changed: other steps were made or moved meanwhile, so that these are no longer the "
+                    f"last ones. `%agent {wanted.verb}` anew, if you still want it."
+                )
+            return self._steps.move(wanted.verb, planned, wanted.touched, cells)
+
         try:
-            moved = await self._move(_Move(wanted.verb, changes, turn, wanted.touched))
+            moved = await self._move(_Move(wanted.verb, plan, turn, wanted.touched))
         except ChangedSinceError as error:
-            raise ChangedSinceError(error.question, f"{wanted.verb} {count}") if wanted.of_any else error from error
+            command = f"{wanted.verb} {len(planned)}"
+            raise ChangedSinceError(error.question, command) if wanted.of_any else error from error
+        count, others = len(planned), self._names(own, planned)
         if others:
             moved = f"{moved}; made in {', '.join(others)}"
         which = "your last call" if count == 1 else f"your last {count} calls"
-        if others or not are_calls:
+        if others or any(step.is_users for step in planned):
             among = "of another conversation" if others else "cells of theirs"
             which = f"the last {textcut.counted(count, 'step')}, {among} among them,"
         what = "taken back" if wanted.verb == "undo" else "done once more, without running it again,"
@@ -186,25 +197,25 @@ class TakingBack:
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved
 
-    def _others(self, own: str, verb: str, count: int) -> list[str]:
-        """Name the other conversations of this kernel that made some of the last steps."""
-        made = (self._made_in(each) for each in self._steps.sessions(verb)[:count] if each not in ("", own))
+    def _names(self, own: str, steps: Sequence[Step]) -> list[str]:
+        """Name the other conversations of this kernel that made some steps."""
+        made = (self._made_in(step.session) for step in reversed(steps) if step.session not in ("", own))
         return [*dict.fromkeys(filter(None, made))]
 
-    def _own_count(self, own: str, wanted: StepsWanted) -> int:
-        """Count the last steps to move; those of this conversation are the last ones then.
+    def _chosen(self, own: str, wanted: StepsWanted) -> list[Step]:
+        """Choose the steps to move, the first one last: the newest, or this conversation's newest below others.
 
         Raises:
-            UsageError: Another conversation's step is in the way; nothing was done.
+            UsageError: There are not as many, or another conversation's step is in the way.
         """
         verb, count = wanted.verb, self._count(wanted)
-        if not (others := self._others(own, verb, count)):
-            return count
+        newest = self._steps.newest(verb, count)
+        if wanted.of_any or not (others := self._names(own, newest)):
+            return newest
         steps = self._history.newest_of(own, wanted.count) if verb == "undo" else []
         if steps and len(steps) >= wanted.count:
             self._check_apart(steps, own, "undo" if wanted.count else "undo prompt")
-            self._history.bring_up(steps)
-            return len(steps)
+            return steps
         sessions = self._steps.sessions(verb)
         done = "taken back" if verb == "undo" else "done once more"
         all_the_same = f"`%agent {verb} {count}` does it all the same"
@@ -213,24 +224,26 @@ class TakingBack:
             all_the_same += f", `%agent {verb} {until}` with all until this conversation's last"
         raise UsageError(
             f"Nothing was {done}: what would be was not asked for in this conversation, but in {', '.join(others)} "
-            f"({self._steps.summary(count, verb)}). {all_the_same}."
+            f"({steps_in_words(newest)}). {all_the_same}."
         )
 
     def _check_apart(self, steps: Sequence[Step], own: str, command: str) -> None:
         """Refuse to take steps back from below others that have changed the same.
 
         Raises:
-            UsageError: There are such steps; nothing was done.
+            UsageError: There are such steps.
         """
+        self._history.settle()
         count, names = self._history.above(steps)
         if not count:
             return
-        by = ", ".join(self._others(own, "undo", count)) or "another conversation"
+        newer = self._steps.newest("undo", count)
+        by = ", ".join(self._names(own, newer)) or "cells of yours"
         shared = textcut.one_line(", ".join(sorted(names)), _MAX_SHARED_CHARACTERS)
         what = "step that is" if count == 1 else f"{count} steps that are"
         raise UsageError(
             f"Nothing was taken back: {shared} was changed in this conversation, and after that in {by}. `%agent undo "
-            f"{count}` takes back the {what} to go first ({self._steps.summary(count)}), and `%agent {command}` "
+            f"{count}` takes back the {what} to go first ({steps_in_words(newer)}), and `%agent {command}` "
             "then this conversation's."
         )
 
@@ -300,7 +313,7 @@ class TakingBack:
 
     async def _carry_out(self, move: _Move) -> str:
         async with self._one_at_a_time:
-            changes = move.changes()
+            changes = await self._run(move.changes)
             plan = await self._plan(changes, move) if changes else None
             try:
                 moved = await self._run(partial(move.turn, plan))

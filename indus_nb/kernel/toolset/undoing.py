@@ -329,10 +329,6 @@ class Steps:
             count += 1
         return count
 
-    def are_calls(self, verb: str, count: int) -> bool:
-        """Return whether the last steps are calls of the agent, and none is a cell of the user's."""
-        return not any(step.is_users for step in self._side(verb)[-count:])
-
     def since(self, calls: Collection[str], session: str) -> int:
         """Count the newest steps of a session that are not among some calls.
 
@@ -355,31 +351,20 @@ class Steps:
 
     def summary(self, count: int, verb: str = "undo") -> str:
         """Return the changes of the newest steps, as a line."""
-        changed = ", ".join(filter(None, (step.summary for step in self._side(verb)[-count:]))) if count else ""
-        return textcut.one_line(changed, _MAX_LINE_CHARACTERS)
+        return steps_in_words(self._side(verb)[-count:] if count else [])
 
     def cells(self, verb: str, count: int) -> list[CellsChange]:
-        """Return the cell changes of the last steps, in the order in which they are undone or redone.
+        """Return the cell changes of the last steps, in the order in which they are undone or redone."""
+        return cell_changes(self._side(verb)[-count:] if count > 0 else [])
+
+    def newest(self, verb: str, count: int) -> list[Step]:
+        """Return steps to undo or redo, the next one last.
 
         Args:
             verb: ``undo`` or ``redo``.
-
-        Returns:
-            That; none if they changed none.
-        """
-        steps = self._side(verb)[-count:] if count > 0 else []
-        return [step.cells for step in reversed(steps) if step.cells is not None and not step.cells.is_empty]
-
-    def move(self, verb: str, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Undo the last steps, or redo them without running the code; all of them or none.
-
-        Args:
-            verb: ``undo`` or ``redo``.
-            cells: Changes of cells that the caller makes next.
 
         Raises:
-            ChangedSinceError: Something was changed since, and ``touched`` does not cover it; nothing was done.
-            UsageError: There are not as many, or it is not possible; nothing was done.
+            UsageError: There are not as many.
         """
         side = self._side(verb)
         if not 0 < count <= len(side):
@@ -387,10 +372,25 @@ class Steps:
             what = "taken back" if verb == "undo" else "done once more"
             how = f" `%agent {verb} {len(side)}` does that with all of them." if side else ""
             raise UsageError(f"Nothing was done: of the agent's steps in this kernel {there} {what}.{how}")
+        return side[-count:]
+
+    def move(self, verb: str, steps: Sequence[Step], touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Undo steps, or redo them without running the code; all of them or none.
+
+        Args:
+            verb: ``undo`` or ``redo``.
+            steps: Those to move, the first one last: the newest, or such to undo that share nothing with newer ones.
+            cells: Changes of cells that the caller makes next.
+
+        Raises:
+            ChangedSinceError: Something was changed since, and ``touched`` does not cover it; nothing was done.
+            UsageError: It is not possible; nothing was done.
+        """
+        command = self._command(verb, len(steps))
         if cells is not None and cells.undecided:
-            raise ChangedSinceError(self._question(cells.undecided | side[-1].touched()), self._command(verb, count))
+            raise ChangedSinceError(self._question(cells.undecided | steps[-1].touched()), command)
         turn = self.history.undo if verb == "undo" else self.history.redo
-        return self.carry_out(self._command(verb, count), lambda: turn(count, touched, cells))
+        return self.carry_out(command, lambda: turn(steps, touched, cells))
 
     def carry_out(self, command: str, move: Callable[[], T]) -> T:
         """Move steps while no code of the agent's runs, and apart from the user's cell that does.
@@ -461,6 +461,16 @@ class Steps:
     def room(self) -> int:
         """Return the memory that all steps may take, in bytes."""
         return max(self.settings.undo_megabytes << 20, free_memory() // _SHARE_OF_MEMORY)
+
+
+def cell_changes(steps: Sequence[Step]) -> list[CellsChange]:
+    """Return the cell changes of steps, in the order in which these are undone or redone."""
+    return [step.cells for step in reversed(steps) if step.cells is not None and not step.cells.is_empty]
+
+
+def steps_in_words(steps: Iterable[Step]) -> str:
+    """Return the changes of steps, as a line."""
+    return textcut.one_line(", ".join(filter(None, (step.summary for step in steps))), _MAX_LINE_CHARACTERS)
 
 
 def dropped_in_words(dropped: Dropped) -> str:

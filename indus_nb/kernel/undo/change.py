@@ -164,6 +164,11 @@ class Change:
         both += [node.names for node in mine.watched if id(node.obj) in held]
         return (self.names & other.names).union(*both)
 
+    def shared_settings(self, other: Change) -> frozenset[str]:
+        """Return the names of the settings and generators of libraries that another change concerns too."""
+        theirs = {_setting(node) for node in other._side.held if not node.names}
+        return frozenset(_an_object(node) for node in self._side.held if not node.names and _setting(node) in theirs)
+
     def part(self, mark: Side, names: Collection[str]) -> Change:
         """Return a change with what it held of some variables at ``mark``."""
         bound = {name: values for name, values in mark.bound.items() if name in names}
@@ -197,6 +202,14 @@ class Change:
         watched = self._watch((now for _, now in bound.values()), held)
         seen = {id(node.obj) for node in held}
         return self._other(Side(False, bound, held, [n for n in watched if id(n.obj) not in seen]))  # noqa: FBT003
+
+    def with_later(self, later: Change) -> Change:
+        """Return this and a later change of the same variables and objects as one change."""
+        mine, other = self._side, later._side
+        bound = {name: (was, other.bound[name][1]) for name, (was, _) in mine.bound.items()}
+        kept = {id(node.obj): node.kept for node in mine.held}
+        held = [replace(node, kept=kept[id(node.obj)]) for node in other.held]
+        return self._other(Side(mine.undone, bound, held, other.watched))
 
     def _other(self, side: Side) -> Change:
         nothing = Differences(frozenset(), frozenset(), frozenset(), frozenset(), (), {})
@@ -342,6 +355,10 @@ class Writing:
             namespace.pop(name, None)
         elif namespace.get(name, ABSENT) is not value:
             namespace[name] = value
+
+
+def _setting(node: Held) -> str | int:
+    return getattr(node.obj, "name", id(node.obj))  # the object of a setting is another one each time
 
 
 def _an_object(node: Held) -> str:

@@ -34,6 +34,7 @@ from indus_nb.kernel.undo.directory import (
     Bounds,
     Directory,
     Look,
+    Sign,
     differing,
     read_regular,
     sign_of,
@@ -97,6 +98,13 @@ def _state(path: Path) -> tuple[State, bytes]:
     if read is None:
         return _Other(f"{found.st_size / 2**20:,.0f} MB" if found.st_size > _MAX_FILE_BYTES else "unreadable"), b""
     return FileState(digest_of(read[0]), len(read[0]), stat.S_IMODE(read[1].st_mode)), read[0]
+
+
+def _sign(path: Path) -> Sign | None:
+    try:
+        return sign_of(path.lstat())
+    except OSError:
+        return None
 
 
 HeldFile: TypeAlias = tuple[State, bytes]
@@ -358,6 +366,9 @@ class FilesChange:
     contents: Contents = field(repr=False)
     steps: list[FileStep]
     undone: bool = False
+    _compared: dict[Path, tuple[Sign, FileState]] = field(
+        default_factory=dict[Path, tuple[Sign, FileState]], repr=False, compare=False
+    )
 
     @property
     def is_empty(self) -> bool:
@@ -394,7 +405,7 @@ class FilesChange:
         return self._other([step for step in mark if shown(step.path, self.root) in names], undone=undone)
 
     def since(self, seen: set[Path]) -> tuple[list[FilesChange], frozenset[str]]:
-        """Find what was changed since in files, each as another change would keep it.
+        """Find what was changed since in files, each as another change would keep it; reads what it does not know yet.
 
         Args:
             seen: Files that are not looked at; its own are added.
@@ -404,8 +415,14 @@ class FilesChange:
         """
         found, lost = list[FilesChange](), set[str]()
         for step in (each for each in self.steps if each.path not in seen):
+            sign, at = _sign(step.path), time.time_ns()
+            if sign is not None and self._compared.get(step.path) == (sign, step.now):
+                continue
             state, data = _state(step.path)
             if state == step.now:
+                is_settled = sign is not None and max(sign.modified, sign.changed) < at - SETTLED_NS
+                if step.now is not None and sign is not None and is_settled and sign == _sign(step.path):
+                    self._compared[step.path] = sign, step.now
                 continue
             was_kept = step.now is None or self.contents.get(step.now.digest) is not None
             if isinstance(state, _Other) or not was_kept or (state is not None and not self._is_room(data)):
@@ -414,6 +431,11 @@ class FilesChange:
                 found.append(self._other([replace(step, other=step.now, now=state)], undone=False))
         seen.update(step.path for step in self.steps)
         return found, frozenset(lost)
+
+    def with_later(self, later: FilesChange) -> FilesChange:
+        """Return this and a later change of the same files as one change."""
+        now = {step.path: step.now for step in later.steps}
+        return self._other([replace(step, now=now[step.path]) for step in self.steps], undone=self.undone)
 
     def _other(self, steps: list[FileStep], *, undone: bool) -> FilesChange:
         return FilesChange(self.root, "", {}, self.contents, steps, undone)

@@ -11,7 +11,6 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import takewhile
 from keyword import iskeyword
 from pathlib import Path
 from threading import RLock
@@ -22,7 +21,7 @@ from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.checkpoint import take
 from indus_nb.kernel.undo.files import FileState, hold, net_changes
 from indus_nb.kernel.undo.keeper import ABSENT
-from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded
+from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded, with_later
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
@@ -98,6 +97,7 @@ class History:
         """Begin with no steps."""
         self._path: list[Step] = []
         self._undone: list[Step] = []
+        self._pending = set[Step]()  # what a move needs to go back, until it is written down
         self._states = States()
         self._namespace = namespace
         self._lock = RLock()
@@ -164,7 +164,7 @@ class History:
                     book.write(self.done, self.undone, self._held())
 
     def _held(self) -> set[Step]:
-        return {*self._path, *self._undone, *self._states.steps()}
+        return {*self._path, *self._undone, *self._states.steps(), *self._pending}
 
     def last_that_bound(self, name: str) -> Step | None:
         """Return the newest step, of those that are not undone, whose code bound a variable as it is still bound."""
@@ -209,7 +209,7 @@ class History:
             *(way.steps for way in routes if way.redone),
         )
         rests, lost = unrecorded(ways)
-        self._path += rests
+        self._path[len(self._path) - len(recent) :] = with_later(recent, rests, self._states.steps() | self._pending)
         self._states.note_lost(lost)
 
     def drop(self, name: str) -> bool:
@@ -305,17 +305,19 @@ class History:
     # Steps of one conversation below those of others
 
     def newest_of(self, session: str, count: int) -> list[Step]:
-        """Return the newest steps of a session and of the user's cells, newest first.
+        """Return the newest steps of a session, and of the user's cells, oldest first.
 
         Args:
-            count: Number of them; 0 for all of one prompt.
+            count: Number of them; 0 for all of the session's last prompt, without the user's cells.
         """
         with self._lock:
-            own = [step for step in reversed(self.done) if step.session in ("", session)]
-        return own[:count] if count else [*takewhile(lambda step: step.run == own[0].run, own)]
+            made = [step for step in self.done if step.session in (("", session) if count else (session,))]
+            return made[-count:] if count else [step for step in made if step.run == made[-1].run]
 
     def above(self, steps: Collection[Step]) -> tuple[int, frozenset[str]]:
         """Find the newer steps that have changed something that some steps have changed.
+
+        What the user changed is recorded before, by ``settle``.
 
         Returns:
             How many of the newest steps are to be taken back so that none of these is left, 0 where there is none; and
@@ -323,29 +325,22 @@ class History:
         """
         count, names = 0, frozenset[str]()
         with self._lock:
-            self.settle()
             moving = {*steps, *above(self._path, steps)}
             for at, step in enumerate(self._path):
                 for lies, newer in enumerate(self._path[at + 1 :], at + 1) if step in moving else ():
-                    if newer not in moving and (shared := step.shared(newer) | step.shared_cells(newer)):
+                    if newer not in moving and (shared := step.shared(newer) | step.shared_beside(newer)):
                         count = max(count, sum(not each.is_rest for each in self._path[lies:]))
                         names |= shared
         return count, names
 
-    def bring_up(self, steps: Collection[Step]) -> None:
-        """Have steps be the newest ones; those above them share nothing with them, so that nothing else changes."""
-        with self._lock:
-            moving = {*steps, *above(self._path, steps)}
-            anew = sorted(self._path, key=lambda step: step in moving)
-            self._states.reorder(self._path, anew)
-            self._path[:] = anew
-
     # Undo and redo
 
-    def undo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
-        """Undo the last steps, all of them or none.
+    def undo(self, wanted: int | Sequence[Step], touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+        """Undo steps, all of them or none.
 
         Args:
+            wanted: Number of the last ones; or the steps, oldest first, which may be below others that share nothing
+                with them.
             cells: Plan for cells, which the caller carries out next.
 
         Returns:
@@ -356,18 +351,21 @@ class History:
             RefusedError: There are not as many, or it is not possible; nothing was done.
         """
         with self._lock:
-            steps = _last(self.done, count)
+            steps = _steps(self.done, wanted)
             self.settle()
+            if self.above(steps)[0]:
+                raise RefusedError("newer steps have changed the same")
             rests = [] if touched in KEEPING else above(self._path, steps)
             undone = [step for step in self._path if step in steps or step in rests]
             staying = [step for step in self._path if step.is_rest and step not in rests]
             way = _Way(Route(undone, []), staying, [*self._undone, *reversed(undone)])
             return self._move(way, touched, cells or CellsPlan())
 
-    def redo(self, count: int, touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
+    def redo(self, wanted: int | Sequence[Step], touched: Touched = "", cells: CellsPlan | None = None) -> Moved:
         """Redo the steps that were undone last, without running the code; like ``undo``.
 
         Args:
+            wanted: Number of the last ones; or these steps, the next one last.
             cells: Plan for cells, which the caller carries out next.
 
         Raises:
@@ -375,7 +373,9 @@ class History:
             RefusedError: There are not as many, or it is not possible; nothing was done.
         """
         with self._lock:
-            steps = _last(self.undone, count)
+            steps = _steps(self.undone, wanted)
+            if steps != self.undone[-len(steps) :]:
+                raise RefusedError("other steps were taken back since")
             self.settle()
             at = self._undone.index(steps[0])
             while at and self._undone[at - 1].is_rest:
@@ -393,6 +393,7 @@ class History:
         turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
+        held = self._held()
 
         def place() -> None:
             back_to()
@@ -402,11 +403,15 @@ class History:
                 rest.asks = False
 
         surely([place])  # an interrupt comes too late
+        moved, anew = [*self._path], {*self._held()} - held
+        states = {*self._states.named.values()}
+        self._pending |= held if cells.edits else frozenset()
         bound = {self._bind_beside(name, value) for name, value in copies.items()}
         books = {id(step.book): step.book for step in (*steps, *before)}.values()
 
         def finish() -> None:
             with self._lock:
+                self._pending.clear()
                 self._write(books)
 
         def back() -> None:
@@ -415,10 +420,13 @@ class History:
                 cells.turn()
                 for name in bound:
                     self._namespace.pop(name, None)
-                self._path[:], self._undone[:] = path, before
+                since = [step for step in self._path if step not in moved]
+                self._path[:] = [*path, *since]
+                self._undone[:] = [] if any(not step.is_rest for step in since) else before
                 for rest in asked:
                     rest.asks = True
-                back_to()
+                back_to([name for name, state in self._states.named.items() if state not in states], anew)
+                self._pending.clear()
 
         if not cells.edits:
             finish()
@@ -506,7 +514,11 @@ def _asked(route: Route) -> list[Step]:
     return [step for step in route.undone if step.asks and step not in route.redone]
 
 
-def _last(steps: Sequence[Step], count: int) -> Sequence[Step]:
-    if not 0 < count <= len(steps):
-        raise RefusedError(f"there are {len(steps)} such steps")
-    return steps[-count:]
+def _steps(there: Sequence[Step], wanted: int | Sequence[Step]) -> Sequence[Step]:
+    if not isinstance(wanted, int):
+        if any(step not in there for step in wanted):
+            raise RefusedError("some of these steps were moved or dropped since")
+        return wanted
+    if not 0 < wanted <= len(there):
+        raise RefusedError(f"there are {len(there)} such steps")
+    return there[-wanted:]

@@ -64,6 +64,28 @@ def _rest(**parts: Any) -> Step:
     return Step("", "", is_rest=True, asks=True, **parts)
 
 
+def with_later(rests: Iterable[Step], later: Iterable[Step], needed: Collection[Step]) -> list[Step]:
+    """Return rests with later ones behind them; one of the user's that writes the same takes an earlier place.
+
+    Args:
+        needed: Rests that stay as they are.
+    """
+    found = [*rests]
+    for rest in later:
+        at = next((at for at in reversed(range(len(found))) if not found[at].keys.isdisjoint(rest.keys)), None)
+        if at is None or not found[at].asks or found[at] in needed or found[at].keys != rest.keys:
+            found.append(rest)
+            continue
+        earlier = found[at]
+        one = _rest(book=rest.book)
+        if earlier.variables is not None and rest.variables is not None:
+            one.variables = earlier.variables.with_later(rest.variables)
+        if earlier.files is not None and rest.files is not None:
+            one.files = earlier.files.with_later(rest.files)
+        found[at] = one
+    return found
+
+
 def _apart(
     bound: Mapping[str, tuple[Any, Any]], held: Mapping[int, Held], steps: Iterable[Step]
 ) -> Iterable[tuple[dict[str, tuple[Any, Any]], list[Held]]]:

@@ -71,12 +71,19 @@ class States:
         self.named.pop(name, None)
         self.named[name] = State([*done], {*unsure})
 
-    def mark(self) -> Callable[[], None]:
-        """Return what leaves all states as they are now."""
-        named = {name: (state, [*state.path], {*state.unsure}) for name, state in self.named.items()}
+    def mark(self) -> Callable[..., None]:
+        """Return what leaves all states as they are now, but for those that are given to it.
 
-        def back() -> None:
-            self.named = {name: State([*path], {*unsure}) for name, (_, path, unsure) in named.items()}
+        It takes names of states that stay, and steps that are on no path then.
+        """
+        named = {name: ([*state.path], {*state.unsure}) for name, state in self.named.items()}
+
+        def back(since: Collection[str] = (), without: Collection[Step] = ()) -> None:
+            stay = {name: self.named[name] for name in since}
+            for state in stay.values():
+                state.path = [step for step in state.path if step not in without]
+            self.named = {name: State([*path], {*unsure}) for name, (path, unsure) in named.items() if name not in stay}
+            self.named |= stay
 
         return back
 
@@ -91,12 +98,6 @@ class States:
         path = self.named[name].path
         common = _common(path, done)
         return Route(done[common:], path[common:])
-
-    def reorder(self, done: Sequence[Step], anew: Sequence[Step]) -> None:
-        """Have paths that begin with these steps begin with them in another order, which comes to the same."""
-        for state in self.named.values():
-            if _common(state.path, done) == len(done):
-                state.path[: len(done)] = anew
 
     def steps(self) -> set[Step]:
         """Return all steps on paths of states."""
@@ -129,7 +130,7 @@ class States:
                 state.path[at:at] = [rest for rest in rests if rest not in state.path[:at]]
 
     def put_behind(self, step: Step, staying: Collection[Step]) -> None:
-        """Put a step behind rests that follow it on a path, and that stay when it is undone."""
+        """Put a step behind what follows it on a path and stays when it is undone, with which it shares nothing."""
         for state in self.named.values():
             if step in state.path:
                 at = state.path.index(step)
@@ -153,7 +154,8 @@ class States:
             held = self.steps() | {*done}
             free = min([len(done) - 1, *(_common(state.path, done) for state in self.named.values())])
             is_over = sum(weights[step] for step in held) > room or len(held) > MAX_HELD
-            if free > 0 and (is_over or len(done) > MAX_STEPS):
+            count = sum(not step.is_rest for step in done)
+            if free > 0 and (is_over or count > MAX_STEPS):
                 dropped += not done[0].is_rest
                 del done[0]
                 for state in self.named.values():

@@ -108,9 +108,14 @@ class Step:
             names |= self.files.shared(other.files)
         return names
 
-    def shared_cells(self, other: Step) -> frozenset[str]:
-        """Return the names of the cells that another step concerns too."""
-        return frozenset[str]() if self.cells is None or other.cells is None else self.cells.shared(other.cells)
+    def shared_beside(self, other: Step) -> frozenset[str]:
+        """Return the names of the cells, and of the settings of libraries, that another step concerns too."""
+        names = frozenset[str]()
+        if self.variables is not None and other.variables is not None:
+            names |= self.variables.shared_settings(other.variables)
+        if self.cells is not None and other.cells is not None:
+            names |= self.cells.shared(other.cells)
+        return names
 
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
         """Undo the changes of variables and files, or redo them if they are undone.
