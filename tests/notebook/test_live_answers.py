@@ -175,9 +175,7 @@ def test_an_answer_whose_new_form_ends_badly_is_shown_again() -> None:
     assert "rewritten" not in answer.transcript.beside
 
 
-def test_a_panel_shows_the_first_form_again_if_the_new_one_ends_badly_and_leaves_it_then() -> (
-    None
-):
+def test_a_panel_shows_the_first_form_again_if_the_new_one_ends_badly_and_leaves_it_then() -> None:
     answer = Rewritten(whole=True)
     answer.write("First `{python} m`.")
     answer.send_back()

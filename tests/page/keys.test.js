@@ -212,4 +212,3 @@ test("what a chord writes into a field, or into a word that is composed, answers
   assert.equal(typed("alt+n", "KeyN"), "3", "where it writes nothing");
   assert.equal(typed("alt+n", "KeyN", { isComposing: true }), "");
 });
-
