@@ -170,7 +170,8 @@ def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(ke
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     wire.close()
     assert (
-        "by_region was made by the agent, whose code stands in no cell: `%agent cell all` writes its code into cells."
+        "by_region was made by the agent, whose code stands in no cell: `%agent cell all` in a new cell above the "
+        "2nd cell writes its code into cells."
     ) in shown
 
 

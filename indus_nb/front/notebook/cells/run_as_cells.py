@@ -111,7 +111,8 @@ async def insert_in(notebook: NotebookTools, made: CellsOfRun, asked: str | None
         waiting.left = blocks.notice(_there(there, made))
         return
     finished = await notebook.insert_finished(made.cells, asked)
-    waiting.left = blocks.notice(_inserted(finished, made))
+    if finished or len(made.cells) > 1 or not made.is_code_alone:  # else the cell below says it
+        waiting.left = blocks.notice(_inserted(finished, made))
 
 
 def _there(there: Sequence[WrittenCell], made: CellsOfRun) -> str:
