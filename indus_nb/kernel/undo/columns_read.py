@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -121,7 +121,7 @@ _FOUND: ContextVar[dict[tuple[int, Callable[[Any], Any]], tuple[Any, Any]] | Non
 
 
 @contextmanager
-def at_rest() -> Iterator[None]:
+def at_rest() -> Generator[None]:
     """Find the labels of each frame out only once, for as long as nothing of the user's runs."""
     token = _FOUND.set({})
     try:
