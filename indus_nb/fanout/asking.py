@@ -52,8 +52,8 @@ _MAX_WAIT_MS = 30_000
 _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
-_CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
+_CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 
 
 class RowRetry(RetrySettings):

@@ -73,20 +73,19 @@ class _Gated:
                 await inner(status, headers)
 
         name = options.request_name if gate.name is None else gate.name()
-        options = replace(options, request_name=name, on_response=heed, is_streamed=gate.streams())
-        async with (
-            gate.limiter.request(again=self.was_refused),
-            aclosing(self.inner.stream(model, context, options)) as events,
-        ):
-            gate.on_begin()
-            async for event in events:
-                if isinstance(event, StreamError):
-                    self._failed(event.error)
-                    gate.on_failure(event.error)
-                elif isinstance(event, StreamDone):
-                    self.was_refused = False
-                    gate.limiter.answered(event.message.usage)
-                yield event
+        async with gate.limiter.request(again=self.was_refused):
+            # Asked after the wait for a place: what others met meanwhile counts.
+            options = replace(options, request_name=name, on_response=heed, is_streamed=gate.streams())
+            async with aclosing(self.inner.stream(model, context, options)) as events:
+                gate.on_begin()
+                async for event in events:
+                    if isinstance(event, StreamError):
+                        self._failed(event.error)
+                        gate.on_failure(event.error)
+                    elif isinstance(event, StreamDone):
+                        self.was_refused = False
+                        gate.limiter.answered(event.message.usage)
+                    yield event
 
     def _failed(self, answer: AssistantMessage) -> None:
         self.was_refused = failed_status(answer) in REFUSALS
