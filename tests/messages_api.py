@@ -317,13 +317,17 @@ class Handler(BaseHTTPRequestHandler):
                 self._send_error(answer)
             elif isinstance(answer, Page):
                 self._send(200, answer.body.encode(), answer.content_type, {})
-            elif not request.body.get("stream") and (steps := _whole(list(_steps(answer, request, number)))):
+            elif not self.is_stream(request) and (steps := _whole(list(_steps(answer, request, number)))):
                 self._send_whole(steps)
             else:
                 self._send_stream(request, number, answer)
         except (_GoneError, ConnectionError):
             request.disconnected.set()
             self.close_connection = True
+
+    def is_stream(self, request: Recorded) -> bool:
+        """Whether the request is one for a stream of events."""
+        return request.body.get("stream") is True
 
     def _send_error(self, answer: HttpError) -> None:
         body = (json.dumps(self.error_body(answer)) if answer.body is None else answer.body).encode()

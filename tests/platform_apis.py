@@ -79,6 +79,10 @@ class PlatformsHandler(OpenAIHandler):
         error = self.owner.token_error
         self._send(200 if error is None else 400, json.dumps(error or token).encode(), "application/json", {})
 
+    def is_stream(self, request: Recorded) -> bool:
+        """Whether the request is one for a stream of events; of Bedrock the path says it."""
+        return self.path.endswith(_BEDROCK) or super().is_stream(request)
+
     def _send_stream(self, request: Recorded, number: int, reply: Reply) -> None:
         if self.path.endswith(_BEDROCK):
             self.stream_type = "application/vnd.amazon.eventstream"

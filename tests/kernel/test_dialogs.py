@@ -96,7 +96,7 @@ def test_what_is_always_allowed_is_listed_and_asked_about_again_once_it_is_taken
     assert "2 rules kept here, and none has the number 3" in str(failed.error)
     assert claude.run("%agent approved forget 1").shown == [f"Allowed no more by this: writes_file: {work}/data/."]
     assert claude.run("%agent approved forget all").shown == [f"Allowed no more by this: writes_file: {work}/out/."]
-    for path in ("out/a.txt", "data/a.txt"):
+    for path in ("out/b.txt", "data/b.txt"):
         api.add(*written(path), Reply("Done."))
         cell = claude.begin("%agent write again", asks=True)
         assert "6  Yes, always in this directory" in cell.answer("3")

@@ -18,6 +18,11 @@ def python(code: str) -> ToolUse:
     return ToolUse("python", {"code": code})
 
 
+def _unbroken(question: str) -> str:
+    """A question in one line, however long the path in it is."""
+    return question.replace("\n┆ ", "")
+
+
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
     root = tmp_path_factory.mktemp("own-work")
@@ -51,7 +56,7 @@ def test_what_the_agent_has_made_itself_it_makes_anew_unasked_until_the_user_has
     if plans:
         assert "Carry out this plan?" in cell.answer("1")
     assert f"changes {name} 1 → 2 items" in cell.answer("1"), "others may hold the object"
-    assert f"Write {file}?" in cell.answer("1")
+    assert f"Write {file}?" in _unbroken(cell.answer("1"))
     assert cell.finish().status == "ok", cell.error
     assert file.read_text() == "threefour\n"
     file.write_text("the user's")
@@ -59,7 +64,7 @@ def test_what_the_agent_has_made_itself_it_makes_anew_unasked_until_the_user_has
     api.add(Reply(python(f"{name} = [3]")), Reply(ToolUse("write", write)), Reply("All done."))
     cell = kernel.begin("%agent change it", asks=True)
     assert f"changes {name}" in cell.answer("n")
-    assert f"Write {file}?" in cell.answer("n")
+    assert f"Write {file}?" in _unbroken(cell.answer("n"))
     assert cell.finish().status == "ok", cell.error
     assert kernel.run(f"print({name})").streams == "[1, 2]\n"
     assert file.read_text() == "the user's"
@@ -72,5 +77,5 @@ def test_a_file_of_another_conversation_is_asked_about(kernel: Kernel, api: Mess
     for conversation in ("one", "two"):
         api.add(Reply(ToolUse("write", {"path": file.name, "content": conversation})), Reply("All done."))
         cell = kernel.begin(f"%agent --name {conversation} {model} write it", asks=True)
-        assert f"Write {file}?" in cell.answer("1")
+        assert f"Write {file}?" in _unbroken(cell.answer("1"))
         assert cell.finish().status == "ok", cell.error
