@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
 from indus_nb.base.messages import AssistantMessage, ImageContent
-from indus_nb.core.answers import AnswerKind, FinalAnswer
+from indus_nb.base.wire import JsonObject
+from indus_nb.core.answers import AnswerKind, FinalAnswer, tool_schema
 from indus_nb.core.limits.budget import Budget, spending_from
 from indus_nb.core.limits.gate import REFUSALS, Gate
 from indus_nb.core.limits.limiter import Limiter
@@ -114,6 +115,8 @@ class Asked:
     """The session that the rows work for, once ``check`` has opened it."""
     shared: Shared | None = None
     """The setup that the rows share with it."""
+    arguments: tuple[JsonObject, bool] | None = None
+    """What answers of the kind are given by: a schema, and whether it wraps the kind's; made once for all rows."""
     identity: dict[str, Any] = field(default_factory=dict[str, Any])
     """The parts of a row's key besides the prompt."""
     least: float = 0.0
@@ -139,6 +142,8 @@ class Asked:
         Raises:
             IndusError: No row could be asked: there is no model, no key, or an option cannot be used.
         """
+        if self.kind is not None:
+            self.arguments = tool_schema(self.kind.schema, self.kind.name)
         options = replace(self.options, no_session=True)
         self.leading, self.shared = session, shared = open_leading(options, definable=self.definable)
         model = shared.model
@@ -247,7 +252,7 @@ class Asked:
             session.settings.shared_characters = self.shared_characters
             session.state.payer.max_tokens = self.max_tokens or session.state.payer.max_tokens
             calls = None if self.engine is None else self.engine.lend_to(session)
-            answer = None if self.kind is None else FinalAnswer(self.kind)
+            answer = None if self.kind is None else FinalAnswer(self.kind, arguments=self.arguments)
             text, images = await self._read(prompt, resize=session.settings.resize_images)
             # As an extension's, for a row that begins with a slash is no command.
             with spending_from(paid):

@@ -3,5 +3,6 @@
 from indus_nb.core.answers.final import FinalAnswer
 from indus_nb.core.answers.kind import FRAME, AnswerKind, InvalidValueError
 from indus_nb.core.answers.kinds import answer_kind
+from indus_nb.core.answers.schemas import tool_schema
 
-__all__ = ["FRAME", "AnswerKind", "FinalAnswer", "InvalidValueError", "answer_kind"]
+__all__ = ["FRAME", "AnswerKind", "FinalAnswer", "InvalidValueError", "answer_kind", "tool_schema"]

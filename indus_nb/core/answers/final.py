@@ -58,6 +58,7 @@ class FinalAnswer(RunWatcher):
         kind: The type of the answer.
         repairs: How often the model may try again; by default twice.
         details: Makes the details of the call that gave it, by which views show it; by default it has none.
+        arguments: What ``tool_schema`` makes of the kind, where many answers are of it.
 
     Raises:
         UsageError: No API would take the schema of the type.
@@ -68,11 +69,12 @@ class FinalAnswer(RunWatcher):
         kind: AnswerKind,
         repairs: int | None = None,
         details: Callable[[Any], JsonObject] | None = None,
+        arguments: tuple[JsonObject, bool] | None = None,
     ) -> None:
         self.kind = kind
         self._details = details
         self._repairs = _REPAIRS if repairs is None else max(0, repairs)
-        self._schema, self._wrapped = tool_schema(kind.schema, kind.name)
+        self._schema, self._wrapped = arguments or tool_schema(kind.schema, kind.name)
         self.tool_name: str = _NAMES[0]
         """Name of the tool that takes it."""
         self._conversation: Sequence[Message] | None = None
