@@ -31,7 +31,7 @@ print(get_ipython().ast_transformers, get_ipython().history_manager.input_hist_r
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     world = private_environment(tmp_path_factory.mktemp("jupyter"), KERNELS_TOKEN="tk-0123456789abcdef")
-    settings = {"approve": "never", "looksSeconds": 1}
+    settings = {"approve": "never", "looksSeconds": 5}
     Path(world["INDUS_NB_AGENT_DIR"], "settings.json").write_text(json.dumps(settings))
     return world
 
@@ -99,7 +99,7 @@ async def test_a_question_about_code_that_takes_long_is_withdrawn_when_its_trial
 ) -> None:
     kernel.run("import time")
     gate = Gate()
-    assert await attached.text("python", gate, code="time.sleep(2)\n'over'") == "'over'\n"
+    assert await attached.text("python", gate, code="time.sleep(7)\n'over'") == "'over'\n"
     assert [effects for effects, _ in gate.asked] == [[]]
     assert gate.withdrawn == 1
 

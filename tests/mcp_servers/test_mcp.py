@@ -283,14 +283,14 @@ async def test_a_process_gets_its_folder_and_only_the_environment_it_is_given(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "not-for-servers")
     (tmp_path / "inside").mkdir()
-    config = with_sdk(tmp_path, env={"GIVEN": "yes"}, cwd="inside", timeoutMs=6000)
+    config = with_sdk(tmp_path, env={"GIVEN": "yes"}, cwd="inside", timeoutMs=15000)
     async with started(tmp_path, test=config) as servers:
         _, folder, environment = (await text(servers, "test_process")).split("\n")
         assert folder == str(tmp_path / "inside")
         assert "GIVEN=yes" in environment
         assert "PATH=" in environment
         assert "not-for-servers" not in environment
-        assert "did not answer slow within 6 seconds" in await failure(servers, "test_slow")
+        assert "did not answer slow within 15 seconds" in await failure(servers, "test_slow")
         await until((tmp_path / "cancelled").exists)
 
 

@@ -28,7 +28,6 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart, MessageFinal
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
 from indus_nb.kernel.claims.outdated import Do, Outdated
-from indus_nb.kernel.claims.shown import ASKED_NUMBERS
 from indus_nb.kernel.claims.stored import MAX_VALUE_CHARACTERS, Values, digest, stored_values
 from indus_nb.kernel.undo import Reading
 from indus_nb.kernel.values.interpolation import Computed
@@ -254,10 +253,7 @@ class LiveRun(RunWatcher):
             )
             details = {REWRITES: f"{_counted(len(lacking), 'value')} could not be computed"}
         elif numbers := self.unaccounted(answer.text):
-            details = {
-                REWRITES: f"{_counted(len(numbers), 'number')} came from no result",
-                ASKED_NUMBERS: [*numbers],
-            }
+            details = {REWRITES: f"{_counted(len(numbers), 'number')} came from no result"}
             text = (
                 "No result shows these numbers of your answer:\n- " + "\n- ".join(numbers[:_MAX_NOTED]) + "\n\n"
                 "Show how you got them: compute each in a call. Then write the whole answer once more, with what came "

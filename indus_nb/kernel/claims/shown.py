@@ -8,9 +8,7 @@ from typing import cast
 from indus_nb.base.messages import CustomMessage, Message, ToolResultMessage, UserMessage, text_of
 from indus_nb.base.wire import JsonObject
 from indus_nb.kernel.claims.evidence import Output
-
-ASKED_NUMBERS = "askedNumbers"
-"""Key of the details of a message that asks a model how it got numbers, which is no evidence of them."""
+from indus_nb.render.live import REWRITES
 
 
 def shown_to_model(messages: Sequence[Message]) -> tuple[tuple[Output, ...], str]:
@@ -31,11 +29,12 @@ def shown_to_model(messages: Sequence[Message]) -> tuple[tuple[Output, ...], str
             words.append(text_of(message.content))
             along = "\n".join(text_of([each.as_read()]) for each in message.attachments or ())
             outputs += [Output("", along)] if along else []
-        elif isinstance(message, CustomMessage) and not _asks_about_numbers(message):
+        elif isinstance(message, CustomMessage) and not _quotes_an_answer(message):
             outputs.append(Output("", text_of(message.content)))
     return tuple(outputs), "\n".join(words)
 
 
-def _asks_about_numbers(message: CustomMessage) -> bool:
+def _quotes_an_answer(message: CustomMessage) -> bool:
+    """Return whether a message sends an answer back, and names numbers of it, which is no evidence of them."""
     details: object = message.details
-    return isinstance(details, dict) and ASKED_NUMBERS in cast("JsonObject", details)
+    return isinstance(details, dict) and REWRITES in cast("JsonObject", details)
