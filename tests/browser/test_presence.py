@@ -337,7 +337,9 @@ def test_where_the_page_cannot_draw_the_view_a_question_is_asked_by_input(
         """() => {
             const { rendermime } = window.jupyterapp.shell.currentWidget.content;
             const factory = rendermime.getFactory('application/vnd.jupyter.widget-view+json');
-            factory.createRenderer = () => { throw Error('no view is drawn here'); };
+            const usual = factory.createRenderer.bind(factory);
+            const renderModel = () => Promise.reject(Error('no view is drawn here'));
+            factory.createRenderer = (options) => Object.assign(usual(options), { renderModel });
         }"""
     )
     api.add(Reply(ToolUse("python", {"code": "x = 99"})), Reply("It is set."))
