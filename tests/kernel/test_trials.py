@@ -355,6 +355,30 @@ def test_the_first_figure_of_a_kernel_is_shown_unasked(tmp_path: Path, api: Mess
         assert kernel.run("print(plt.__name__)").streams == "matplotlib.pyplot\n"
 
 
+@pytest.mark.parametrize(
+    ("code", "look", "printed"),
+    [
+        (
+            "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})",
+            "type(df).__name__, df.a.sum(), pd.NA",
+            "DataFrame 3 <NA>",
+        ),
+        ("import pandas as zz\naa = [zz.Series(['x']), zz.NaT]", "aa[0][0], aa[1], zz.NA", "x NaT <NA>"),
+        ("import numpy as np\nfirst = np.arange(3)", "type(first).__name__, first.sum(), np.pi > 3", "ndarray 3 True"),
+    ],
+)
+def test_the_first_values_of_a_library_in_a_kernel_are_kept_whatever_they_are_called(
+    tmp_path: Path, api: MessagesApi, code: str, look: str, printed: str
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    (tmp_path / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
+    with Kernel(work, environment) as kernel:
+        kernel.run("%load_ext indus_nb\n%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
+        assert "Nothing was kept" not in outcome(kernel, api, code)
+        assert kernel.run(f"print({look})").streams == f"{printed}\n"
+
+
 def test_a_value_that_cannot_be_taken_over_is_made_in_the_kernel_after_a_yes(kernel: Kernel, api: MessagesApi) -> None:
     asked = question(kernel, api, "class Kind: pass\nthing = Kind()", "1")
     assert "has to be made in the kernel" in asked

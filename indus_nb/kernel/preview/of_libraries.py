@@ -1,15 +1,18 @@
-"""Values of numpy, pandas and plotly, none of which is imported: what is sent of them, and how they are made of it.
+"""Values of numpy, pandas and plotly: what is sent of them, and how they are made of it.
 
-What is made is made by constructors of these kinds alone, of parts that were made before; whatever the parts are, it
-fails or it is such a value.
+None of the libraries is imported before there is a value of it. What is made is made by constructors of these kinds
+alone, of parts that were made before; whatever the parts are, it fails or it is such a value.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
+
+from indus_nb.base.installed import is_installed
 
 _FREE = "biufcSUV"
 """Kinds of numpy's types whose bytes are all that there is to them; dates are sent as numbers."""
@@ -26,6 +29,17 @@ _MAX_PARTS_OF_FIGURE = 20_000
 
 class RefusedValueError(Exception):
     """A value cannot be sent, or bytes cannot be read; the message says why, behind the name of a variable."""
+
+
+def library(name: str) -> Any:
+    """Return an installed library; it is imported for a value of it that comes before anything else has needed it.
+
+    Raises:
+        RefusedValueError: It is not installed.
+    """
+    if name not in sys.modules and not is_installed(name):
+        raise RefusedValueError(f"{name} is not installed")
+    return importlib.import_module(name)
 
 
 class Plain:
@@ -85,7 +99,7 @@ def share_memory(one: Any, other: Any) -> bool:
     Raises:
         TooHardError: That takes too long to find out, as they lie in memory in steps that do not fit each other.
     """
-    return cast("Any", sys.modules["numpy"]).shares_memory(one, other, max_work=_MAX_WORK)
+    return library("numpy").shares_memory(one, other, max_work=_MAX_WORK)
 
 
 def owner_of(value: Any) -> Any:
@@ -102,7 +116,7 @@ def _fixed(array: Any, writable: Any) -> Any:
 
 
 def _made_array(dtype: str, shape: tuple[int, ...], fortran: bool, data: bytes, writable: bool) -> Any:  # noqa: FBT001
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in _FREE or kind.names:
         raise RefusedValueError(f"an array of {kind}")
@@ -119,7 +133,7 @@ def view_of(value: Any, held: Any) -> _Sent | None:
     Returns:
         Type, place, shape and strides; ``None`` if it is no part of it, or cannot be sent so.
     """
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     if type(held) is not numpy.ndarray or type(value) is not numpy.ndarray or not numpy.may_share_memory(value, held):
         return None
     start = value.__array_interface__["data"][0] - held.__array_interface__["data"][0]
@@ -132,7 +146,7 @@ def view_of(value: Any, held: Any) -> _Sent | None:
 
 
 def _made_view(held: Any, dtype: str, start: int, shape: Any, strides: Any, writeable: bool) -> Any:  # noqa: FBT001
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     kind = numpy.dtype(short_text(dtype))
     if type(held) is not numpy.ndarray or held.dtype.kind not in _FREE or held.dtype.names or kind.kind not in _FREE:
         raise RefusedValueError("a part of an array of objects")
@@ -146,7 +160,7 @@ def _made_view(held: Any, dtype: str, start: int, shape: Any, strides: Any, writ
 
 
 def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes, writable: bool) -> Any:  # noqa: FBT001
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     kind = numpy.dtype(short_text(dtype))
     if kind.kind not in "mM":
         raise RefusedValueError(f"dates of {kind}")
@@ -154,7 +168,7 @@ def _made_dates(dtype: str, shape: tuple[int, ...], data: bytes, writable: bool)
 
 
 def _made_objects(shape: tuple[int, ...], values: list[Any], writable: bool) -> Any:  # noqa: FBT001
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     if type(values) is not list:
         raise RefusedValueError("the values cannot be read")
     made = numpy.empty(_shape(shape), dtype=object)
@@ -180,12 +194,12 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _scalar(obj: Any, _: KnownObjects) -> _Sent:
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     return "scalar", numpy.asarray(obj)
 
 
 def _made_scalar(array: Any) -> Any:
-    numpy: Any = sys.modules["numpy"]
+    numpy: Any = library("numpy")
     if type(array) is not numpy.ndarray or array.shape != ():
         raise RefusedValueError("the values cannot be read")
     return array[()]
@@ -193,7 +207,7 @@ def _made_scalar(array: Any) -> Any:
 
 def _column(obj: Any, before: KnownObjects | None = None) -> Any:
     """Encode the values of a column, or of labels."""
-    pandas: Any = sys.modules["pandas"]
+    pandas: Any = library("pandas")
     column = pandas.Series(obj)
     dtype = column.dtype
     if not isinstance(dtype, pandas.api.extensions.ExtensionDtype):
@@ -218,7 +232,7 @@ def _others(pandas: Any) -> tuple[Any, ...]:
 
 
 def _is_one_dimensional(value: Any) -> bool:
-    return type(value) is cast("Any", sys.modules["numpy"]).ndarray and value.ndim == 1
+    return type(value) is library("numpy").ndarray and value.ndim == 1
 
 
 def _item(value: Any) -> Any:
@@ -238,7 +252,7 @@ def _made_columns(sent: Any) -> list[Any]:
 
 
 def _made_column(sent: Any) -> Any:
-    pandas: Any = sys.modules["pandas"]
+    pandas: Any = library("pandas")
     match sent:
         case ("category", codes, categories, bool() as ordered) if _is_one_dimensional(codes) and hasattr(
             categories, "array"
@@ -261,7 +275,7 @@ def _made_column(sent: Any) -> Any:
 
 
 def _index(obj: Any, _: KnownObjects) -> _Sent:
-    pandas: Any = sys.modules["pandas"]
+    pandas: Any = library("pandas")
     if isinstance(obj, pandas.RangeIndex):
         return "labels", int(obj.start), int(obj.stop), int(obj.step), obj.name
     if isinstance(obj, pandas.MultiIndex):
@@ -275,17 +289,17 @@ def _index(obj: Any, _: KnownObjects) -> _Sent:
 def _made_range(start: int, stop: int, step: int, name: Any) -> Any:
     if any(type(each) is not int or abs(each) >= 1 << 63 for each in (start, stop, step)):
         raise RefusedValueError("the values cannot be read")
-    return cast("Any", sys.modules["pandas"]).RangeIndex(start, stop, step, name=name)
+    return library("pandas").RangeIndex(start, stop, step, name=name)
 
 
 def _made_levels(levels: list[Any], names: list[Any]) -> Any:
     made = _made_columns(levels)
     _check_hashed(made)
-    return cast("Any", sys.modules["pandas"]).MultiIndex.from_arrays(made, names=names)
+    return library("pandas").MultiIndex.from_arrays(made, names=names)
 
 
 def _made_index(column: Any, name: Any, frequency: str | None) -> Any:
-    made = cast("Any", sys.modules["pandas"]).Index(_made_column(column), name=name)
+    made = library("pandas").Index(_made_column(column), name=name)
     _check_moments(made, frequency)
     if frequency is not None:
         made.freq = short_text(frequency)
@@ -339,7 +353,7 @@ def _series(obj: Any, before: KnownObjects) -> _Sent:
 
 
 def _made_series(column: Any, index: Any, name: Any) -> Any:
-    return cast("Any", sys.modules["pandas"]).Series(_as_long(_made_column(column), index), index=index, name=name)
+    return library("pandas").Series(_as_long(_made_column(column), index), index=index, name=name)
 
 
 def _as_long(column: Any, index: Any) -> Any:
@@ -357,7 +371,7 @@ def _frame(obj: Any, before: KnownObjects) -> _Sent:
 
 
 def _made_frame(columns: list[Any], index: Any, names: Any) -> Any:
-    pandas: Any = sys.modules["pandas"]
+    pandas: Any = library("pandas")
     made = pandas.DataFrame({at: _as_long(each, index) for at, each in enumerate(_made_columns(columns))}, index=index)
     made.columns = names
     return made
@@ -407,14 +421,14 @@ def _made_zone(key: str) -> Any:
 
 
 def _stamp(obj: Any, _: KnownObjects) -> _Sent:
-    pandas: Any = sys.modules["pandas"]
+    pandas: Any = library("pandas")
     if obj is pandas.NaT:
         return ("nat",)
     return "stamp", _column(pandas.Index([obj]).array)
 
 
 def _made_stamp(column: Any) -> Any:
-    return cast("Any", sys.modules["pandas"]).Index(_made_column(column))[0]
+    return library("pandas").Index(_made_column(column))[0]
 
 
 def _figure(obj: Any, _: KnownObjects) -> _Sent:
@@ -431,7 +445,7 @@ def _made_figure(sent: Any) -> Any:
         raise RefusedValueError("the values cannot be read")
     if _parts_of_figure(cast("dict[Any, Any]", sent)) > _MAX_PARTS_OF_FIGURE:
         raise RefusedValueError("a figure of too many parts")
-    return cast("Any", sys.modules["plotly.graph_objs"]).Figure(sent)
+    return library("plotly.graph_objs").Figure(sent)
 
 
 def _parts_of_figure(sent: dict[Any, Any]) -> int:
@@ -485,7 +499,7 @@ MADE: Mapping[str, Callable[..., Any]] = {
     "time": _made_moment,
     "offset": dt.timezone,
     "stamp": _made_stamp,
-    "nat": lambda: cast("Any", sys.modules["pandas"]).NaT,
+    "nat": lambda: library("pandas").NaT,
 }
 """Constructors of each kind from its parts, which have been made before."""
 OF_OWN_PARTS = frozenset(

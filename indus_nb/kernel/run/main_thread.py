@@ -272,19 +272,25 @@ class Job:
 class MainThread:
     """Dispatcher of the agent's work to the kernel's main thread.
 
-    It is made on that thread, within a cell that runs or, for an attached program, between cells.
+    It is made on that thread: within a cell that runs, between cells for an attached program, or, where IPython's own
+    configuration loads the extension, before the kernel has begun.
     """
 
     def __init__(self, shell: Any, *, in_cell: bool = True) -> None:
         self.inbox: Inbox | None = None
         self._shell = shell
-        self._loop = _kernel_loop(shell)
         self._jobs: set[Job] = set()
-        self._cell_runs = in_cell
+        self._cell_runs = in_cell and not _is_starting(shell)
         self._waiting: deque[Job] = deque()
         self._current: Job | None = None
         shell.events.register("pre_run_cell", self._cell_begins)
         shell.events.register("post_run_cell", self._cell_ends)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop | None:
+        """Return the event loop of the kernel's cells; ``None`` in a terminal, and before the kernel has begun."""
+        loop: object = getattr(getattr(getattr(self._shell, "kernel", None), "io_loop", None), "asyncio_loop", None)
+        return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
 
     @property
     def cell_runs(self) -> bool:
@@ -423,10 +429,10 @@ async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:
     await whole
 
 
-def _kernel_loop(shell: Any) -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs the kernel's cells; ``None`` in a terminal."""
-    loop: object = getattr(getattr(getattr(shell, "kernel", None), "io_loop", None), "asyncio_loop", None)
-    return loop if isinstance(loop, asyncio.AbstractEventLoop) else None
+def _is_starting(shell: Any) -> bool:
+    """Return whether the shell is a kernel's that has not begun, so that no cell can be running."""
+    kernel: Any = getattr(shell, "kernel", None)
+    return kernel is not None and getattr(kernel, "io_loop", None) is None
 
 
 def _tool_error() -> type[ToolError]:
