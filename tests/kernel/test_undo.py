@@ -70,6 +70,21 @@ def test_commands_that_answer_for_a_whole_prompt_move_all_of_it(kernel: Kernel, 
     assert kernel.run("print(mine, other, apart)").streams == "[1, 2, 3] [1] [1, 2]\n"
 
 
+def test_all_that_the_user_changed_since_is_named_before_it_is_overwritten(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent --approve never")
+    kernel.run("one = [1]; two = [1]; three = [1]")
+    api.add(*(Reply(ToolUse("python", {"code": f"{name}.append(2)"})) for name in ("one", "two", "three")))
+    api.add(Reply("Done."))
+    kernel.run("%agent go")
+    kernel.run("for each in (one, two, three): each.append(3)")
+    assert "Nothing was changed: one, three, two were changed since. `%agent" in refused(kernel, "%agent undo prompt")
+    assert kernel.run("print(one, two, three)").streams == "[1, 2, 3] [1, 2, 3] [1, 2, 3]\n"
+    kernel.run("%agent undo prompt over")
+    kernel.run("for each in (one, two): each.append(4)")
+    assert "Nothing was changed: one, two were changed since. `%agent" in refused(kernel, "%agent redo prompt")
+    assert kernel.run("print(one, two, three)").streams == "[1, 4] [1, 4] [1]\n"
+
+
 def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("steps = []")
     for number in (1, 2, 3):

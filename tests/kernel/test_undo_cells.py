@@ -93,6 +93,10 @@ def test_a_cell_that_the_user_changed_since_is_asked_about(
     page.cells["load"] = "mine"
     undo(page, "/undo 2", "the 1st cell was changed since")
     assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2] new")
+    kernel.run("rows.append(3)")
+    undo(page, "/undo 2", "rows, the 1st cell were changed since")
+    assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2, 3] new")
+    kernel.run("rows.pop()")
     undo(page, "/undo 2 both", "left as the user has it: the 1st cell; new beside it: the 2nd cell")
     assert state(kernel) == "[1] old"
     assert page.cells["load"] == "mine"
@@ -136,4 +140,8 @@ def test_cells_go_back_and_forth_with_a_named_state(kernel: Kernel, page: Notebo
     assert (page.cells, state(kernel)) == (before, "[1] old")
     undo(page, "/state back last", "This is “last” again")
     assert (page.cells, state(kernel)) == (after, "[1, 2] new")
+    page.cells["load"] = "mine"
+    undo(page, "/state back raw", "the 1st cell was changed since")
+    assert (page.cells, state(kernel)) == (after | {"load": "mine"}, "[1, 2] new")
+    page.cells["load"] = after["load"]
     undo(page, "/state", "raw")

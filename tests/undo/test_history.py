@@ -82,6 +82,71 @@ def test_a_step_that_is_in_the_way_leaves_all_of_them_as_they_were(place: Place)
     assert (place.names["rows"], place.read("a")) == ([1], "mine")
 
 
+def test_the_question_names_all_that_the_user_changed_since_in_whichever_step(place: Place) -> None:
+    place.names |= {"a": [1], "b": [1], "c": [1], "apart": [1]}
+    place.run("a.append(2); (work / 'old').write_text('1')")
+    place.run("b.append(2); apart.append(2)")
+    place.run("c.append(2); (work / 'new').write_text('1')")
+    for name in ("a", "b", "c"):
+        place.names[name].append("mine")
+    for name in ("old", "new"):
+        (place.work / name).write_text("mine")
+    with pytest.raises(TouchedError) as refused:
+        place.history.undo(3)
+    assert refused.value.names == ["a", "b", "c", "new", "old"]
+    assert [place.names[name] for name in ("a", "b", "c", "apart")] == [[1, 2, "mine"]] * 3 + [[1, 2]]
+    assert (place.read("old"), place.read("new")) == ("mine", "mine")
+    place.history.undo(3, "over")
+    for name in ("a", "b"):
+        place.names[name].append("mine")
+    with pytest.raises(TouchedError) as refused:
+        place.history.redo(3)
+    assert refused.value.names == ["a", "b"]
+    assert [place.names[name] for name in ("a", "b", "c", "apart")] == [[1, "mine"]] * 2 + [[1]] * 2
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_the_question_names_what_the_user_changed_below_a_later_step_and_nothing_that_steps_did(
+    place: Place, *, state: bool
+) -> None:
+    place.names |= {"both": [1], "x": [1], "calls": [1]}
+    if state:
+        place.history.save("raw")
+    place.run("both.append(2); calls.append(2); (work / 'a').write_text('1'); (work / 'b').write_text('1')")
+    place.names["both"].append("mine")
+    (place.work / "a").write_text("mine")
+    if state:
+        place.history.settle()
+    place.run(
+        "both.append(3); calls.append(3); x.append(2); (work / 'a').write_text('2'); (work / 'b').write_text('2')"
+    )
+    place.names["x"].append("mine")
+    was = (place.work / "a").stat()
+    with pytest.raises(TouchedError) as refused:
+        place.history.undo(2)
+    assert refused.value.names == ["a", "both", "x"]
+    assert (place.names["both"], place.names["calls"]) == ([1, 2, "mine", 3], [1, 2, 3])
+    assert place.names["x"] == [1, 2, "mine"]
+    assert (place.work / "a").stat().st_mtime_ns == was.st_mtime_ns, "it is not written for a question"
+    place.history.undo(2, "over")
+    assert [place.names[name] for name in ("both", "x", "calls")] == [[1]] * 3
+
+
+def test_a_step_that_cannot_be_taken_back_hides_no_question_about_others(place: Place) -> None:
+    place.names |= {"x": [1], "held": bytearray(b"1"), "y": [1]}
+    for name in ("x", "held", "y"):
+        place.run(f"{name}.append(2)")
+    for name in ("x", "y"):
+        place.names[name].append("mine")
+    view = memoryview(place.names["held"])  # which cannot be resized while there is one
+    with pytest.raises(TouchedError) as refused:
+        place.history.undo(3)
+    assert refused.value.names == ["x", "y"]
+    with pytest.raises(RefusedError, match="re-sized"):
+        place.history.undo(3, "over")
+    assert (place.names["x"], bytes(view), place.names["y"]) == ([1, 2, "mine"], b"1\x02", [1, 2, "mine"])
+
+
 def test_a_step_from_below_others_leaves_them_and_named_states_as_they_were(place: Place) -> None:
     place.names |= {"rows": [1], "others": [1]}
     place.run("rows.append(2); (work / 'a').write_text('1')", run="one 1")

@@ -541,11 +541,13 @@ class Mixed:
         before, bound = Snapshot(self.names), {**self.names}
         try:
             moved = turn(count, touched)
-        except TouchedError:
+        except TouchedError as refused:
+            named = refused.names
             assert before.differs(self.names) == [], self.where
             assert touched == "", self.where
             self.did.append("keep")
             moved = turn(count, "keep")
+            assert moved.kept.issuperset(named), self.where
         assert count > 1 or all(bound.get(name) is self.names.get(name) for name in moved.kept), self.where
         assert len(side) - count == len(self.history.done if verb == "undo" else self.history.undone), self.where
 

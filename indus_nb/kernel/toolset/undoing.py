@@ -387,8 +387,6 @@ class Steps:
             UsageError: It is not possible; nothing was done.
         """
         command = self._command(verb, len(steps))
-        if cells is not None and cells.undecided:
-            raise ChangedSinceError(self._question(cells.undecided | steps[-1].touched()), command)
         turn = self.history.undo if verb == "undo" else self.history.redo
         return self.carry_out(command, lambda: turn(steps, touched, cells))
 

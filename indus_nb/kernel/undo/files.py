@@ -351,6 +351,20 @@ def net_changes(changes: Iterable[FilesChange]) -> str:
     return _few([_changed(*each) for each in sorted(differing, key=lambda each: each[0])])
 
 
+def all_touched(changes: Iterable[FilesChange]) -> frozenset[str]:
+    """Return the files changed since that undoing or redoing changes in order would overwrite, and those outside."""
+    there: dict[Path, State] = {}
+    names = set[str]()
+    for change in changes:
+        names |= change.outside
+        for step in change.steps:
+            state = there[step.path] if step.path in there else _state(step.path)[0]
+            there[step.path] = step.other
+            if state not in (step.now, step.other):
+                names.add(shown(step.path, change.root))
+    return frozenset(names)
+
+
 @dataclass
 class FilesChange:
     """Changes of files by one call, which can be undone and redone in turn.
@@ -391,9 +405,7 @@ class FilesChange:
 
     def touched(self) -> frozenset[str]:
         """Return the files whose contents were changed since, and those outside the directory."""
-        return self.outside | {
-            shown(step.path, self.root) for step in self.steps if _state(step.path)[0] not in (step.now, step.other)
-        }
+        return all_touched([self])
 
     def shared(self, other: FilesChange) -> frozenset[str]:
         """Return those of its files that another change concerns too."""

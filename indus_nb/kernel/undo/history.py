@@ -25,7 +25,7 @@ from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unre
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
-from indus_nb.kernel.undo.turning import KEEPING, Turned, turn_all, turn_back, turned_meanwhile
+from indus_nb.kernel.undo.turning import KEEPING, Turned, overwritten, turn_all, turn_back, turned_meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,8 +387,9 @@ class History:
         """Go a way from the present state."""
         steps = way.route.steps
         asked = _asked(way.route)
-        if asked and touched != "over":
-            raise TouchedError(frozenset[str]().union(*(rest.names for rest in asked)))
+        undecided = cells.undecided.union(*(rest.names for rest in asked if touched != "over"))
+        if undecided:
+            raise TouchedError(undecided | overwritten(steps))
         copies = self._copies(way.whole or steps, way.kept) if touched == "both" else {}
         turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
