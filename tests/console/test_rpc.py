@@ -140,6 +140,9 @@ def test_models_can_be_listed_where_there_is_a_key_and_set_without(claude: RpcPr
     refused = offline.ask("set_model", provider="invalid", modelId="model")
     assert refused["error"] == "Model not found: invalid/model"
     assert offline.ask("get_state")["data"]["model"]["id"] == "claude-opus-4-8"
+    offline.close_stdin()
+    assert offline.wait_for_end() == 0
+    assert offline.stderr == ""
 
 
 def test_without_a_model_state_says_null_and_a_prompt_is_refused(tmp_path: Path):
@@ -166,7 +169,6 @@ def test_a_new_session_is_empty(offline: RpcProcess):
     ("line", "command", "words"),
     [
         (b"{bad json", "parse", "Failed to parse command"),
-        (b"", "parse", "Failed to parse command"),
         (b"5", "parse", "a number"),
         (b"null", "parse", "null"),
         (b"[]", "parse", "an array"),
@@ -192,6 +194,12 @@ def test_a_bad_line_gets_one_answer_that_names_the_fault(offline: RpcProcess, li
     assert (failure["type"], failure["command"], failure["success"]) == ("response", command, False)
     assert words in failure["error"]
     assert len(offline.frames) == 2
+
+
+def test_blank_lines_are_ignored(offline: RpcProcess):
+    offline.send(b"\n\r\n  \n")
+    assert offline.ask("get_state")["success"]
+    assert len(offline.frames) == 1
 
 
 def test_ids_come_back_from_failures_too(offline: RpcProcess):

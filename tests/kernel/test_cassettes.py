@@ -145,6 +145,7 @@ def test_replayed_answers_cost_nothing_in_cell_conversation_and_day_and_recordin
             assert "Yes." in str(answer.shown)
             beside = "$0.02" if time == "recorded" else "replayed from answers.json"
             assert beside in str(answer.shown)
+            assert ("tokens in, " in str(answer.shown)) == (time == "recorded")
             stats = str(ask(kernel, "%agent stats").shown)
             assert ("0.0000 (replayed from answers.json)" in stats) == (time == "replayed")
             assert ("$0.02" in str(answer.shown)) == (time == "recorded")

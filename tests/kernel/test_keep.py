@@ -198,6 +198,7 @@ def test_a_cell_says_beside_its_answer_what_was_kept_and_why_the_rest_was_asked(
             kernel.run(CELLS[4])
             shown = kernel.begin("%agent how many cups?", asks=True).finish().shown
             assert said in str(shown)
+            assert ("tokens in, " in str(shown)) == (said != "2 answers kept from before")
     with Kernel(tmp_path, environment) as kernel:
         kernel.run("%load_ext indus_nb")
         assert "No answers are kept" in str(kernel.run("%agent keep").shown)

@@ -82,6 +82,7 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
     failed.wait_for(lambda cell: any("You can ask now" in text for text in cell.shown))
     (told,) = [text for text in failed.shown if "You can ask now" in text]
     assert f"It is kept in {NAME}" in told
+    assert told.endswith("the error below is from before, and goes when you run this cell again.")
     assert "Claude Opus 5.5 answers. A first prompt costs about $0." in told
     api.add("Here.")
     assert "Here." in run(kernel, "%agent hello").shown
@@ -96,9 +97,11 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
 def test_a_key_in_the_keyring_is_there_for_the_next_kernel_and_is_hidden_like_others(
     kernel: Kernel, wire: Wire, api: MessagesApi, tmp_path: Path
 ) -> None:
-    page, _ = form_below(kernel, wire, "%agent key")
+    page, cell = form_below(kernel, wire, "%agent key")
     page.tell("key", provider="anthropic", key=KEY, keep=True)
     page.wait_for(lambda: page.state["keys"] is None)
+    cell.idle = False
+    cell.wait_for(lambda cell: any(text.endswith("You can ask now.") for text in cell.shown))
     kernel.restart()
     run(kernel, "%load_ext indus_nb")
     api.add("Again here.", "And here.")

@@ -122,7 +122,7 @@ def test_what_cannot_be_looked_up_is_said_and_nothing_is_sent(
 ) -> None:
     page.prompt(f"and {what} is what?")
     page.wait_for(lambda: page.toasts)
-    assert page.toasts[0].startswith(f"Nothing was sent: {what} was left as it stands")
+    assert page.toasts[0].startswith(f"Nothing was sent: {what} has no value (")
     page.wait_for(lambda: page.state.get("composer", {}).get("text") == f"and {what} is what?")
     page.settle()
     assert not page.state["busy"]

@@ -24,6 +24,12 @@ def trial(report: Report, *texts: str) -> Trial:
     return made
 
 
+def test_a_reason_that_is_a_sentence_has_no_full_stop_where_another_one_follows() -> None:
+    untried = Trial.without("code", "No cell waits.")
+    assert untried.effects[0].words == "could not be tried in a copy of the kernel: No cell waits"
+    assert lines(untried) == "No preview: No cell waits."
+
+
 @pytest.mark.parametrize(
     ("report", "texts", "shown"),
     [

@@ -61,6 +61,8 @@ class RpcServer:
         try:
             if isinstance(line, LineTooLongError):
                 raise line
+            if not line.strip():
+                return False  # a blank line is no command
             frame = load_object(line.removeprefix(_BYTE_ORDER_MARK))
         except ValueError as error:
             self._respond(None, "parse", error=f"Failed to parse command: {error}")
@@ -134,7 +136,6 @@ class RpcServer:
             _log.error("The command %s failed", name, exc_info=error)
         text = str(error) if isinstance(error, IndusError) else f"Internal error: {type(error).__name__}: {error}"
         if isinstance(error, ModelNotFoundError):
-            complain(f"{error} get_available_models lists those that can be used.")
             text = error.summary  # clients compare these words
         self._respond(command_id, name, error=text)
 

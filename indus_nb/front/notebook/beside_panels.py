@@ -119,9 +119,9 @@ class PanelKernel:
             filled = await self._namespace.do(partial(fill, computed=computed))
         if filled.kept:
             source, why = next(iter(filled.kept.items()))
-            others = f" So were {len(filled.kept) - 1} more." if len(filled.kept) > 1 else ""
+            others = f" Nor have {len(filled.kept) - 1} more." if len(filled.kept) > 1 else ""
             raise UsageError(
-                f"Nothing was sent: {source} was left as it stands: {why}.{others} Between backticks it is sent so."
+                f"Nothing was sent: {source} has no value ({why}).{others} Between backticks it is sent as it stands."
             )
         missing = textcut.one_line(", ".join(f"{{{name}}}" for name in filled.missing), 200)
         notes = [f"{missing}: sent as it stands, there is no such variable."] if missing else []

@@ -22,6 +22,9 @@ from indus_nb.models.registry import ModelRegistry
 from indus_nb.start.key_setup import OFFLINE, choose_for_key, managed, needs_key, providers, take_key
 
 WITHOUT_WIDGETS = "A form for a key stood here. `%agent key` opens it again."
+_AFTER_COMMAND = "You can ask now."
+# An error in the output of a cell can be neither changed nor removed from the kernel.
+_AFTER_ERROR = "You can ask now: the error below is from before, and goes when you run this cell again."
 
 
 class KeyForm:
@@ -123,13 +126,15 @@ class KeyCell:
         self._form = KeyForm(self.widget, self._begin)
         self._tasks: set[asyncio.Task[None]] = set()
         self._display: Display | None = None
+        self._next = ""
 
     def show(self, screen: Screen, provider: str) -> None:
         """Display the form.
 
         Args:
-            provider: The one to begin with; empty for the first.
+            provider: The one that a prompt of this cell failed without, to begin with; empty where none did.
         """
+        self._next = _AFTER_ERROR if provider else _AFTER_COMMAND
         self._display = screen.show(self.widget.bundle, final=True)
         self._call(lambda: self._begin(self._form.open(self._registry(), provider)))
 
@@ -149,5 +154,5 @@ class KeyCell:
         taken = await self._form.take(self._registry(), self._session(), request)
         if taken is not None and self._display is not None:
             self.widget.close()
-            self._display.update(blocks.notice(f"{taken} You can ask now: run the cell again."), final=True)
+            self._display.update(blocks.notice(f"{taken} {self._next}"), final=True)
             self.widget.on_closed()

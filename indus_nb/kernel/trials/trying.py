@@ -304,9 +304,13 @@ class Trial(Shown):
 
     @classmethod
     def without(cls, code: str, why: str) -> Trial:
-        """Return a trial that could not be made."""
+        """Return a trial that could not be made.
+
+        Args:
+            why: The reason; of a whole sentence the full stop is dropped, for others follow where it is shown.
+        """
         trial = cls(code, None, lambda: None)
-        trial.report = Report("none", why)
+        trial.report = Report("none", why.removesuffix("."))
         return trial
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
-from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, UserMessage
+from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, Usage, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.budget import Budget, spending, spending_from
 from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
@@ -42,7 +42,10 @@ _NO_PAGE = (
     "needs: its extension Jupyter Notebook Renderers, and the script of anywidget, from the kernel's server or a CDN."
 )
 _NOT_SHOWN = "The live view of this answer cannot be shown here."
-_TRUST = "If you share this notebook with whoever ran the cell, trust it."
+_WITH_KERNEL = (
+    'It may go on in another page, where its questions are answered; in JupyterLab "Agent asks" in the status bar '
+    "leads to one that waits, also from here. If you share this notebook with whoever ran the cell, trust it."
+)
 
 
 class CellRun:
@@ -157,7 +160,7 @@ class CellRun:
             self.widget.set(notebook=self.notebook_id, beside=self.beside)
             self._outputs = self._outputs_for(self.widget)
             self.widget.set_fallback(
-                blocks.notice(_fallback(session, _TRUST)), without_kernel=blocks.notice(_fallback(session))
+                blocks.notice(_fallback(session, _WITH_KERNEL)), without_kernel=blocks.notice(_fallback(session))
             )
         view = self._view = CellView(
             self._transcript,
@@ -215,6 +218,8 @@ class CellRun:
         """
         self.asked = self._transcript.asked
         self._transcript.asides += filter(None, [self._kept.words()])
+        if self._kept.sent_nothing:
+            self._transcript.usage = Usage()
         # A cell whose prompt was a command, or was handled by an extension, ends well.
         self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
 
@@ -414,14 +419,14 @@ async def in_background(work: Callable[[], Coroutine[Any, Any, None]], screen: S
         raise
 
 
-def _fallback(session: AgentSession, trust: str = "") -> str:
+def _fallback(session: AgentSession, with_kernel: str = "") -> str:
     """Return the text that stands in for a live view that cannot be shown.
 
     Args:
-        trust: What to do first where the notebook may not be trusted.
+        with_kernel: What to do first while the kernel is there.
     """
-    said = " ".join(filter(None, (_NOT_SHOWN, trust)))
+    said = " ".join(filter(None, (_NOT_SHOWN, with_kernel)))
     if session.store.path is None:
         return f"{said} Its conversation was not saved."
     which = f"`%agent --session {session.store.session_id}`"
-    return f"{said} {'Else ' if trust else ''}{which} and then `%agent panel` show the answer."
+    return f"{said} {'Else ' if with_kernel else ''}{which} and then `%agent panel` show the answer."
