@@ -61,6 +61,7 @@ def cached():
 
 LOOKS = """
 flights.shape
+pd.Timestamp.now().to_pydatetime().strptime('1 May 2024', '%d %b %Y')
 flights.info()
 flights.head()
 flights.describe()

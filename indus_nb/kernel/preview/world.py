@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import is_not
 from threading import Thread
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from indus_nb.base.installed import is_installed, is_of_project
 from indus_nb.kernel.undo.found_once import is_private
@@ -218,8 +218,16 @@ def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for name in names
         if isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance] - whatever code has put there
         and name not in SET_BY_PYTHON
-        and before.get(name, _ABSENT) is not now.get(name, _ABSENT)
+        and not _is_same(before.get(name, _ABSENT), now.get(name, _ABSENT))
     )
+
+
+def _is_same(was: object, value: object) -> bool:
+    """Return whether nothing has changed: equal texts are the same, as ``strptime`` makes ``time.tzname`` anew."""
+    if was is value or type(was) is not type(value):
+        return was is value
+    texts = cast("tuple[object, ...]", was) if type(was) is tuple else (was,)
+    return {*map(type, texts)} == {str} and was == value
 
 
 def _is_by_itself(owner: str, before: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
