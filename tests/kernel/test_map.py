@@ -85,10 +85,8 @@ def test_map_of_the_magic_names_what_is_wrong_and_asks_nothing(tmp_path: Path, a
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     before = len(api.requests)
     with Kernel(tmp_path, environment) as kernel:
-        kernel.run("%load_ext indus_nb\nimport pandas as pd\nrows = [{'text': 'a'}]\nframe = pd.DataFrame(rows)")
+        kernel.run("%load_ext indus_nb\nrows = [{'text': 'a'}]")
         for line, said in (
-            ('%agent map "{txt}" over rows', "needs a variable for the answers, which are paid for: -o NAME."),
-            ('%agent map "{txt}" over frame', "-o NAME. The prompt names {txt}, which the data does not have."),
             ('%agent map -o k "{text}" over missing', "over missing: NameError: name 'missing' is not defined"),
             ('%agent map -o k "{txt}" over rows', "txt"),
             ('%agent map -o k --result Order "{text}" over rows', "--result Order: there is no type Order here"),

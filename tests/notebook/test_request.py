@@ -103,6 +103,7 @@ def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
         ("map order {n}: {region} over sample", "takes the question in quotes"),
         ('map "x {note}" small', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`. Nothing was sent.'),
         ('map -o k "x {note}"', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`.'),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any
 from indus_nb.base.errors import Interrupted, UsageError
 from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.fanout.agent import agent
-from indus_nb.fanout.partitions import is_partitioned
 from indus_nb.fanout.reporting import Reporter, bundle_of
-from indus_nb.fanout.rows import rows_in
 from indus_nb.fanout.running import RowsInterrupted
-from indus_nb.fanout.template import Template
 from indus_nb.fanout.words import rows_of
 from indus_nb.front.notebook.magic import Rows
 from indus_nb.front.notebook.view import blocks
@@ -47,9 +44,6 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, decide: Callable[[Qu
         IndusError: Nothing could be asked.
         RowsInterrupted: The user has interrupted it; the variable has the answers so far.
     """
-    name = rows.output
-    if name is None:
-        raise UsageError(" ".join(_mistakes(rows, shell.user_ns)))
     kind = None
     if rows.result is not None:
         from indus_nb.core.answers.naming import kind_in
@@ -66,6 +60,7 @@ def ask_rows(rows: Rows, session: AgentSession, shell: Any, decide: Callable[[Qu
     tools = options.pop("tools", "").replace(",", " ").split()
     if "files" in options:
         options["files"] = [name.strip() for name in options["files"].split(",") if name.strip()]
+    name = rows.output
     try:
         shell.user_ns[name] = answers = agent.map(rows.question, data, result=kind, tools=tools, **options)
         samples = "sample" in options and "estimate" not in options
@@ -92,19 +87,6 @@ def _goes_on(answers: Answers, shell: Any, decide: Callable[[Question], Decision
         return decide(Question(heading, [Choice(_YES, "yes"), Choice(_NO, "no")])).option == _YES
     except Interrupted:
         raise RowsInterrupted(answers) from None
-
-
-def _mistakes(rows: Rows, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """Name what is wrong beside the missing ``-o``, of data in a variable whose columns are known without its rows."""
-    yield "`%agent map` needs a variable for the answers, which are paid for: -o NAME."
-    if rows.data not in namespace or is_partitioned(data := namespace[rows.data]):
-        return
-    try:
-        columns, _ = rows_in(data)
-        if columns is not None:
-            Template(rows.question).check(columns)
-    except UsageError as error:
-        yield str(error)
 
 
 def _evaluated(shell: Any, option: str, expression: str) -> Any:

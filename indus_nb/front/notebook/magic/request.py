@@ -70,14 +70,13 @@ class Rows:
 
     Attributes:
         question: The prompt, in which ``{column}`` stands for a value of the row.
-        output: The variable for the answers; ``None`` if none is named, which is a mistake.
         result: The type of the answers, as an expression; ``None`` for texts.
         options: The other options of ``agent.map``, by their names.
     """
 
     question: str
     data: str
-    output: str | None
+    output: str
     result: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -228,7 +227,10 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
     if left := [field for field in before if field not in (*_EITHER, *_CHOOSES)]:
         name = next(option.name for option in OPTIONS if option.field == left[0])
         raise UsageError(f"`%agent map` cannot do with --{name}. `%agent map` shows its options.")
-    rows = Rows(question, written["data"].strip(), given.pop("output", None), given.pop("result", None), given)
+    output = given.pop("output", None)
+    if output is None:
+        raise UsageError("`%agent map` needs a variable for the answers, which are paid for: -o NAME.")
+    rows = Rows(question, written["data"].strip(), output, given.pop("result", None), given)
     return replace(Request(rows=rows), **{name: before[name] for name in _CHOOSES if name in before})
 
 
