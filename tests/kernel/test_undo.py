@@ -85,6 +85,16 @@ def test_all_that_the_user_changed_since_is_named_before_it_is_overwritten(kerne
     assert kernel.run("print(one, two, three)").streams == "[1, 4] [1, 4] [1]\n"
 
 
+def test_of_very_many_variables_the_first_are_named_and_the_others_counted(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent --approve never")
+    names = [f"variable_number_{number:02}" for number in range(53)]
+    kernel.run("; ".join(f"{name} = [1]" for name in names))
+    api.add(Reply(ToolUse("python", {"code": "; ".join(f"{name}.append(2)" for name in names)})), Reply("Done."))
+    kernel.run("%agent go")
+    kernel.run("; ".join(f"{name}.append(3)" for name in names))
+    assert f"Nothing was changed: {', '.join(names[:50])}, 3 more were changed since." in refused(kernel, "%agent undo")
+
+
 def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("steps = []")
     for number in (1, 2, 3):

@@ -35,10 +35,10 @@ def library(name: str) -> Any:
     """Return an installed library; it is imported for a value of it that comes before anything else has needed it.
 
     Raises:
-        RefusedValueError: It is not installed.
+        RefusedValueError: It lies where no packages are installed, and nothing has imported it yet.
     """
     if name not in sys.modules and not is_installed(name):
-        raise RefusedValueError(f"{name} is not installed")
+        raise RefusedValueError(f"{name} is none of the installed packages, and no cell has imported it")
     return importlib.import_module(name)
 
 

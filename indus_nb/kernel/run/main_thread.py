@@ -299,8 +299,8 @@ class MainThread:
 
     @property
     def busy(self) -> bool:
-        """Return whether a job would have to wait for a cell of the user's."""
-        return self.inbox is None and self._cell_runs
+        """Return whether a job would have to wait for a cell of the user's, or for the kernel to begin."""
+        return self.inbox is None and (self._cell_runs or _is_starting(self._shell))
 
     def close(self, afterwards: Callable[[], None]) -> None:
         """Unregister from the events of the user's cells.
@@ -431,8 +431,7 @@ async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:
 
 def _is_starting(shell: Any) -> bool:
     """Return whether the shell is a kernel's that has not begun, so that no cell can be running."""
-    kernel: Any = getattr(shell, "kernel", None)
-    return kernel is not None and getattr(kernel, "io_loop", None) is None
+    return getattr(getattr(shell, "kernel", None), "io_loop", False) is None
 
 
 def _tool_error() -> type[ToolError]:

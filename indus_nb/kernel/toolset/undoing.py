@@ -39,6 +39,7 @@ from indus_nb.kernel.undo.sealing import session_key
 
 T = TypeVar("T")
 _MAX_NAMED = 5
+_MAX_ASKED = 50
 _MAX_LINE_CHARACTERS = 300
 _SHARE_OF_MEMORY = 10
 _SHARE_WHERE_WANTED = 4
@@ -442,10 +443,10 @@ class Steps:
         outside = {name for name in names if name.startswith(os.sep)}
         sentences: list[str] = []
         if since := sorted({*names} - outside):
-            sentences.append(f"{_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")
+            sentences.append(f"{_all_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")
         if outside:
             are = "is" if len(outside) == 1 else "are"
-            sentences.append(f"{_listed(outside)} {are} outside the working directory.")
+            sentences.append(f"{_all_listed(outside)} {are} outside the working directory.")
         return " ".join(sentences)
 
     def budget(self, share: int, *, large: bool = False) -> CheckpointBudget:
@@ -491,6 +492,13 @@ def _reason(error: Exception) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return textcut.one_line(", ".join(sorted(names)), _MAX_LINE_CHARACTERS)
+
+
+def _all_listed(names: Iterable[str]) -> str:
+    """List what the user decides about: each by its name, and how many more there are where these are too many."""
+    named = [textcut.one_line(name, _MAX_LINE_CHARACTERS) for name in sorted(names)]
+    more = [f"{len(named) - _MAX_ASKED:,} more"] if len(named) > _MAX_ASKED else []
+    return ", ".join([*named[:_MAX_ASKED], *more])
 
 
 def _with_reasons(found: Mapping[str, str]) -> str:

@@ -218,7 +218,7 @@ class CellRun:
         """
         self.asked = self._transcript.asked
         self._transcript.asides += filter(None, [self._kept.words()])
-        if self._kept.sent_nothing:
+        if self._kept.sent_nothing and not blocks.paid(self._transcript.usage.cost):
             self._transcript.usage = Usage()
         # A cell whose prompt was a command, or was handled by an extension, ends well.
         self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
