@@ -261,6 +261,10 @@ def test_wrong_usage_is_said_before_anything_is_asked(home: Path, arguments: tup
 
 def test_a_signal_ends_an_evaluation_and_leaves_whole_lines(home: Path, messages_api: MessagesApi) -> None:
     messages_api.default = evaluated_model.oracle(notebook_tasks())  # type: ignore[assignment]
+    out = home / "work" / "out"
+
+    def has_ended() -> bool:
+        return (out / "results.jsonl").exists() and '"ending"' in (out / "results.jsonl").read_text()
 
     async def stopped() -> tuple[int, str]:
         chosen = ["notebook", "--tasks", "facts", "--harness", "oracle", "--out", "out"]
@@ -268,18 +272,19 @@ def test_a_signal_ends_an_evaluation_and_leaves_whole_lines(home: Path, messages
             *EVAL, *chosen, cwd=home / "work", stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL
         )
         assert process.stderr is not None
-        await process.stderr.readline()
+        while await process.stderr.readline() and not has_ended():
+            pass
         process.terminate()
         said = (await process.stderr.read()).decode()
         return await process.wait(), said
 
     status, said = asyncio.run(stopped())
     assert status == 128 + 15
-    count = len([line for line in lines(home / "work" / "out")[1:] if "ending" in line])
+    count = len([line for line in lines(out)[1:] if "ending" in line])
     assert 1 <= count < 8
     assert f"Stopped after {count} of 8 trials." in said
     assert "The same command again goes on from here." in said
-    assert f"of {counted(count, 'trial')} solved" in (home / "work" / "out" / "card.md").read_text()
+    assert f"of {counted(count, 'trial')} solved" in (out / "card.md").read_text()
 
 
 HEADER = {"suite": "notebook", "harness": "idle", "model": "", "seed": 1}
