@@ -39,7 +39,7 @@ def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Pag
     expect(cell.locator(".indus-answer")).to_have_text("I")
     expect(cell.get_by_role("button", name="Stop")).to_be_visible()
     held.open()
-    expect(cell.locator(".indus-answer")).to_have_text("I will.")
+    expect(cell.locator(".indus-answer").last).to_have_text("I will.")
     yes = cell.get_by_role("dialog").get_by_role("button", name="Yes", exact=True)
     expect(yes).to_be_enabled()
     notebook.screenshot("notebook-7")
