@@ -421,7 +421,7 @@ def test_of_a_frame_that_there_is_no_time_to_look_at_again_the_size_is_told_once
     profiles = FrameProfiles()
     later = profiles.new([("frame", frame.iloc[:3])], told.digests, math.inf)
     assert later.text == (
-        f"`frame` pandas 3 {BY} 4; too large to be looked at again: what was told of it may hold no more"
+        f"`frame` pandas 3 {BY} 4; not looked at again for lack of time: what was told of it may hold no more"
     )
     assert profiles.new([("frame", frame.iloc[:3])], later.digests, math.inf).text == ""
     assert f"pandas 2 {BY} 4" in profiles.new([("frame", frame.iloc[:2])], later.digests, math.inf).text
