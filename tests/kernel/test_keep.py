@@ -64,6 +64,22 @@ def test_a_notebook_that_runs_again_asks_nothing_and_has_the_same_outputs(
     assert len(api.requests) == asked + 4
 
 
+def test_a_frame_that_takes_long_to_look_at_is_told_whole_so_that_a_second_run_tells_the_same(
+    environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Large.")
+    columns = "{f'column_{n}': [str(m % (n + 7)) for m in range(300_000)] for n in range(8)}"
+    frame = f"import pandas as pd\nsales = pd.DataFrame({columns})"
+    cells = ["%load_ext indus_nb", "%agent keep answers.json", frame, "%agent how large are `sales`?"]
+    asked = len(api.requests)
+    run_all(cells)
+    told = str(api.requests[-1].body["messages"])
+    assert [n for n in range(8) if f"column_{n}" not in told.replace(frame, "")] == []
+    assert "more column" not in told
+    run_all(cells)
+    assert len(api.requests) == asked + 1
+
+
 def saved(path: Path, cells: Sequence[str], keep: object) -> Any:
     """Save a notebook whose metadata name a file for answers, and none of whose cells does."""
     notebook = new_notebook(cells=[new_code_cell(cell, id=f"cell-{number}") for number, cell in enumerate(cells)])

@@ -28,6 +28,8 @@ _NAME = re.compile(r"\b[^\W\d]\w*")
 _LIST_SECONDS, _PROFILE_SECONDS = 0.2, 0.02
 """Processor time for the list of variables, which is whole within that in any usual case, and for profiles. A list that
 ends early is another one each time, and is sent again."""
+_WHOLE_SECONDS = 2.0
+"""The same for both with a cassette, whose answers are found again by what was told."""
 _NEW_KERNEL = (
     "The kernel is a new one since: of the variables, imports and definitions from before nothing is there any more, "
     "but for what is named below."
@@ -98,13 +100,14 @@ class PromptContext:
         named = _NAME.findall(cells)
         held, count = "", 0
         if wanted.tell_variables:
-            held, count = self._variables.summary(named, _LIST_SECONDS)
+            held, count = self._variables.summary(named, _WHOLE_SECONDS if is_in_use() else _LIST_SECONDS)
         digest = hashlib.sha256(held.encode(errors="replace")).hexdigest()[:16] if held else ""
         profiles = Profiles("", 0, _texts(known.get("profiles")))
         if wanted.tell_variables and wanted.tell_profile and not self._busy():
             in_prompt = _NAME.findall(prompt[:_MAX_PROMPT_CHARACTERS])
             names = [*in_prompt, *reversed(named)]
-            profiles = self._variables.profiles(names, profiles.digests, _PROFILE_SECONDS)
+            seconds = _WHOLE_SECONDS if is_in_use() else _PROFILE_SECONDS
+            profiles = self._variables.profiles(names, profiles.digests, seconds)
         is_new = is_new and (wanted.tell_cells or wanted.tell_variables)
         parts = [_NEW_KERNEL] if is_new else []
         parts += [cells] if cells else []
