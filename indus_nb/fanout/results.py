@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, Self, TypeAlias, cast, overload
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.textcut import one_line
@@ -222,6 +222,11 @@ class Answers(Sequence[Any]):
         """``True`` if the price of the model is unknown, so that ``cost`` says nothing."""
         self.problems: tuple[str, ...] = tuple(problems)
         """Harmless problems, a sentence each."""
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Return these answers: they are paid for, also where ``map`` was awaited, which has waited already."""
+        yield from ()
+        return self
 
     def __len__(self) -> int:
         return len(self.rows)

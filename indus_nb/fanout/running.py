@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Generic, Protocol, TypeVar
 
 from indus_nb.base.errors import Interrupted
@@ -118,20 +119,38 @@ class Running(Protocol):
 
 @contextmanager
 def _interrupts(handle: Callable[[], None]) -> Generator[None]:
-    """Have Ctrl-C call ``handle`` where ``KeyboardInterrupt`` could lose what is paid for."""
-    usual = threading.current_thread() is threading.main_thread()
-    if not usual or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    """Have Ctrl-C call ``handle`` where ``KeyboardInterrupt`` could lose what is paid for, or where none would come.
+
+    None comes where the caller keeps an event loop waiting: of a cell with ``await``, and of ``asyncio.run``. What they
+    do themselves upon Ctrl-C needs that loop.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not _is_deaf(before):
         yield
         return
 
-    def interrupted(_number: int, _frame: object) -> None:
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if callable(before) and before is not signal.default_int_handler:
+            before(number, frame)
         handle()
 
     signal.signal(signal.SIGINT, interrupted)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_deaf(handler: Any) -> bool:
+    """Return whether a handler of Ctrl-C would lose answers, or wait for the loop that waits for the caller."""
+    if handler is signal.default_int_handler:
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    module: str = getattr(handler, "__module__", "") or ""
+    return callable(handler) and module.partition(".")[0] != __name__.partition(".")[0]  # ours end what waits
 
 
 class Caller(Generic[ResultT]):

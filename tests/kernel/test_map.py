@@ -10,6 +10,7 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from notebook_files import png
+from waiting import wait_until
 
 
 def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp_path: Path, api: MessagesApi) -> None:
@@ -38,6 +39,29 @@ def test_the_cell_shows_how_far_it_is_and_an_interruption_keeps_what_is_done(tmp
         assert "agent.interrupted has the answers so far, agent.interrupted.retry() asks" in cell.error["evalue"]
         kept = kernel.run("done = agent.interrupted\nprint([*done][:6], done.failed == [*range(5, 40)])").streams
         assert kept == "['0', '1', '2', 'late 3', 'late 4', None] True\n"
+
+
+def test_an_interrupt_ends_it_in_a_cell_that_awaits_too_and_in_one_that_should_not(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    gate = Gate()
+    api.default = lambda _: Reply(Text("late", gate))  # type: ignore[assignment]
+    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    asked = "agent.map('{item}', range(40), parallel=2, model='claude-haiku-4-5')"
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("import asyncio\nfrom indus_nb import agent")
+        for code in (f"await asyncio.sleep(0)\ndone = {asked}", f"done = await {asked}"):
+            before = len(api.requests)
+            cell = kernel.begin(code)
+            wait_until(lambda before=before: len(api.requests) == before + 2)
+            kernel.interrupt()
+            cell.wait_for(lambda cell: "rows that were asked come to their end" in "".join(cell.shown))
+            kernel.interrupt()
+            assert cell.finish().status == "error"
+            assert "agent.interrupted has the answers so far" in cell.error["evalue"]
+            assert kernel.run("print(len(agent.interrupted.failed))").streams == "40\n"
+        gate.open()
+        assert kernel.run(f"done = await {asked}\nprint(done[39])").streams == "late\n"
 
 
 def test_map_of_the_magic_asks_the_conversations_model_and_puts_the_answers_into_a_variable(
