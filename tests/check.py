@@ -162,16 +162,16 @@ def run_everything(*, install_browser: bool) -> None:
             "code and site": lambda said: Result(side_by_side([*STATIC, SITE], said)),
             "fresh installations": lambda said: Result(failures("python", "tests/matrix.py", "--quick", output=said)),
             "tests": lambda said: run_tests(*workers(), *WITHOUT_FRONT_ENDS, output=said),
-        },
-        {
-            "notebooks, kernels, browser" if browser else "notebooks, kernels": lambda said: run_tests(
-                *workers(waiting=True), *front_ends, output=said
-            ),
             "oldest kernel": lambda said: run_tests(
                 *workers(waiting=True),
                 *SPEAK_TO_THE_KERNEL,
                 output=said,
                 INDUS_NB_IPYKERNEL=OLDEST_KERNEL,
+            ),
+        },
+        {
+            "notebooks, kernels, browser" if browser else "notebooks, kernels": lambda said: run_tests(
+                *workers(waiting=True), *front_ends, output=said
             ),
         },
     ]

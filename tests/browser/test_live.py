@@ -1,4 +1,4 @@
-"""The live view of a run in a real JupyterLab, on every ipykernel that matters: ask, stop, interrupt, reload."""
+"""The live view of a run in a real JupyterLab, on the oldest and the newest ipykernel: ask, stop, interrupt, reload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
-VERSIONS = ["6.29.5", "6.31.0", "7.3.0", "7.4.0"]
+VERSIONS = ["6.29.5", "7.4.0"]
 ASK = "%agent --new --model sonnet-4-5 --thinking off "
 
 
