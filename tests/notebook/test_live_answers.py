@@ -111,7 +111,7 @@ class Rewritten(Answer):
     def send_back(self, *, asks: bool = True) -> None:
         """Have what the session sends come, and another answer begin."""
         self.end()
-        details = {"rewrites": "one value could not be computed"} if asks else None
+        details = {"rewrites": "1 value could not be computed"} if asks else None
         note = CustomMessage(custom_type="live_values", content="m: no value", display=False, details=details)
         self.transcript.feed(TurnStart())
         self.transcript.feed(MessageStart(message=note))
@@ -156,7 +156,7 @@ def test_of_an_answer_that_is_written_anew_a_cell_keeps_the_new_one_alone(before
     view.close()
     first, _ = (each["data"]["text/plain"] for each in screen.outputs())
     assert first == "Then 7."
-    assert answer.transcript.beside.endswith("rewritten: one value could not be computed")
+    assert answer.transcript.beside.endswith("rewritten: 1 value could not be computed")
 
 
 def test_an_answer_whose_new_form_ends_badly_is_shown_again() -> None:
@@ -213,7 +213,7 @@ def test_a_panel_folds_the_first_form_of_an_answer_now_and_when_it_is_opened_aga
     answer.transcript.end_run()
     again = Transcript("Model M", whole=True)
     again.values_of = answer.transcript.values_of
-    details = {"rewrites": "one value could not be computed"}
+    details = {"rewrites": "1 value could not be computed"}
     note = CustomMessage(custom_type="live_values", content="m: no value", display=False, details=details)
     first, then = (
         AssistantMessage(
@@ -238,7 +238,7 @@ def test_a_panel_folds_the_first_form_of_an_answer_now_and_when_it_is_opened_aga
         widget.send()
         shown = "".join(page.blocks.values())
         folded, _, rest = shown.partition("</details>")
-        assert "rewritten: one value could not be computed</summary>" in folded
+        assert "rewritten: 1 value could not be computed</summary>" in folded
         assert "(no value)" in folded
         assert ">7<" in rest
         assert "First" not in rest

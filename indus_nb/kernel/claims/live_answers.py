@@ -251,9 +251,9 @@ class LiveRun(RunWatcher):
                 "nothing else: it takes the place of the first one, which the user does not see any more. Expressions "
                 "only look: what changes something, writes or takes long has no value."
             )
-            details = {REWRITES: f"{_counted(len(lacking), 'value')} could not be computed"}
+            details = {REWRITES: f"{textcut.counted(len(lacking), 'value')} could not be computed"}
         elif numbers := self.unaccounted(answer.text):
-            details = {REWRITES: f"{_counted(len(numbers), 'number')} came from no result"}
+            details = {REWRITES: f"{textcut.counted(len(numbers), 'number')} came from no result"}
             text = (
                 "No result shows these numbers of your answer:\n- " + "\n- ".join(numbers[:_MAX_NOTED]) + "\n\n"
                 "Show how you got them: compute each in a call. Then write the whole answer once more, with what came "
@@ -265,10 +265,6 @@ class LiveRun(RunWatcher):
         self._sent_back = [block.text for block in answer.content if isinstance(block, TextContent)]
         text = f"<system-reminder>\n{text} This comes once.\n</system-reminder>"
         return [CustomMessage(custom_type=VALUES_TYPE, content=text, display=False, details=details)]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"one {what}" if count == 1 else f"{count} {what}s"
 
 
 def _last_answer(newest_first: Iterable[Entry]) -> str:

@@ -126,7 +126,8 @@ def _between(frames: Sequence[Named], digests: dict[str, str], end: float) -> li
 def _unseen(name: str, looked: Looked) -> str:
     """Write what is known at once of a frame that there was no time to look at again."""
     size = f"{looked.rows or 0:,} {BY} {looked.width}"
-    return f"`{name}` {looked.library} {size}; not looked at again for lack of time: what was told of it may hold no more"
+    why = "not looked at again for lack of time"
+    return f"`{name}` {looked.library} {size}; {why}: what was told of it may hold no more"
 
 
 def _written(told: Sequence[tuple[str, Profile]], lines: Sequence[str]) -> str:

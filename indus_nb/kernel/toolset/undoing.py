@@ -495,17 +495,18 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _all_listed(names: Iterable[str]) -> str:
-    """List what the user decides about: each by its name, and how many more there are where these are too many."""
-    named = [textcut.one_line(name, _MAX_LINE_CHARACTERS) for name in sorted(names)]
-    more = [f"{len(named) - _MAX_ASKED:,} more"] if len(named) > _MAX_ASKED else []
-    return ", ".join([*named[:_MAX_ASKED], *more])
+    """List what the user decides about, each by its name."""
+    return _first([textcut.one_line(name, _MAX_LINE_CHARACTERS) for name in sorted(names)], _MAX_ASKED)
 
 
 def _with_reasons(found: Mapping[str, str]) -> str:
-    named = [f"{name} ({why})" for name, why in sorted(found.items())]
-    if len(named) > _MAX_NAMED:
-        named = [*named[: _MAX_NAMED - 1], f"{len(named) - _MAX_NAMED + 1} others"]
-    return ", ".join(named)
+    return _first([f"{name} ({why})" for name, why in sorted(found.items())], _MAX_NAMED)
+
+
+def _first(named: Sequence[str], most: int) -> str:
+    """Join the first names, and how many more there are."""
+    more = [f"{len(named) - most:,} more"] if len(named) > most else []
+    return ", ".join([*named[:most], *more])
 
 
 def line(moved: Moved) -> str:
