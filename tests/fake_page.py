@@ -37,6 +37,7 @@ class FakePage:
         self.number = number
         self.messages: list[JsonObject] = []
         self.blocks: dict[str, str] = {}
+        self.found: dict[str, list[list[str]]] = {}
         self.state: JsonObject = {}
         self.dialogs: dict[str, protocol.OpenDialog] = {}
         self.toasts: list[str] = []
@@ -92,7 +93,7 @@ class FakePage:
             self._drawn.add(dialog_id)
             self.tell("dialog_shown", id=dialog_id)
 
-    def _carry_out(self, operation: protocol.Operation) -> None:
+    def _carry_out(self, operation: protocol.Operation) -> None:  # noqa: C901 - one case for each operation
         match operation:
             case protocol.Put():
                 self.blocks[operation.key] = operation.html
@@ -101,6 +102,8 @@ class FakePage:
                 self.blocks[operation.key] = units[: 2 * operation.keep].decode("utf-16-le") + operation.html
             case protocol.Drop():
                 del self.blocks[operation.key]
+            case protocol.LeadToCards():
+                self.found[operation.key] = operation.numbers
             case protocol.SetState():
                 assert operation.state.keys() <= STATE_NAMES
                 self.state |= operation.state

@@ -59,6 +59,8 @@ class Cell:
     client: Any
     message_id: str
     displays: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The metadata that each display has now."""
     streams: str = ""
     results: list[dict[str, str]] = field(default_factory=list)
     """The bundles of values that the cell displayed, as what stands alone at its end."""
@@ -134,6 +136,7 @@ class Cell:
                     self.clears = False
                 key = content["transient"].get("display_id") or f"#{len(self.displays)}"
                 self.displays.setdefault(key, []).append(content["data"])
+                self.metadata[key] = content["metadata"]
             case "execute_result":
                 self.results.append(content["data"])
             case "stream":

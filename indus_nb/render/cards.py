@@ -121,6 +121,11 @@ class Call:
         self.changed = "\n".join(filter(None, (went_on(handle), self.changed)))
         return lines
 
+    @property
+    def is_plan(self) -> bool:
+        """Return whether the steps of a plan stand in the place of the card."""
+        return bool(self.plan) and self.state == "done"
+
     def steps(self) -> Steps:
         """Return its counts for a row of calls."""
         failed, refused, not_run = (int(self.state == state) for state in ("failed", "refused", "not run"))
@@ -184,7 +189,7 @@ def card(shown: Call) -> Node:
     It has the name, the arguments, and the output or the end of that so far; a folded one has its outcome. In the place
     of a call that gave a plan stand the steps, as if they were said.
     """
-    if shown.plan and shown.state == "done":
+    if shown.is_plan:
         return answer(textcut.numbered(shown.plan))
     icon, tone = _ICONS[shown.state]
     described = shown.described or describe_call(shown.name, shown.arguments)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -23,8 +23,29 @@ _NEITHER = str.maketrans("", "", BEGIN + END)
 
 Spans: TypeAlias = Sequence[tuple[int, int]]
 """Where parts of a text begin and end, in characters, in their order."""
+Found: TypeAlias = Sequence[tuple[str, Sequence[str]]]
+"""Numbers as they are written, in their order, each with the ids of the calls whose results show it."""
 UntracedIn: TypeAlias = Callable[[str], Spans]
 """Finds the numbers of a part of an answer that no result shows."""
+
+
+class Tracing(NamedTuple):
+    """Looks up where the numbers of a part of an answer come from.
+
+    Attributes:
+        untraced_in: Finds those that no result shows.
+        found_in: Finds those that results of calls show.
+    """
+
+    untraced_in: UntracedIn
+    found_in: Callable[[str], Found]
+
+
+def _nothing(_: str) -> tuple[()]:
+    return ()
+
+
+NO_TRACING = Tracing(_nothing, _nothing)
 
 
 def with_marks(text: str, untraced_in: UntracedIn) -> str:

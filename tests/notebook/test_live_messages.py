@@ -88,6 +88,25 @@ def test_only_the_end_of_a_growing_block_is_sent_and_nothing_twice() -> None:
     live.close()
 
 
+def test_numbers_that_lead_to_cards_are_sent_once_and_again_to_a_page_that_comes_later() -> None:
+    live, page = live_and_page()
+    live.put("card", "<p>5</p>")
+    for key in ("answer", "gone"):
+        live.put(key, "<p>It is 5.</p>")
+        live.lead_to_cards(key, [["5", "card"]])
+    live.lead_to_cards("card", [])
+    live.send()
+    live.lead_to_cards("answer", [["5", "card"]])
+    live.send()
+    assert len(page.messages) == 1
+    assert page.found == {"answer": [["5", "card"]], "gone": [["5", "card"]]}
+    live.drop("gone")
+    page.found.clear()
+    say(live, kind="resync")
+    assert page.found == {"answer": [["5", "card"]]}
+    live.close()
+
+
 async def test_a_late_page_is_shown_everything_that_stands() -> None:
     live, page = live_and_page()
     ui = Ui()

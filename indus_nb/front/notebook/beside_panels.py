@@ -25,7 +25,7 @@ from indus_nb.kernel.run.journal import Journal
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.values.describe import for_prompt
 from indus_nb.kernel.values.interpolation import Computed, interpolate, named_values
-from indus_nb.render.untraced import Spans
+from indus_nb.render.untraced import NO_TRACING, Tracing
 from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
@@ -41,7 +41,7 @@ class PanelKernel:
         check_prompt: Raises ``UsageError`` if a session must not be asked now.
         values_of: Returns the values in a whole answer that has just ended, by its text; ``None`` where it has none.
         values_in: Returns what does so for stored messages in their order, given a conversation's entries, backwards.
-        untraced_in: Finds the numbers of a part of an answer that no result of the session shows.
+        tracing: Returns what looks up where the numbers of a session's answers come from.
         watch_values: Has the values in answers shown that do not hold.
         check_values: Computes the stale ones again.
     """
@@ -65,7 +65,7 @@ class PanelKernel:
         self.values_in: Callable[[Sequence[Message], Iterable[Entry]], ValuesOf] = lambda _messages, _entries: (
             self.values_of
         )
-        self.untraced_in: Callable[[AgentSession, str], Spans] = lambda _session, _text: ()
+        self.tracing: Callable[[AgentSession], Tracing] = lambda _: NO_TRACING
         self.watch_values: Callable[[Show], Callable[[], None]] = lambda _: lambda: None
         self.check_values: Callable[[], Awaitable[None]] = _nothing
         self._compute = compute

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook.view import blocks
-from indus_nb.kernel.claims import LiveAnswers, LiveRun, listed, shown_to_model, untraced
+from indus_nb.kernel.claims import LiveAnswers, LiveRun, found, listed, shown_to_model, untraced
 from indus_nb.kernel.run.agent_thread import AgentThread
 from indus_nb.kernel.run.journal import is_users
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.toolset.user_kernel import UserKernel
+from indus_nb.render.untraced import Found, Spans, Tracing
 
 if TYPE_CHECKING:
-    from indus_nb.render.untraced import Spans
     from indus_nb.render.writers import MimeBundle
 
 _NONE = "No answer of this kernel has a value of an expression."
@@ -47,10 +47,19 @@ class CheckedAnswers:
         """Have the watcher of a session's answers ask about its numbers, where that is wanted."""
         run.unaccounted = partial(self._unaccounted, session)
 
-    def untraced_in(self, session: AgentSession, text: str) -> Spans:
-        """Find the numbers of a part of an answer that nothing shows which its model was shown; none if not wanted."""
-        wanted = self._kernel.settings.trace_numbers or self._is_checked(session)
-        return untraced(text, *shown_to_model(session.messages)) if wanted else ()
+    def tracing(self, session: AgentSession) -> Tracing:
+        """Return what looks the numbers of a session's answers up in what its model was shown, where that is wanted."""
+
+        def is_wanted() -> bool:
+            return self._kernel.settings.trace_numbers or self._is_checked(session)
+
+        def untraced_in(text: str) -> Spans:
+            return untraced(text, *shown_to_model(session.messages)) if is_wanted() else ()
+
+        def found_in(text: str) -> Found:
+            return found(text, *shown_to_model(session.messages)) if is_wanted() else ()
+
+        return Tracing(untraced_in, found_in)
 
     def _is_checked(self, session: AgentSession) -> bool:
         usual = "numbers" if self._kernel.settings.check_numbers else "none"

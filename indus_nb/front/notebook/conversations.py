@@ -467,7 +467,7 @@ class Conversations:
         run.fails_cell = request.wait
         run.outputs = None if self._front is None else self.kernel.outputs
         run.values_of = self._answers.live.lookup
-        run.untraced_in = partial(self._answers.untraced_in, session)
+        run.tracing = self._answers.tracing(session)
         live = run.widget = self._live(run.receive)
         if live is not None and (gate := self._gate) is not None:
             run.on_closed = partial(gate.forget, live.comm_id)
@@ -700,7 +700,7 @@ class Conversations:
         )
         kernel.note_session, kernel.check_prompt = self._note_session, self.check_recorded
         kernel.values_of, kernel.values_in = self._answers.live.lookup, self._answers.live.history
-        kernel.untraced_in = self._answers.untraced_in
+        kernel.tracing = self._answers.tracing
         kernel.watch_values, kernel.check_values = self.watch_values, self.check_values
         return kernel
 

@@ -11,7 +11,7 @@ from indus_nb.kernel.claims.kept import listed
 from indus_nb.kernel.claims.live_answers import LiveAnswers, LiveRun
 from indus_nb.kernel.claims.outdated import OutdatedAnswers, OutdatedValue, Show, in_words
 from indus_nb.kernel.claims.shown import shown_to_model
-from indus_nb.kernel.claims.tracing import Place, Traced, trace, untraced
+from indus_nb.kernel.claims.tracing import Place, Traced, found, trace, untraced
 
 __all__ = [
     "Kind",
@@ -23,6 +23,7 @@ __all__ = [
     "Place",
     "Show",
     "Traced",
+    "found",
     "in_words",
     "listed",
     "shown_to_model",

@@ -14,6 +14,7 @@ What this module promises:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -65,10 +66,16 @@ def trace(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[Trac
     Returns:
         The numbers and dates in the order of the text, without those that need no result (``Number.is_claim``).
     """
+    return _traced(answer, tuple(outputs), asked)
+
+
+@lru_cache(maxsize=2)
+def _traced(answer: str, outputs: tuple[Output, ...], asked: str) -> tuple[Traced, ...]:
+    """Trace once what is asked for both ways: what was found, and what was not."""
     numbers = numbers_of_answer(answer)
     if not numbers:
         return ()
-    evidence = _read(tuple(outputs))
+    evidence = _read(outputs)
     found = {number: source for number in numbers if (source := evidence.find(number)) is not None}
     left = [number for number in numbers if number not in found]
     if left:
@@ -110,3 +117,27 @@ def untraced(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[t
     if not any(re.search(r"[0-9]", output.text) for output in outputs):
         return ()
     return tuple((each.start, each.end) for each in trace(answer, outputs, asked) if each.kind is Kind.MISSING)
+
+
+def found(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the numbers of an answer that calls have put out, as they are written, and the ids of these calls.
+
+    >>> outputs = [Output("c1", "north  1234.56"), Output("c2", "south   987.10")]
+    >>> found("North has 1,234.6: 247.5 more, of 5,000.", outputs)
+    (('1,234.6', ('c1',)), ('247.5', ('c1', 'c2')))
+
+    Args:
+        answer: Markdown of a model.
+        outputs: Those of the run's calls. An id that several of them have names none.
+        asked: The user's own words.
+
+    Returns:
+        The numbers in the order of the text.
+    """
+    count = Counter(output.call_id for output in outputs)
+    traced = (
+        (answer[each.start : each.end], dict.fromkeys(place.call_id for place in each.places if place.call_id))
+        for each in trace(answer, outputs, asked)
+    )
+    known = ((text, tuple(call_id for call_id in calls if count[call_id] == 1)) for text, calls in traced)
+    return tuple((text, calls) for text, calls in known if calls)

@@ -9,6 +9,7 @@ import { IStatusBar } from "@jupyterlab/statusbar";
 import { addCommands } from "./commands.ts";
 import { editing } from "./editing.ts";
 import { drawErrorBars } from "./errors.ts";
+import { linkFoundNumbers } from "./found.ts";
 import type { Front } from "./front.ts";
 import { Links } from "./links.ts";
 import { loadBeforeCells } from "./loading.ts";
@@ -65,6 +66,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     drawErrorBars(front);
     markQuestions(front);
     markOutdatedValues(front);
+    linkFoundNumbers(front);
     loadBeforeCells(front);
     if (statusBar) showStatus(front, statusBar);
   },

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from indus_nb.core.answers import FinalAnswer
     from indus_nb.front.notebook.page.protocol import CellRequest
     from indus_nb.front.notebook.page.widget import AgentWidget
-    from indus_nb.render.untraced import UntracedIn
+    from indus_nb.render.untraced import Tracing
 
 _NO_PAGE = (
     "No live view appeared within three seconds, so this came block by block. If it stays so, VS Code lacks what one "
@@ -83,8 +83,8 @@ class CellRun:
         """Displays of calls, where the cell can show them."""
         self.values_of: ValuesOf | None = None
         """Lookup of the values in answers."""
-        self.untraced_in: UntracedIn | None = None
-        """Search for numbers in answers that no result shows."""
+        self.tracing: Tracing | None = None
+        """Lookup of where the numbers in answers come from."""
         self.conversation: str | None = None
         """The name of the conversation, if the closing line is to tell it."""
         self.beside = ""
@@ -148,7 +148,7 @@ class CellRun:
         """
         session = self._session
         self._transcript.outputs, self._transcript.conversation = self.outputs, self.conversation
-        self._transcript.values_of, self._transcript.untraced_in = self.values_of, self.untraced_in
+        self._transcript.values_of, self._transcript.tracing = self.values_of, self.tracing
         self._transcript.asides += [self.beside] if self.beside else []
         spent = session.stats().cost
         if self.widget is not None:

@@ -360,6 +360,15 @@ class Drop(NamedTuple):
     key: str
 
 
+class LeadToCards(NamedTuple):
+    """Have numbers in the text of a block lead to the cards of calls that have put them out, and no others."""
+
+    op: Literal["found"]
+    key: str
+    numbers: list[list[str]]
+    """Each as it is written, followed by the keys of the blocks with its cards; in the order of the text."""
+
+
 class SetState(NamedTuple):
     """Change some values of the state; the others stay."""
 
@@ -429,7 +438,7 @@ class ShowToast(NamedTuple):
     toast: Toast
 
 
-Operation: TypeAlias = Put | Tail | Drop | SetState | OpenDialog | CloseDialog | ShowToast
+Operation: TypeAlias = Put | Tail | Drop | LeadToCards | SetState | OpenDialog | CloseDialog | ShowToast
 PageDialog: TypeAlias = Select | Confirm | Input | Editor
 """What `OpenDialog` holds, as a session's dialogs are on every wire."""
 

@@ -120,6 +120,8 @@ class AgentWidget:
         self._known: dict[str, str] = {}  # blocks as the page has them
         self._dropped: list[str] = []
         self._changed: dict[str, None] = {}
+        self._numbers: dict[str, protocol.LeadToCards] = {}
+        self._changed_numbers: dict[str, None] = {}
         self._state: JsonObject = {}
         self._changed_state: dict[str, None] = {}
         self._toasts: deque[tuple[float, protocol.Toast]] = deque(maxlen=_MAX_TOASTS)
@@ -156,8 +158,17 @@ class AgentWidget:
             self._blocks[key] = html
             self._changed[key] = None
 
+    def lead_to_cards(self, key: str, numbers: list[list[str]]) -> None:
+        """Have numbers of a block that is shown lead to cards, as `LeadToCards` says."""
+        before = self._numbers.get(key)
+        if numbers != ([] if before is None else before.numbers):
+            self._numbers[key] = protocol.LeadToCards("found", key, numbers)
+            self._changed_numbers[key] = None
+
     def drop(self, key: str) -> None:
         """Remove a block."""
+        self._numbers.pop(key, None)
+        self._changed_numbers.pop(key, None)
         if self._blocks.pop(key, None) is not None:
             self._changed.pop(key, None)
             if self._known.pop(key, None) is not None:
@@ -222,6 +233,7 @@ class AgentWidget:
             html = self._blocks[key]
             operations.append(_difference(key, self._known.get(key), html))
             self._known[key] = html
+        operations += [self._numbers[key] for key in self._changed_numbers]
         if self._changed_state:
             operations.append(self._state_of(self._changed_state))
         operations += self._signals
@@ -393,6 +405,7 @@ class AgentWidget:
     def _send_all(self) -> None:
         now = time.monotonic()
         operations: list[protocol.Operation] = [protocol.Put("put", key, html) for key, html in self._blocks.items()]
+        operations += self._numbers.values()
         operations.append(self._state_of(self._state))
         for dialog, seconds in self.open_dialogs():
             left = None if seconds is None else round(seconds * 1000)
@@ -417,6 +430,7 @@ class AgentWidget:
     def _forget_pending(self) -> None:
         self._dropped.clear()
         self._changed.clear()
+        self._changed_numbers.clear()
         self._changed_state.clear()
         self._signals.clear()
         self._newest_sent_toast = self._toasts[-1][1]["n"] if self._toasts else 0

@@ -125,7 +125,7 @@ class ChatPanel:
         self._transcript.outputs = outputs
         if surroundings is not None:
             self._transcript.values_of = surroundings.values_of
-            self._transcript.untraced_in = partial(surroundings.untraced_in, session)
+            self._transcript.tracing = surroundings.tracing(session)
         self._drawing = LiveDrawing(self.page)
         self._displays: list[Display] = []
         self._endings: list[Callable[[], None]] = []

@@ -11,7 +11,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
 from indus_nb.kernel.claims import Show
 from indus_nb.render.live import LiveLookup
-from indus_nb.render.untraced import Spans
+from indus_nb.render.untraced import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class Surroundings(Protocol):
         """Raise ``UsageError`` if the session must not be asked now."""
         ...
 
-    def untraced_in(self, session: AgentSession, text: str, /) -> Spans:
-        """Find the numbers of a part of an answer that no result shows."""
+    def tracing(self, session: AgentSession, /) -> Tracing:
+        """Return what looks up where the numbers of a session's answers come from."""
         ...
 
     def values_of(self, text: str, /) -> LiveLookup | None:

@@ -111,11 +111,10 @@ def answer_html(text: str, live: LiveLookup | None = None) -> str:
     return as_html(cards.answer(text, live))
 
 
-def answer_metadata(text: str, live: LiveLookup) -> JsonObject:
-    """Return the metadata of a piece of an answer: the expressions whose values it shows; empty without any."""
+def answer_values(text: str, live: LiveLookup) -> list[JsonObject]:
+    """Return the expressions whose values a piece of an answer shows, for its metadata."""
     found = {source: live(source) for source in expressions_in(markup.markdown_tokens(text))}
-    values = [value.to_json(source) for source, value in found.items() if value is not None]
-    return {"indus_nb": {"values": values}} if values else {}
+    return [value.to_json(source) for source, value in found.items() if value is not None]
 
 
 def thinking(text: str, *, growing: bool = False) -> MimeBundle:

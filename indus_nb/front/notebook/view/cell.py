@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from indus_nb.base.wire import JsonObject
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.folding import Rows
@@ -24,12 +25,13 @@ from indus_nb.front.notebook.view.output import (
     is_compared,
     typesets_html,
 )
-from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.front.notebook.view.parts import MAX_FOUND, Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.kernel.run.outputs import Output
 from indus_nb.render import markup
 from indus_nb.render.cards import is_remark
 from indus_nb.render.live import MARK
+from indus_nb.render.untraced import Found
 
 if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
@@ -53,6 +55,8 @@ class StaticDrawing:
         self.tells_measures: bool = not is_compared(screen)
         """Whether it says what differs from run to run, which a page says beside it else."""
         self._typesets_html = typesets_html(screen)
+        self._calls: dict[str, str | None] = {}
+        """By the keys of blocks, in the order in which these stand: the ids of calls, ``None`` for what is no card."""
         self._places: dict[int, tuple[int, Display]] = {}
         """Position of each display among the others, by its identity."""
         self._free: list[Display] = []
@@ -64,6 +68,7 @@ class StaticDrawing:
     def draw(self, block: Block) -> None:
         """Draw the changes of a block; a finished one is drawn for the last time."""
         drawn = self._drawn.setdefault(block.key, _Drawn())
+        self._calls[block.key] = _call_of(block)
         if isinstance(block, Card) and block.finished and not self.tells_measures:
             block.call.seconds = None
         if drawn.version != block.version or block.finished:
@@ -132,6 +137,7 @@ class StaticDrawing:
     def draw_ahead(self, card: Card) -> None:
         """Draw a finished card before its row is complete: a card above it still runs."""
         drawn = self._drawn.setdefault(card.key, _Drawn())
+        self._calls[card.key] = _call_of(card)
         if drawn.version != card.version:
             drawn.version = card.version
             self._put(drawn, card.bundle(), final=False)
@@ -239,17 +245,34 @@ class StaticDrawing:
             while not block.waits_for_values(drawn.rest) and (whole := drawn.split_off()):
                 if whole.strip():
                     shown = self._settled(whole, blocks.answer(block.with_marks(whole), live))
-                    drawn.before.append(self._put(drawn, shown, final=True, own=_own_values(whole, block)))
+                    drawn.before.append(self._put(drawn, shown, final=True, own=self._own(whole, block)))
                     drawn.display = None
             if not drawn.rest.strip():
                 return
             bundle = blocks.answer(block.with_marks(drawn.rest) if block.finished else drawn.rest, live)
         in_row = is_short and self._rows is not None and self._rows.is_open
         alone = self._settled(drawn.rest, bundle) if block.finished and not block.thinking else None
-        shown, own = bundle if in_row else alone or bundle, _own_values(drawn.rest, block)
+        shown, own = bundle if in_row else alone or bundle, self._own(drawn.rest, block) if block.finished else None
         display = self._put(drawn, shown, final=block.finished and not in_row, own=own)
         if in_row and block.finished and self._rows is not None:
-            self._rows.add_remark(display, bundle, alone)
+            self._rows.add_remark(display, bundle, alone, own)
+
+    def _own(self, text: str, block: Prose) -> Own | None:
+        """Return the metadata of a complete part of an answer: its values, and which cards have put out its numbers."""
+        ours: JsonObject = {}
+        live = block.live if block.finished and MARK in text else None
+        if live is not None and (values := blocks.answer_values(text, live)):
+            ours["values"] = values
+        if block.tracing is not None and (found := self._found(block.tracing.found_in(text))):
+            ours["found"] = found
+        return Own({"indus_nb": ours}) if ours else None
+
+    def _found(self, found: Found) -> list[list[str | int]]:
+        """Return numbers with the places of their cards among those of the output; without those of other outputs."""
+        cards = (call_id for call_id in self._calls.values() if call_id is not None)
+        places = {call_id: place for place, call_id in enumerate(cards)}
+        numbers = [[text, *(places[call_id] for call_id in calls if call_id in places)] for text, calls in found]
+        return [number for number in numbers if len(number) > 1][:MAX_FOUND]
 
     def _settled(self, text: str, bundle: MimeBundle) -> MimeBundle:
         """Return the bundle of a complete part of an answer; its formulas have to be typeset."""
@@ -265,12 +288,12 @@ class StaticDrawing:
         return drawn.display
 
 
-def _own_values(text: str, block: Prose) -> Own | None:
-    """Return the metadata of a finished part of an answer that shows values."""
-    if not block.finished or block.live is None or MARK not in text:
-        return None
-    metadata = blocks.answer_metadata(text, block.live)
-    return Own(metadata) if metadata else None
+def _call_of(block: Block) -> str | None:
+    """Return the id of the call whose card a block shows, empty for a command of the user's; ``None`` for no card."""
+    if isinstance(block, Card):
+        return None if block.call.is_plan or block.instead is not None else block.call_id
+    is_card = isinstance(block, Line) and 'class="indus-call"' in block.shown.get("text/html", "")
+    return "" if is_card else None
 
 
 @dataclass

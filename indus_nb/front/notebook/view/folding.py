@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from indus_nb.front.notebook.view.blocks import MimeBundle, Steps, steps
-from indus_nb.front.notebook.view.output import NOTHING, Display
+from indus_nb.front.notebook.view.output import NOTHING, Display, Own
 from indus_nb.front.notebook.view.parts import Card
 
 _MAX_SEPARATE_CARDS = 10
@@ -31,6 +31,8 @@ class _Part:
     is_folded: bool = True
     alone: MimeBundle | None = None
     """How it is shown below the row, if not as within it."""
+    own: Own | None = None
+    """Its metadata below the row."""
 
     @property
     def shown(self) -> MimeBundle:
@@ -86,15 +88,18 @@ class Rows:
         self._parts += [*self._remarks, _Part(display, bundle, card, is_folded=card.call.folded)]
         self._remarks = []
 
-    def add_remark(self, display: Display, bundle: MimeBundle, alone: MimeBundle | None = None) -> None:
+    def add_remark(
+        self, display: Display, bundle: MimeBundle, alone: MimeBundle | None = None, own: Own | None = None
+    ) -> None:
         """Add a short text, or reasoning, which may stand between two cards.
 
         Args:
             display: The display that shows it.
             alone: How it is shown below the row, if not as within it.
+            own: Its metadata there.
         """
         if self.is_open:
-            self._remarks.append(_Part(display, bundle, alone=alone))
+            self._remarks.append(_Part(display, bundle, alone=alone, own=own))
 
     def end(self) -> None:
         """End the row: later cards do not belong to it."""
@@ -113,7 +118,7 @@ class Rows:
         if is_over:
             if self._line is None and len(self._parts) == 1:
                 for part in (*self._parts, *self._remarks):
-                    part.display.update(part.shown, final=True)
+                    part.display.update(part.shown, final=True, own=part.own)
             else:
                 self._gather(self._parts, self._remarks, final=True)
             self._line, self._parts, self._remarks, self._ended = None, [], [], False
@@ -140,7 +145,7 @@ class Rows:
         displays[0].update(steps(amount, bundles), final=final)
         for display, part in zip(displays[1:], following, strict=False):
             part.display = display
-            display.update(part.shown, final=part.card is None)
+            display.update(part.shown, final=part.card is None, own=part.own)
         empty = displays[1 + len(following) :]
         for display in empty:
             display.update(NOTHING, final=False)

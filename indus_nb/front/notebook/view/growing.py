@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from indus_nb.base.messages import Usage
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
-from indus_nb.front.notebook.view.parts import Block, Card, Line, Prose
+from indus_nb.front.notebook.view.parts import MAX_FOUND, Block, Card, Line, Prose
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render import markup
 from indus_nb.render.live import pending
@@ -32,6 +32,8 @@ class LiveDrawing:
     def __init__(self, live: AgentWidget) -> None:
         self._live = live
         self._drawn: dict[str, _Growing] = {}
+        self._cards: dict[str, str] = {}
+        """Keys of the cards, by the ids of their calls."""
         self._length = 0
 
     @property
@@ -55,6 +57,7 @@ class LiveDrawing:
             case Prose():
                 self._draw_thinking(block, drawn)
             case Card():
+                self._cards[block.call_id] = block.key
                 shown = "".join(markup.picture(str(image.mime_type), image.data or "") for image in block.pictures())
                 if self._live.kind == "panel" or self._live.reloaded:  # where no displays are
                     shown += "".join(blocks.output_html(output.title, output.data) for output in block.outputs)
@@ -68,6 +71,8 @@ class LiveDrawing:
     def drop(self, block: Block) -> None:
         """Remove a block."""
         self._forget(block, self._drawn.pop(block.key, _Growing()))
+        if isinstance(block, Card):
+            self._cards.pop(block.call_id, None)
 
     def _forget(self, block: Block, drawn: _Growing) -> None:
         self._live.drop(block.key)
@@ -78,20 +83,28 @@ class LiveDrawing:
         live = block.live
         if live is not pending:
             for key, piece in drawn.marked:
-                self._live.put(key, blocks.answer_html(block.with_marks(piece), live))
+                self._put_piece(key, piece, block)
             drawn.marked.clear()
         text = drawn.rest + drawn.read(block)
         whole, drawn.rest = markup.split_answer(text, soft=0)
         while whole:
             if whole.strip():
                 key = f"{block.key}.{drawn.pieces}"
-                self._live.put(key, blocks.answer_html(block.with_marks(whole), live))
+                self._put_piece(key, whole, block)
                 drawn.marked += [(key, whole)] if block.waits_for_values(whole) else []
                 drawn.pieces += 1
             whole, drawn.rest = markup.split_answer(drawn.rest, soft=0)
-        if drawn.rest.strip():
-            rest = block.with_marks(drawn.rest) if block.finished else drawn.rest
-            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(rest, live))
+        if drawn.rest.strip() and block.finished:
+            self._put_piece(f"{block.key}.{drawn.pieces}", drawn.rest, block)
+        elif drawn.rest.strip():
+            self._live.put(f"{block.key}.{drawn.pieces}", blocks.answer_html(drawn.rest, live))
+
+    def _put_piece(self, key: str, piece: str, block: Prose) -> None:
+        """Show a complete piece of an answer, whose numbers lead to the cards of their calls."""
+        self._live.put(key, blocks.answer_html(block.with_marks(piece), block.live))
+        found = () if block.tracing is None else block.tracing.found_in(piece)
+        numbers = [[text, *(self._cards[each] for each in calls if each in self._cards)] for text, calls in found]
+        self._live.lead_to_cards(key, [number for number in numbers if len(number) > 1][:MAX_FOUND])
 
     def _draw_thinking(self, block: Prose, drawn: _Growing) -> None:
         drawn.rest += drawn.read(block)

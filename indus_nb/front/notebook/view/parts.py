@@ -18,8 +18,11 @@ from indus_nb.render import cards
 from indus_nb.render.live import MARK, LiveLookup, pending
 from indus_nb.render.markup import plain
 from indus_nb.render.nodes import Node
-from indus_nb.render.untraced import UntracedIn, with_marks
+from indus_nb.render.untraced import Tracing, with_marks
 from indus_nb.render.writers import bundle
+
+MAX_FOUND = 200
+"""How many numbers of a part of an answer lead to their cards."""
 
 
 @dataclass
@@ -41,18 +44,18 @@ class Prose(Block):
     """A text of the model, or its reasoning, in the pieces that were streamed, until it has ``ended``.
 
     ``live`` has the values of its expressions, or marks while these are not known; ``None`` leaves them as code.
-    ``untraced_in`` finds numbers that no result shows; ``None`` marks none.
+    ``tracing`` looks up where its numbers come from; ``None`` marks none.
     """
 
     thinking: bool = False
     ended: bool = False
     pieces: list[str] = field(default_factory=list[str])
     live: LiveLookup | None = None
-    untraced_in: UntracedIn | None = None
+    tracing: Tracing | None = None
 
     def with_marks(self, text: str) -> str:
         """Return a complete part of the text with marks around numbers that no result shows."""
-        return text if self.untraced_in is None else with_marks(text, self.untraced_in)
+        return text if self.tracing is None else with_marks(text, self.tracing.untraced_in)
 
     @property
     def text(self) -> str:
@@ -76,6 +79,7 @@ class Card(Block):
     """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
+    call_id: str = ""
     output: Sequence[TextContent | ImageContent] = ()
     started: float | None = None
     shows: CallOutputs | None = None

@@ -70,7 +70,7 @@ class Rewriting:
 
 def _may_be_sent_back(block: Prose) -> bool:
     """Return whether a text has an expression without a value, or a number that no result shows."""
-    if block.untraced_in is not None and block.untraced_in(block.text):
+    if block.tracing is not None and block.tracing.untraced_in(block.text):
         return True
     if block.live is None or block.live is pending:
         return False

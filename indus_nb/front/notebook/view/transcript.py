@@ -83,7 +83,7 @@ from indus_nb.models.http.refusals import GO_BACK
 from indus_nb.render.cards import CallState, arguments_of, ran_in, state_of
 from indus_nb.render.context import context, contexts_along, is_along, is_context
 from indus_nb.render.live import VALUES_TYPE, LiveLookup, pending
-from indus_nb.render.untraced import UntracedIn
+from indus_nb.render.untraced import Tracing
 from indus_nb.render.writers import bundle
 from indus_nb.tools import CallDescription, Tool, describe_call
 from indus_nb.tools.jobs import Job
@@ -137,7 +137,7 @@ class Transcript:
         beside: What the page says beside the closing line, and no file: what the run took, and ``asides``.
         outputs: Outputs of calls for the user, where they can be shown.
         values_of: Returns the values in a whole answer, where its expressions are looked up.
-        untraced_in: Finds the numbers of a part of an answer that no result shows, where these are marked.
+        tracing: Looks up where the numbers of a part of an answer come from, where that is shown.
         conversation: The name of the conversation, if it is to be shown.
         failure: The run's failure, if the cell is to show it.
     """
@@ -175,7 +175,7 @@ class Transcript:
         self._tools = tools
         self.outputs: OutputBoard | None = None
         self.values_of: ValuesOf | None = None
-        self.untraced_in: UntracedIn | None = None
+        self.tracing: Tracing | None = None
         self._whole = whole
         self.conversation: str | None = None
         self.failure: MimeBundle | None = None
@@ -369,8 +369,8 @@ class Transcript:
                     self._withdraw_rewritten()
                 thinking = isinstance(event, ThinkingStart)
                 live = None if thinking or self.values_of is None else pending
-                untraced_in = None if thinking else self.untraced_in
-                block = self._add(Prose(self._key(), thinking=thinking, live=live, untraced_in=untraced_in))
+                tracing = None if thinking else self.tracing
+                block = self._add(Prose(self._key(), thinking=thinking, live=live, tracing=tracing))
                 self._prose[event.content_index] = block
             case TextEnd() | ThinkingEnd():
                 block = self._prose[event.content_index]
@@ -585,7 +585,7 @@ class Transcript:
         if card is None or card.finished:  # an id may come twice
             call = blocks.Call(name, arguments)
             call.described = self._described(call)
-            card = self._cards[call_id] = self._add(Card(self._key(), call=call, in_panel=self._whole))
+            card = self._cards[call_id] = self._add(Card(self._key(), call=call, call_id=call_id, in_panel=self._whole))
             self._fold_newest(card)
         return card
 
@@ -657,7 +657,7 @@ class Transcript:
             case TextContent():
                 live = None if self.values_of is None else self.values_of(block.text)
                 prose = Prose(self._key(), finished=True, pieces=[block.text], live=live)
-                prose.untraced_in = self.untraced_in
+                prose.tracing = self.tracing
                 self._add(prose)
             case ThinkingContent():
                 self._add(Prose(self._key(), finished=True, thinking=True, pieces=[block.thinking]))

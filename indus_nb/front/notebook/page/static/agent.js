@@ -644,6 +644,118 @@ function copiedByCommand(text) {
   return done;
 }
 
+// src/found.js
+const FOUND_NUMBER = "indus-found";
+const MAX_NUMBERS = 200;
+const MAX_TITLE_CHARACTERS = 80;
+const NO_PROSE = `code, pre, a, math, svg, mjx-container, .MathJax, [title], .${FOUND_NUMBER}`;
+const IN_NUMBER_BEFORE = /[\p{L}\p{N}_]$|\p{N}[.,]$/u;
+const IN_NUMBER_AFTER = /^[\p{N}_]|^[.,]\p{N}/u;
+
+function linkNumbers(root, found, cardAt) {
+  if (!Array.isArray(found) || root.querySelector(`.${FOUND_NUMBER}`)) return;
+  const texts = [...root.querySelectorAll(".indus-answer")].flatMap(textsOf);
+  const contents = texts.map(({ data }) => data);
+  for (const { index, begin, end, cards } of placesOf(contents, found).reverse()) {
+    const text = texts[index];
+    text?.splitText(end);
+    const number = text?.splitText(begin);
+    if (number) leadToCards(number, cards, cardAt);
+  }
+}
+
+function unlinkNumbers(root) {
+  for (const node of root.querySelectorAll(`.${FOUND_NUMBER}`)) {
+    const { parentNode } = node;
+    node.replaceWith(...node.childNodes);
+    parentNode?.normalize();
+  }
+}
+
+function placesOf(texts, found) {
+  const places = [];
+  let first = 0;
+  let from = 0;
+  for (const each of found.slice(0, MAX_NUMBERS)) {
+    const [number, ...cards] = Array.isArray(each) ? each : [];
+    if (typeof number !== "string" || !/\p{N}/u.test(number)) continue;
+    for (let index = first; index < texts.length; index++) {
+      const begin = beginOf(number, texts[index] ?? "", index === first ? from : 0);
+      if (begin < 0) continue;
+      first = index;
+      from = begin + number.length;
+      places.push({ index, begin, end: from, cards });
+      break;
+    }
+  }
+  return places;
+}
+
+function beginOf(number, text, from) {
+  for (let begin = text.indexOf(number, from); begin >= 0; begin = text.indexOf(number, begin + 1)) {
+    const before = text.slice(Math.max(0, begin - 2), begin);
+    const after = text.slice(begin + number.length, begin + number.length + 2);
+    if (!IN_NUMBER_BEFORE.test(before) && !IN_NUMBER_AFTER.test(after)) return begin;
+  }
+  return -1;
+}
+
+function textsOf(answer) {
+  const walker = document.createTreeWalker(answer, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const isProse = !answer.contains(node.parentElement?.closest(NO_PROSE) ?? null);
+    if (node instanceof Text && isProse && !node.data.includes("$")) texts.push(node);
+  }
+  return texts;
+}
+
+function leadToCards(number, places, cardAt) {
+  const cards = () => places.map(cardAt).filter((card) => card instanceof Element);
+  const describe = () => {
+    const heads = cards().map(headOf);
+    node.title = heads.length > 0 ? `from the result of ${heads.join(" and ")}` : "";
+  };
+  const node = h("span", {
+    class: FOUND_NUMBER,
+    role: "link",
+    tabindex: 0,
+    onmouseenter: describe,
+    onfocus: describe,
+    onclick: () => {
+      if (getSelection()?.isCollapsed !== false) goToCards(cards());
+    },
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      goToCards(cards());
+    },
+  });
+  node.dataset.lmSuppressShortcuts = "true"; // the notebook's would take Enter away
+  number.replaceWith(node);
+  node.append(number);
+}
+
+function headOf(card) {
+  const head = card.querySelector("summary code, .indus-code") ?? card.querySelector("summary b");
+  const line = head?.textContent?.trim().split("\n")[0] ?? "";
+  return line.length > MAX_TITLE_CHARACTERS ? `${line.slice(0, MAX_TITLE_CHARACTERS)} …` : line;
+}
+
+function goToCards(cards) {
+  for (const card of cards) unfold(card.querySelector("details"));
+  const head = cards[0]?.querySelector("summary");
+  const isQuiet = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  head?.scrollIntoView({ block: "center", behavior: isQuiet ? "auto" : "smooth" });
+  head?.focus({ preventScroll: true });
+}
+
+function unfold(fold) {
+  if (!fold) return;
+  unfold(fold.parentElement?.closest("details"));
+  if (!fold.open) fold.querySelector("summary")?.click();
+}
+
 // src/outdated.js
 const OUTDATED_MARK = "indus-outdated";
 const COMPUTE = "Compute again";
@@ -776,7 +888,7 @@ class BlockList {
       this.shown.set(key, block);
       this.append(block.node);
     }
-    if (block.html !== html) this.outdated.add(key);
+    if (block.html !== html || block.found !== this.store.mirror.found.get(key)) this.outdated.add(key);
   }
 
   fill() {
@@ -797,8 +909,11 @@ class BlockList {
     const content = parseSanitised(html);
     this.unannounced.add(key);
     this.keepOpened(key, content);
+    unlinkNumbers(block.node);
     morph(block.node, content);
     block.html = html;
+    block.found = this.store.mirror.found.get(key);
+    linkNumbers(block.node, block.found, (card) => this.shown.get(`${card}`)?.node.querySelector(".indus-call"));
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
     const before = this.shown.get(pieceAfter(key, -1));
@@ -3816,6 +3931,7 @@ class Mirror {
     this.resync = resync;
     this.number = 0;
     this.blocks = new Map();
+    this.found = new Map();
     this.state = {};
     this.dialogs = new Map();
     this.toasts = new Map();
@@ -3828,6 +3944,7 @@ class Mirror {
   receive(message) {
     if (message.kind === "full") {
       this.blocks.clear();
+      this.found.clear();
       this.state = {};
       this.dialogs.clear();
       this.askedAt = 0;
@@ -3866,8 +3983,15 @@ class Mirror {
       case "drop": {
         const [, key] = operation;
         this.blocks.delete(key);
+        this.found.delete(key);
         changes.blocks.add(key);
         changes.dropped.add(key);
+        break;
+      }
+      case "found": {
+        const [, key, numbers] = operation;
+        this.found.set(key, numbers);
+        changes.blocks.add(key);
         break;
       }
       case "set":

@@ -398,6 +398,9 @@ export type Tail = [op: "tail", key: string, keep: number, html: string];
 /** Remove a block. */
 export type Drop = [op: "drop", key: string];
 
+/** Have numbers in the text of a block lead to the cards of calls that have put them out, and no others. */
+export type LeadToCards = [op: "found", key: string, numbers: string[][]];
+
 /** Change some values of the state; the others stay. */
 export type SetState = [op: "set", state: PanelState];
 
@@ -860,6 +863,7 @@ export type Operation =
   | Put
   | Tail
   | Drop
+  | LeadToCards
   | SetState
   | OpenDialog
   | CloseDialog

@@ -16,6 +16,7 @@
 
 import { offerCopies, pieceAfter } from "./copying.js";
 import { h, isOwn, markOwn, morph } from "./dom.js";
+import { linkNumbers, unlinkNumbers } from "./found.js";
 import { markOutdated } from "./outdated.js";
 
 /** @import { Changes } from "./changes.js" */
@@ -28,7 +29,11 @@ const GROUP_BLOCKS = 10;
 /**
  * A block as it is shown; `html` is `null` until its content is there.
  *
- * @typedef {{ node: HTMLElement, html: string | null, timer?: ReturnType<typeof setTimeout> }} ShownBlock
+ * @typedef {object} ShownBlock
+ * @property {HTMLElement} node
+ * @property {string | null} html
+ * @property {readonly (readonly string[])[] | undefined} [found] its numbers that lead to cards
+ * @property {ReturnType<typeof setTimeout>} [timer]
  */
 
 /**
@@ -124,7 +129,7 @@ export class BlockList {
       this.shown.set(key, block);
       this.append(block.node);
     }
-    if (block.html !== html) this.outdated.add(key);
+    if (block.html !== html || block.found !== this.store.mirror.found.get(key)) this.outdated.add(key);
   }
 
   /** Fill outdated blocks from the last to the first for `FILL_MS`, and the others a moment later. */
@@ -147,8 +152,11 @@ export class BlockList {
     const content = parseSanitised(html);
     this.unannounced.add(key);
     this.keepOpened(key, content);
+    unlinkNumbers(block.node);
     morph(block.node, content);
     block.html = html;
+    block.found = this.store.mirror.found.get(key);
+    linkNumbers(block.node, block.found, (card) => this.shown.get(`${card}`)?.node.querySelector(".indus-call"));
     for (const code of block.node.querySelectorAll(".indus-call .indus-code")) this.offerCell(code);
     offerCopies(block.node, key, this.store);
     const before = this.shown.get(pieceAfter(key, -1));

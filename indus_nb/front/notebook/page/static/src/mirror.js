@@ -24,6 +24,9 @@ export class Mirror {
     /** HTML of blocks by key, in order. It was sanitised by the kernel.
      * @type {Map<string, string>} */
     this.blocks = new Map();
+    /** Numbers in blocks, by the keys of these, with the keys of the blocks with their cards.
+     * @type {Map<string, readonly (readonly string[])[]>} */
+    this.found = new Map();
     /** @type {PanelState} */
     this.state = {};
     /** Open dialogs by id, the oldest first; `until` in ms since 1970.
@@ -50,6 +53,7 @@ export class Mirror {
   receive(message) {
     if (message.kind === "full") {
       this.blocks.clear();
+      this.found.clear();
       this.state = {};
       this.dialogs.clear();
       this.askedAt = 0;
@@ -94,8 +98,15 @@ export class Mirror {
       case "drop": {
         const [, key] = operation;
         this.blocks.delete(key);
+        this.found.delete(key);
         changes.blocks.add(key);
         changes.dropped.add(key);
+        break;
+      }
+      case "found": {
+        const [, key, numbers] = operation;
+        this.found.set(key, numbers);
+        changes.blocks.add(key);
         break;
       }
       case "set":
