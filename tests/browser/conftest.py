@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from jupyterlab_page import Lab, launch
@@ -20,12 +22,19 @@ def api() -> Iterator[MessagesApi]:
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
+def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
+    """A server of the module's, whose ``LAB`` says what it has otherwise: options of `Lab`, and the user's settings.
+
+    Without settings nobody is there to be asked.
+    """
+    options = dict(getattr(request.module, "LAB", {}))
     root = tmp_path_factory.mktemp("lab")
     folder = root / "work"
     folder.mkdir()
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    with Lab(folder, environment) as lab:
+    if (settings := options.pop("settings", None)) is not None:
+        Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    with Lab(folder, environment, **options) as lab:
         yield lab
 
 

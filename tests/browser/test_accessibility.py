@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from jupyterlab_page import KERNEL_IS_READY, TOKEN, Lab, Notebook
-from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, Thinking, ToolUse
 from playwright.sync_api import Browser, Locator, Page, expect
+
+LAB = {"settings": {}}
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 ASK = "%agent --new --model sonnet-4-5 --thinking off "
@@ -45,17 +46,6 @@ def mean(values: list[float]) -> float:
 > Errors should never pass silently.
 
 """
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment) as lab:
-        yield lab
 
 
 @pytest.fixture(scope="module", params=["JupyterLab Light", "JupyterLab Dark"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Browser, Locator, Page, expect
+
+LAB = {"extension": True, "program": "notebook", "settings": {}}
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 PANEL = ".indus_nb-SidePanel"
@@ -24,17 +22,6 @@ CUT_OFF = """within => {
         .filter(node => node.checkVisibility() && node.clientWidth > 1 && (sticksOut(node) || isCut(node)))
         .map(node => node.outerHTML.slice(0, 200));
 }"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("looks")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment, program="notebook", extension=True) as lab:
-        yield lab
 
 
 def serious_problems(page: Page) -> list[str]:

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from jupyterlab_page import Lab, Notebook
-from kernels import private_environment
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
+
+LAB = {"extension": True, "settings": {}}
 
 GREETS = "print('This is the area of a square:')"
 OLD = f"def area(side):\n    return side * side\n\n\n{GREETS}\narea(2)"
 NEW = f"def area(side):\n    return side**2\n\n\n{GREETS}\narea(3)"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 @pytest.fixture(autouse=True)

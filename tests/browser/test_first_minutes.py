@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
+
+LAB = {"extension": True, "settings": {}}
 
 FRAME = """\
 import matplotlib.pyplot as plt
@@ -20,17 +17,6 @@ FAILS = "sales.groupby('mnth').tea.sum().max()"
 PLOT = "fig, ax = plt.subplots()\nax.plot(sales.month, sales.tea)"
 PROMPTS_ARE_SHORT = """chat => [...chat.querySelectorAll(".indus-said")]
     .every(said => said.clientHeight < chat.clientHeight / 2)"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("first")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 class Hand:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-import pytest
 from jupyterlab_page import Lab, Notebook
-from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
+
+LAB = {"settings": {}}
 
 ASK = "%agent --new --model sonnet-4-5 --thinking off --approve never "
 BELOW = [f"for line in range(12): print('cell', {number}, line)" for number in range(6)]
@@ -38,17 +37,6 @@ WATCH = """() => {
 OVERFLOWING = """cell => [...cell.querySelectorAll('.jp-OutputArea, .jp-OutputArea-output, .ia-root')]
     .filter(node => node.scrollHeight > node.clientHeight || node.scrollWidth > node.clientWidth)
     .map(node => `${node.className}: ${node.scrollHeight}/${node.clientHeight}`)"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment) as lab:
-        yield lab
 
 
 def opened(lab: Lab, page: Page, *cells: str) -> Notebook:

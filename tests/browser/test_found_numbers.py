@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
+
+LAB = {"extension": True}
 
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off --approve never so"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 PROSE = "The sum is **500.75**, the mean 166.92 and `500.75` in code; <b>7</b>.\n\nSo 500.75."
 HOSTILE = [None, 5, [], [None, 0], ["and", 0], ["166.92", -1, 10**9, "0", {"x": 1}], ["<b>7</b>", 0], ["500.75", 0]]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 def script(api: MessagesApi) -> None:

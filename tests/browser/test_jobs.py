@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 
-import pytest
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
+
+LAB = {"settings": {"approve": "never", "jobs": {"afterSeconds": 1}}}
 
 COUNTS = """\
 # Count to sixty
@@ -19,17 +18,6 @@ for i in range(60):
     print(i)
     """
 SESSION = "%agent --new --model anthropic/claude-sonnet-4-5 --thinking off "
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").write_text(json.dumps({"approve": "never", "jobs": {"afterSeconds": 1}}))
-    with Lab(folder, environment) as lab:
-        yield lab
 
 
 def test_a_cell_shows_how_its_code_gets_on_and_its_stop_ends_it(lab: Lab, page: Page, api: MessagesApi) -> None:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import nbformat
-import pytest
 from jupyterlab_page import Lab
-from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Page, expect
 
+LAB = {"program": "notebook", "settings": {}}
+
 ASK = "%agent --new --model sonnet-4-5 --thinking off "
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("notebook")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment, program="notebook") as lab:
-        yield lab
 
 
 def test_a_run_streams_asks_is_stopped_and_stays_in_the_file(lab: Lab, page: Page, api: MessagesApi) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from jupyterlab_page import Lab, Notebook, keep_screenshot
-from kernels import private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
+
+LAB = {"extension": True, "settings": {}}
 
 AGENT = "%agent --approve writes --thinking off go"
 LONG = "\n".join(f"value_{number} = {number}  # a line" for number in range(93))
@@ -23,17 +23,6 @@ SCROLL = """down => {
     const scroller = document.querySelector('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer');
     scroller.scrollTop = down ? scroller.scrollHeight : 0;
 }"""
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("once")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text("{}", encoding="utf-8")
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
+
+LAB = {"extension": True}
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
@@ -29,16 +30,6 @@ WATCH = """button => {
 FRAMES_OF_DRAWING = 2
 """For how many frames at most a button says something that is overwritten when the page draws."""
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 def problems(page: Page, context: str) -> list[str]:

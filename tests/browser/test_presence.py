@@ -16,6 +16,8 @@ from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
+LAB = {"extension": True, "settings": {}}
+
 FAILS = "price = {'tea': 3}\nprice['milk']"
 LONG = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"
 OPAQUE_OVER = """node => {
@@ -25,17 +27,6 @@ OPAQUE_OVER = """node => {
 }"""
 """How a bar lies over the traceback before it."""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("presence")
-    folder = root / "work"
-    folder.mkdir()
-    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    (root / "agent" / "settings.json").unlink()  # somebody is there to be asked
-    with Lab(folder, environment, extension=True) as lab:
-        yield lab
 
 
 @pytest.fixture(autouse=True)
