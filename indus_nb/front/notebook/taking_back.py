@@ -240,11 +240,12 @@ class TakingBack:
         newer = self._steps.newest("undo", count)
         by = ", ".join(self._names(own, newer)) or "cells of yours"
         shared = textcut.one_line(", ".join(sorted(names)), _MAX_SHARED_CHARACTERS)
+        were = "was" if len(names) == 1 else "were"
         what = "step that is" if count == 1 else f"{count} steps that are"
         raise UsageError(
-            f"Nothing was taken back: {shared} was changed in this conversation, and after that in {by}. `%agent undo "
-            f"{count}` takes back the {what} to go first ({steps_in_words(newer)}), and `%agent {command}` "
-            "then this conversation's."
+            f"Nothing was taken back: {shared} {were} changed in this conversation, and after that in {by}. `keep`, "
+            f"`over` and `both` do not help here. `%agent undo {count}` takes back the {what} to go first "
+            f"({steps_in_words(newer)}), and `%agent {command}` then this conversation's."
         )
 
     def state_needs_page(self, wanted: StateWanted) -> bool:
