@@ -49,7 +49,9 @@ def results(api: MessagesApi) -> list[str]:
 
 def test_a_state_is_gone_back_to_and_left_again_in_the_objects(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("rows = [1]; also = rows; Path('a.txt').write_text('old')")
-    assert "of your own cells it knows nothing" in said(kernel, '%agent state save "before the filter"').lower()
+    recorded = "Your own cells are no steps: `%agent state on` makes steps of those that you run from then on."
+    assert recorded in said(kernel, '%agent state save "before the filter"')
+    assert said(kernel, "%agent state list").count("cells") == recorded.count("cells")
     asked(kernel, api, python("rows.append(2); Path('a.txt').write_text('new')"), python("rows.append(3); fresh = 1"))
     gone = said(kernel, '%agent state back "before the filter"')
     assert "This is “before the filter” again: a.txt, also, fresh, rows." in gone
