@@ -324,3 +324,18 @@ def test_names_are_checked_and_prompts_that_begin_alike_are_none(kernel: Kernel,
     assert len(api.requests) == 1
     assert "Did you mean `%agent state back x`?" in refused(kernel, "%agent state bakc x")
     assert len(api.requests) == 1
+
+
+def test_what_going_back_put_beside_the_users_own_stays_at_the_way_back_and_that_is_said(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("from pathlib import Path; Path('a.txt').write_text('old'); many = [1]; other = 1")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("Path('a.txt').write_text('new'); many.append(2); other = 2"))
+    kernel.run("Path('a.txt').write_text('mine'); many.append(3)")
+    back = said(kernel, "%agent state back raw both")
+    assert "new beside it: a.before.txt, many_before. `%agent state back last` turns that around, but leaves" in back
+    assert "but leaves many_before." in back
+    assert "turns that around." in said(kernel, "%agent state back last")
+    look = "print(Path('a.txt').read_text(), Path('a.before.txt').exists(), many, many_before, other)"
+    assert kernel.run(look).streams == "mine False [1, 2, 3] [1] 2\n"
