@@ -15,6 +15,7 @@ from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 
 if TYPE_CHECKING:
+    from indus_nb.kernel.claims.kept import Claim
     from indus_nb.render.untraced import Spans
     from indus_nb.render.writers import MimeBundle
 
@@ -75,7 +76,7 @@ class CheckedAnswers:
         """Return the live values, each with the id of its cell and its expression."""
         return [(claim.cell, claim.expression, claim.value.text) for claim in self.live.claims.all()]
 
-    def table(self) -> MimeBundle:
-        """Return the live values and whether they still hold, as they are shown."""
+    def table(self, asked: Callable[[Claim], str]) -> MimeBundle:
+        """Return the live values and whether they still hold, as they are shown; see `listed`."""
         kept = self.live.claims.all()
-        return blocks.table(*listed(kept)) if kept else blocks.notice(_NONE)
+        return blocks.table(*listed(kept, asked)) if kept else blocks.notice(_NONE)
