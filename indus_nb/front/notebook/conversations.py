@@ -182,6 +182,7 @@ class Conversations:
         self._notebook.live_values = self._answers.stated
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
+        self.kernel.elsewhere = self._notebooks.elsewhere
         self._choosing = threading.RLock()
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._beside = ""

@@ -79,6 +79,15 @@ class Notebooks:
         ]
         return plain(PurePosixPath(paths[0]).name) if paths else ""
 
+    def elsewhere(self, cell: str | None) -> str:
+        """Name the file of a cell's notebook where that is another one than what is asked from; else empty.
+
+        Args:
+            cell: The cell's id.
+        """
+        used = self._by_client.get(self._cells.client_of(cell) or "")
+        return "" if used is self._by_client.get(self._cells.origin.client or "") else self.file_of(cell)
+
     def note(self, shown: Shows, before: Shows | None, taken: Container[str]) -> UsedNotebook:
         """Note of which notebook a connection is.
 
