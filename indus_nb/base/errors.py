@@ -29,6 +29,20 @@ class IndusError(Exception):
     """The root of this package's exceptions; catch it to catch them all."""
 
 
+def failure_text(error: BaseException) -> str:
+    """Say how code failed that may be somebody else's: the type of the error and its text.
+
+    An error of this package is a whole sentence, and stays as it is.
+
+    >>> failure_text(KeyError("cats")), failure_text(TimeoutError()), failure_text(UsageError("No such model."))
+    ("KeyError: 'cats'", 'TimeoutError', 'No such model.')
+    """
+    kind, text = type(error), str(error)
+    if not text:
+        return kind.__name__
+    return text if kind.__module__.partition(".")[0] == "indus_nb" else f"{kind.__name__}: {text}"
+
+
 class Interrupted(KeyboardInterrupt):
     """Interrupt by the user of code that waits here; IPython shows it as one line."""
 

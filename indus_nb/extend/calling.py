@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, cast
 
+from indus_nb.base.errors import IndusError
 from indus_nb.core.session.dialogs import clock
 from indus_nb.core.session.questions import bound
 
@@ -19,16 +20,16 @@ def contained() -> Generator[None]:
     """Make failures of an exit, and of a cancellation that is not the caller's own.
 
     Raises:
-        RuntimeError: The code wanted to exit, or what it waited for was cancelled.
+        IndusError: The code wanted to exit, or what it waited for was cancelled.
     """
     try:
         yield
     except SystemExit as error:
-        raise RuntimeError(f"it wanted to exit ({error.code})") from error
+        raise IndusError(f"it wanted to exit ({error.code})") from error
     except asyncio.CancelledError as error:
         if cast("asyncio.Task[Any]", asyncio.current_task()).cancelling():
             raise
-        raise RuntimeError("something that it waited for was cancelled") from error
+        raise IndusError("something that it waited for was cancelled") from error
 
 
 class _Clock:

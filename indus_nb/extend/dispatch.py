@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from indus_nb.base.errors import UsageError
 from indus_nb.core.loop import RunAborted
 from indus_nb.extend import events as ev
 from indus_nb.extend.calling import contained
@@ -39,7 +40,7 @@ class Dispatcher:
 
         Raises:
             RunAborted: An abort ended a handler that is needed.
-            Exception: What a handler raised that is needed, or a ``TypeError`` for its answer.
+            Exception: What a handler raised that is needed, or a ``UsageError`` for its answer.
         """
         answers: list[AnswerT] = []
         for extension, handler in self._runtime.handlers(event.type):
@@ -86,7 +87,7 @@ class Dispatcher:
 def _answer(event: ev.Asking[AnswerT], returned: object) -> AnswerT:
     """Return what a handler returned as an answer, and change the event by it."""
     if not hasattr(event, "answer"):
-        raise TypeError(f"{returned!r} is no answer: {event.type} has none")
+        raise UsageError(f"{returned!r} is no answer: {event.type} has none")
     answer = event.answer.of(returned)
     answer.change(event)
     return answer

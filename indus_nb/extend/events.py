@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, get_args
 
+from indus_nb.base.errors import UsageError
 from indus_nb.base.events import (
     BashExecutionUpdate,
     ExtensionError,
@@ -61,13 +62,13 @@ class Answer(WireModel, unknown="refused"):
 
     @classmethod
     def of(cls, returned: object) -> Self:
-        """Return what a handler returned as an answer; raises ``TypeError`` with what is wrong about it."""
+        """Return what a handler returned as an answer; raises ``UsageError`` with what is wrong about it."""
         try:
             return cls.from_wire(returned).checked()
         except InvalidFieldsError as error:
             wrong = error.problems[0]
             at = f"the answer is wrong at `{wrong.path}`: {wrong.reason}"
-            raise TypeError(at if wrong.path else f"{returned!r} is no answer") from error
+            raise UsageError(at if wrong.path else f"{returned!r} is no answer") from error
 
     @property
     def ends(self) -> bool:
@@ -78,7 +79,7 @@ class Answer(WireModel, unknown="refused"):
         """Replace the fields of the event that this answer has values for.
 
         Raises:
-            TypeError: A value cannot stand in the place of the event's.
+            UsageError: A value cannot stand in the place of the event's.
         """
         for name in self.changes:
             if (value := getattr(self, name)) is not None:
@@ -201,10 +202,10 @@ class MessageEndAnswer(Answer):
     message: Message | None = None
 
     def change(self, event: Any) -> None:
-        """Replace the message; raises ``TypeError`` for one of another role."""
+        """Replace the message; raises ``UsageError`` for one of another role."""
         role = event.message.role
         if self.message is not None and self.message.role != role:
-            raise TypeError(f"a {self.message.role} message cannot replace a {role} message")
+            raise UsageError(f"a {self.message.role} message cannot replace a {role} message")
         super().change(event)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import UsageError, failure_text
 from indus_nb.base.events import AgentEnd, ModelChanged, SessionEvent, ThinkingLevelChanged, ToolOutput
 from indus_nb.base.messages import CustomMessage, Message, ThinkingLevel, ToolCall
 from indus_nb.base.textcut import byte_size
@@ -270,8 +270,7 @@ class Extensions(SessionHooks):
         except RunAborted:
             return Verdict("Not run: the run was stopped before this call started.")
         except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run
-            failed = str(error) or type(error).__name__
-            return Verdict(f"Not run: an extension that watches over tools failed ({failed}).")
+            return Verdict(f"Not run: an extension that watches over tools failed ({failure_text(error)}).")
         if answers and answers[-1].block:
             blocked = answers[-1]
             return Verdict(blocked.reason or "An extension did not allow this call.", details=blocked.details)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError
+from indus_nb.base.errors import IndusError, failure_text
 from indus_nb.base.events import ExtensionError
 from indus_nb.extend.bus import EventBus
 from indus_nb.extend.calling import HandlerCalls
@@ -121,7 +121,7 @@ class Runtime:
     def _noted(self, extension: Extension | None, event: str, error: BaseException) -> ExtensionError:
         whole = str(extension.source.path) if extension is not None else "extensions"
         path = textcut.middle(hide(whole), _SHOWN_PATH_CHARACTERS)
-        text = (str(error) or type(error).__name__).replace(whole, path)
+        text = failure_text(error).replace(whole, path)
         problem = f"{path} failed on {event}: {text}"
         self.problems = [*self.problems[-_KEPT_PROBLEMS:], *([] if problem in self.problems else [problem])]
         _log.debug("The extension %s failed on %s", path, event, exc_info=error)

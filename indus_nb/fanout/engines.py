@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.base.errors import IndusError, UsageError, failure_text
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import random_hex
 from indus_nb.fanout import pulse
@@ -92,7 +92,7 @@ def call(_number: str, pickled: bytes, arguments: bytes) -> Outcome:
     except ToolError as error:
         return Outcome(error.output, failed=True)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result
-        return Outcome(as_output(str(error) or type(error).__name__), failed=True)
+        return Outcome(as_output(failure_text(error)), failed=True)
 
 
 # --- in this process -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, UsageError
+from indus_nb.base.errors import IndusError, UsageError, failure_text
 from indus_nb.fanout.rows import Table, table_of
 from indus_nb.fanout.template import Template
 
@@ -95,7 +95,7 @@ def bring(data: Any, template: Template) -> tuple[Partitions, Table]:
         try:
             part = wanted.get_partition(number).compute()
         except Exception as error:
-            reason = textcut.one_line(str(error) or type(error).__name__, _MAX_REASON_CHARACTERS)
+            reason = textcut.one_line(failure_text(error), _MAX_REASON_CHARACTERS)
             raise IndusError(f"Partition {number} of the data cannot be computed: {reason}") from error
         rows += table_of(part).rows if template.columns else [{} for _ in range(len(part))]
         lengths.append(len(part))

@@ -72,6 +72,14 @@ class CellIds:
         self._note(self.running)
         return frozenset(own_id for own_id, own in self._ids.items() if client in (None, own))
 
+    def number_of(self, cell: str | None) -> int | None:
+        """Return the number that a cell ran with last, by its id; ``None`` where that is not known."""
+        return next((number for number, own in reversed([*self.numbers.items()]) if own == cell), None)
+
+    def client_of(self, cell: str | None) -> str | None:
+        """Return the connection over which a cell was run last, by its id; ``None`` where that is not known."""
+        return self._ids.get(cell or "")
+
     @property
     def running(self) -> str | None:
         """The id that the front end gave the running cell."""

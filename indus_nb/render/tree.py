@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from indus_nb.base import textcut
 from indus_nb.base.terminal import plain
@@ -14,10 +14,11 @@ from indus_nb.core.storage.text import entry_text, stored_message, subagent_of
 _MAX_TEXT_CHARACTERS = 120
 
 
-def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
+def tree_rows(store: SessionStore, limit: int, text_of: Callable[[Entry], str] = entry_text) -> list[JsonObject]:
     """Return the messages of all branches, a row each, parents before children, the current branch last.
 
     Args:
+        text_of: Returns the text of an entry; a line is made of it.
         limit: The most rows that are returned; of more the last ones are, below a row without an id that counts the
             missing ones.
 
@@ -33,7 +34,7 @@ def tree_rows(store: SessionStore, limit: int) -> list[JsonObject]:
     rows = [
         _row(
             _role(entry) or entry.type,
-            cut(entry_text(entry)),
+            cut(text_of(entry)),
             entry.id,
             depth=depth,
             leaf=entry.id not in children,

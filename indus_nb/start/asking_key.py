@@ -68,10 +68,16 @@ def _secret(question: str) -> str:
 
 def _chosen(offered: Sequence[Model]) -> Model:
     names = "\n".join(f"  {number}  {model.provider} ({model.name})" for number, model in enumerate(offered, 1))
-    answer = _answer(f"Whose models?\n{names}\n\n1-{len(offered)}, or a name [{offered[0].provider}]: ")
-    if answer.isdecimal() and 1 <= int(answer) <= len(offered):
-        return offered[int(answer) - 1]
-    return _named(offered, answer) if answer else offered[0]
+    question = f"1-{len(offered)}, or a name [{offered[0].provider}]: "
+    answer = _answer(f"Whose models?\n{names}\n\n{question}")
+    while True:
+        if answer.isdecimal() and 1 <= int(answer) <= len(offered):
+            return offered[int(answer) - 1]
+        try:
+            return _named(offered, answer) if answer else offered[0]
+        except UsageError as error:
+            print(error)  # noqa: T201 - to the user who answers
+        answer = _answer(question)
 
 
 def _named(offered: Sequence[Model], provider: str) -> Model:
@@ -87,7 +93,11 @@ def _keeps(place: Place) -> bool:
         return False
     if place.note:
         print(place.note)  # noqa: T201 - to the user who answers
-    return _answer(f"Keep it in {place.name}? [Y/n] ").casefold() in ("", "y", "yes")
+    while True:
+        answer = _answer(f"Keep it in {place.name}? [Y/n] ").casefold()
+        if answer in ("", "y", "yes", "n", "no"):
+            return answer not in ("n", "no")
+        print("Answer y or n.")  # noqa: T201 - to the user who answers
 
 
 def _answer(question: str) -> str:

@@ -87,6 +87,15 @@ def test_a_key_is_asked_for_tested_and_kept_and_the_next_prompt_uses_it(
     assert "No key of that provider is kept" in run(environment, "setup", "--forget", "anthropic").stderr
 
 
+def test_a_typing_error_is_asked_about_again(environment: dict[str, str], tmp_path: Path) -> None:
+    again = [("a name [anthropic]:", "99"), ("a name [anthropic]:", "antropic"), ("a name [anthropic]:", "anthropic")]
+    shown = typed(environment, *again, ("[Y/n]", "ja"), ("[Y/n]", "N"), ("(not shown):", KEY))
+    assert shown.count("No such provider takes a key. There are: anthropic") == 2
+    assert "Answer y or n." in shown
+    assert "This process has it in memory; nothing else does." in shown
+    assert not (tmp_path / "passwords.json").exists()
+
+
 def test_without_a_keyring_a_key_is_kept_in_the_file_of_keys_until_it_is_taken_out(
     environment: dict[str, str], api: MessagesApi, tmp_path: Path
 ) -> None:

@@ -267,8 +267,8 @@ async def test_a_defect_is_reported_once_and_the_next_handler_is_asked(opened, m
     await session.prompt("go")
     assert texts(session) == ["sound"]
     assert errors_of(events) == [
-        ("load", "no such file"),
-        ("input", "division by zero"),
+        ("load", "OSError: no such file"),
+        ("input", "ZeroDivisionError: division by zero"),
         ("agent_start", "{'unexpected': True} is no answer: agent_start has none"),
     ]
     await session.end()
@@ -488,6 +488,19 @@ async def test_a_function_becomes_a_tool_of_the_running_session(opened, messages
     assert (bad.is_error, "number" in text_of(bad.content)) == (True, True)
     api_of[0].set_active_tools(["read", "nonesuch"])
     assert list(session.active_tools) == ["read"]
+
+
+async def test_a_function_that_fails_is_told_with_the_type_of_its_error(opened, messages_api) -> None:
+    def setup(api: ExtensionApi) -> None:
+        @api.tool
+        def rows(table: str) -> int:
+            return {"people": 12}[table]
+
+    session = await opened(setup)
+    messages_api.add(Reply(ToolUse("rows", {"table": "cats"})), Reply("There is none."))
+    await session.prompt("go")
+    (result,) = (m for m in session.messages if isinstance(m, ToolResultMessage))
+    assert (result.is_error, text_of(result.content)) == (True, "KeyError: 'cats'")
 
 
 async def test_commands_run_at_once_and_clashing_names_are_numbered(opened, messages_api) -> None:

@@ -65,7 +65,7 @@ def test_what_a_function_raises_is_read_by_the_model(messages_api: MessagesApi) 
 
     Calling.on(messages_api, "odd")
     with ProcessPoolExecutor(1) as pool:
-        assert list(agent.map("{item}", [0, 1], tools=["odd"], over=pool)) == ["fine", "no such thing"]
+        assert list(agent.map("{item}", [0, 1], tools=["odd"], over=pool)) == ["fine", "LookupError: no such thing"]
 
 
 def test_a_killed_worker_ends_its_rows_with_a_sentence_and_a_new_engine_asks_them_again(

@@ -58,6 +58,11 @@ def test_exactly_the_claims_that_read_what_a_cell_has_changed_are_stale(kernel: 
     assert listed(kernel, "check")[0] == "has no value now: NameError: name 'flights' is not defined"
 
 
+def test_each_value_is_listed_with_the_cell_that_asked(kernel: Kernel) -> None:
+    rows = kernel.run("%agent claims").shown[-1].split("\n")[2:]
+    assert [row.split("  ")[0] for row in rows] == ["In [4]"] * 3
+
+
 def test_what_reads_one_column_is_not_stale_when_another_changes(kernel: Kernel) -> None:
     assert kernel.run("flights['gate'] = 'A'; hotels['stars'] = 3").status == "ok"
     assert listed(kernel) == ["holds", "holds", "stale: flights changed"]  # a function reads the frame

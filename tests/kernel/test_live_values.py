@@ -54,6 +54,7 @@ def test_a_value_stands_in_the_place_of_its_expression(kernel: Kernel, api: Mess
     cell = kernel.run("%agent what is the mean?")
     assert cell.status == "ok", cell.error
     assert "The mean is 1.75 of `n`." in cell.shown
+    assert "assistant: The mean is 1.75 of `n`." in "".join(kernel.run("%agent tree").shown)
 
 
 def answered(kernel: Kernel, api: MessagesApi, *answers: str | Reply) -> str:

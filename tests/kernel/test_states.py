@@ -49,7 +49,9 @@ def results(api: MessagesApi) -> list[str]:
 
 def test_a_state_is_gone_back_to_and_left_again_in_the_objects(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("rows = [1]; also = rows; Path('a.txt').write_text('old')")
-    assert "of your own cells it knows nothing" in said(kernel, '%agent state save "before the filter"').lower()
+    recorded = "Your own cells are no steps: `%agent state on` makes steps of those that you run from then on."
+    assert recorded in said(kernel, '%agent state save "before the filter"')
+    assert said(kernel, "%agent state list").count("cells") == recorded.count("cells")
     asked(kernel, api, python("rows.append(2); Path('a.txt').write_text('new')"), python("rows.append(3); fresh = 1"))
     gone = said(kernel, '%agent state back "before the filter"')
     assert "This is “before the filter” again: a.txt, also, fresh, rows." in gone
@@ -322,3 +324,18 @@ def test_names_are_checked_and_prompts_that_begin_alike_are_none(kernel: Kernel,
     assert len(api.requests) == 1
     assert "Did you mean `%agent state back x`?" in refused(kernel, "%agent state bakc x")
     assert len(api.requests) == 1
+
+
+def test_what_going_back_put_beside_the_users_own_stays_at_the_way_back_and_that_is_said(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("from pathlib import Path; Path('a.txt').write_text('old'); many = [1]; other = 1")
+    said(kernel, "%agent state save raw")
+    asked(kernel, api, python("Path('a.txt').write_text('new'); many.append(2); other = 2"))
+    kernel.run("Path('a.txt').write_text('mine'); many.append(3)")
+    back = said(kernel, "%agent state back raw both")
+    assert "new beside it: a.before.txt, many_before. `%agent state back last` turns that around, but leaves" in back
+    assert "but leaves many_before." in back
+    assert "turns that around." in said(kernel, "%agent state back last")
+    look = "print(Path('a.txt').read_text(), Path('a.before.txt').exists(), many, many_before, other)"
+    assert kernel.run(look).streams == "mine False [1, 2, 3] [1] 2\n"

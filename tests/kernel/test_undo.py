@@ -174,7 +174,9 @@ def test_a_step_is_left_where_another_conversation_has_changed_the_same(
     kernel.run("from pathlib import Path; held = [1]; alias = held")
     changed_by_the_agent(kernel, api, own)
     in_another(kernel, api, newer)
-    assert f"Nothing was taken back: {both} was changed in this" in refused(kernel, "%agent undo")
+    were = "were" if "," in both else "was"
+    assert f"Nothing was taken back: {both} {were} changed in this" in refused(kernel, "%agent undo")
+    assert "`keep`, `over` and `both` do not help here." in refused(kernel, "%agent undo both")
     kernel.run("%agent undo 1")
     assert "Taken back: " in "\n".join(kernel.run("%agent undo").shown)
     assert kernel.run("print('pair' in globals(), held, Path('both.txt').exists())").streams == "False [1] False\n"

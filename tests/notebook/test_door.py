@@ -81,6 +81,23 @@ def test_a_request_that_is_dropped_before_it_began_costs_nothing(kernel: Kernel,
     assert len(messages_api.requests) == 1
 
 
+def test_a_cell_of_another_notebook_is_told_with_the_name_of_that(kernel: Kernel, messages_api: MessagesApi) -> None:
+    session = kernel._client.session  # pyright: ignore[reportPrivateUsage]
+    page, own = DoorPage(kernel), session.session
+    DoorPage(kernel, {**page.shows("other.ipynb"), "client": "other"}, comm="second")
+    session.session = "other"
+    run_cell(kernel, "theirs", "x = 1")
+    session.session = "page"
+    run_cell(kernel, "mine", "y = 2")
+    messages_api.add("Seen.")
+    run_cell(kernel, "asks", "%agent --thinking off --model anthropic/claude-sonnet-4-5 look")
+    session.session = own
+    asked = str(messages_api.requests[0].body["messages"])
+    assert "In other.ipynb:\\nCell [3]:\\n```python\\nx = 1" in asked
+    assert "\\n\\nCell [4]:\\n```python\\ny = 2" in asked
+    assert "one.ipynb" not in asked
+
+
 def test_a_request_that_finds_no_conversation_says_so_where_it_was_asked(kernel: Kernel) -> None:
     request = {"kind": "edit", "id": "1", "cell": "first", "instruction": "make it 2"}
     over = DoorPage(kernel, request).hear("edit_over", id="1")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from indus_nb.base.messages import AssistantMessage, Message, TextContent, ToolCall, ToolResultMessage, UserMessage
 from indus_nb.core.storage.store import SessionStore
+from indus_nb.kernel.claims.stored import digest, text_with_values
+from indus_nb.render.live import VALUES_TYPE
 from indus_nb.render.tree import tree_rows
 
 
@@ -38,6 +40,18 @@ def test_a_row_says_how_many_entries_are_left_out() -> None:
         session.append_message(message)
     assert tree_rows(session, 2)[0]["text"] == "1 earlier entry is not listed."
     assert tree_rows(session, 1)[0]["text"] == "2 earlier entries are not listed."
+
+
+def test_an_answer_has_the_values_that_were_looked_up_for_it_and_else_its_expressions() -> None:
+    session = store()
+    text = "It is `{python} n`."
+    values = {"answer": digest(text), "values": [{"expression": "n", "value": "5"}]}
+    session.append_message(ask(text))
+    session.append("custom", custom_type=VALUES_TYPE, data=values)
+    session.append_message(answer(text))
+    session.append_message(answer(text))
+    rows = tree_rows(session, 10, text_with_values(session.entries))
+    assert [row["text"] for row in rows] == [text, "It is 5.", "It is `n`."]
 
 
 def test_what_is_no_place_to_go_on_from_is_left_out() -> None:

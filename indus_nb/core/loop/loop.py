@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb.base import textcut
+from indus_nb.base.errors import failure_text
 from indus_nb.base.events import (
     AgentEnd,
     AgentEvent,
@@ -417,7 +418,7 @@ async def run_tool_call(run: Calling, call: ToolCall) -> Outcome:
     except ToolError as error:
         output, is_error = error.output, True
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool's failure, whatever it is, is a result
-        output, is_error = text_output(str(error) or type(error).__name__), True
+        output, is_error = text_output(failure_text(error)), True
     except asyncio.CancelledError:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         if task.cancelling():

@@ -16,6 +16,11 @@ from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.render.untraced import Found, Spans, Tracing
 
 if TYPE_CHECKING:
+<<<<<<< HEAD
+=======
+    from indus_nb.kernel.claims.kept import Claim
+    from indus_nb.render.untraced import Spans
+>>>>>>> words
     from indus_nb.render.writers import MimeBundle
 
 _NONE = "No answer of this kernel has a value of an expression."
@@ -84,7 +89,7 @@ class CheckedAnswers:
         """Return the live values, each with the id of its cell and its expression."""
         return [(claim.cell, claim.expression, claim.value.text) for claim in self.live.claims.all()]
 
-    def table(self) -> MimeBundle:
-        """Return the live values and whether they still hold, as they are shown."""
+    def table(self, asked: Callable[[Claim], str]) -> MimeBundle:
+        """Return the live values and whether they still hold, as they are shown; see `listed`."""
         kept = self.live.claims.all()
-        return blocks.table(*listed(kept)) if kept else blocks.notice(_NONE)
+        return blocks.table(*listed(kept, asked)) if kept else blocks.notice(_NONE)

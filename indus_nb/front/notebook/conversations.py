@@ -22,8 +22,9 @@ from indus_nb.base.errors import (
 )
 from indus_nb.base.files import current_directory
 from indus_nb.base.installed import has_package, how_to_install
-from indus_nb.base.messages import Attachment, ImageContent
-from indus_nb.base.textcut import counted
+from indus_nb.base.messages import AssistantMessage, Attachment, ImageContent, TextContent, UserMessage, text_of
+from indus_nb.base.terminal import plain
+from indus_nb.base.textcut import counted, one_line_fit
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.resources.settings import agent_directory
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
+    from indus_nb.kernel.claims.kept import Claim
     from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
@@ -103,6 +105,7 @@ _NO_WIDGETS = (
     "The packages of live cells and of the panel are not installed. For them: "
     f"{how_to_install('widgets')}, and restart the kernel."
 )
+_MAX_PROMPT_CHARACTERS = 40
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 
 
@@ -113,6 +116,21 @@ def _check_command(request: Request, session: AgentSession) -> None:
     names = [*COMMANDS, *(each["name"] for each in session.list_commands())]
     if request.may_be_command and (problem := unknown_command(request.text, names)) is not None:
         raise UsageError(f"{problem} Nothing was sent. To say just that to the agent: `%agent -- {request.text}`.")
+
+
+def _prompt_before(session: AgentSession | None, answer: str) -> str:
+    """Return the first words of the prompt that was answered so last; empty where that is not known."""
+    asked = found = ""
+    for message in () if session is None else session.messages:
+        if isinstance(message, UserMessage):
+            asked = text_of(message.content)
+        elif isinstance(message, AssistantMessage) and answer in _texts(message):
+            found = asked
+    return one_line_fit(plain(found), _MAX_PROMPT_CHARACTERS)
+
+
+def _texts(answer: AssistantMessage) -> list[str]:
+    return [block.text for block in answer.content if isinstance(block, TextContent)]
 
 
 class Conversations:
@@ -164,6 +182,7 @@ class Conversations:
         self._notebook.live_values = self._answers.stated
         self._screen: Screen = screen_of(shell)
         self._notebooks = Notebooks(shell, cells)
+        self.kernel.elsewhere = self._notebooks.elsewhere
         self._choosing = threading.RLock()
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._beside = ""
@@ -642,8 +661,16 @@ class Conversations:
         with self._watch.main.serving(inbox):
             if command.argument:
                 self._drive(live.check, inbox)
-            shown = self._answers.table()
+            shown = self._answers.table(self._asked)
         self._screen.show(shown, final=True)
+
+    def _asked(self, claim: Claim) -> str:
+        """Name the cell that asked for an answer with a value, or the prompt where that is not known."""
+        found = ((name, each) for name, each in [*self._sessions.items()] if each.store.session_id == claim.session)
+        name, session = next(found, ("", None))
+        number = self._cells.number_of(claim.cell)
+        what = f"In [{number}]" if number is not None else _prompt_before(session, claim.answer)
+        return ", ".join(filter(None, (self._notebooks.file_of(claim.cell, name), what)))
 
     def _show_context(self, _: Command, session: AgentSession) -> None:
         from indus_nb.front.notebook.magic.told import going_along_in_short, told

@@ -63,6 +63,31 @@ class Notebooks:
         where = f"{plain(PurePosixPath(paths[0]).name)}, " if paths else ""
         return f"{where}conversation {conversation!r}"
 
+    def file_of(self, cell: str | None, conversation: str = "") -> str:
+        """Name the file of a cell's notebook, or else of a conversation's; empty for a kernel that knows of one alone.
+
+        Args:
+            cell: The cell's id.
+        """
+        if len(self._by_path) < 2:
+            return ""
+        of_cell = self._by_client.get(self._cells.client_of(cell) or "")
+        paths = [
+            path
+            for path, used in self._by_path.items()
+            if used is of_cell or (of_cell is None and used.conversation == conversation)
+        ]
+        return plain(PurePosixPath(paths[0]).name) if paths else ""
+
+    def elsewhere(self, cell: str | None) -> str:
+        """Name the file of a cell's notebook where that is another one than what is asked from; else empty.
+
+        Args:
+            cell: The cell's id.
+        """
+        used = self._by_client.get(self._cells.client_of(cell) or "")
+        return "" if used is self._by_client.get(self._cells.origin.client or "") else self.file_of(cell)
+
     def note(self, shown: Shows, before: Shows | None, taken: Container[str]) -> UsedNotebook:
         """Note of which notebook a connection is.
 

@@ -181,7 +181,7 @@ class TakingBack:
             return self._steps.move(wanted.verb, planned, wanted.touched, cells)
 
         try:
-            moved = await self._move(_Move(wanted.verb, plan, turn, wanted.touched))
+            moved = line(await self._move(_Move(wanted.verb, plan, turn, wanted.touched)))
         except ChangedSinceError as error:
             command = f"{wanted.verb} {len(planned)}"
             raise ChangedSinceError(error.question, command) if wanted.of_any else error from error
@@ -240,11 +240,12 @@ class TakingBack:
         newer = self._steps.newest("undo", count)
         by = ", ".join(self._names(own, newer)) or "cells of yours"
         shared = textcut.one_line(", ".join(sorted(names)), _MAX_SHARED_CHARACTERS)
+        were = "was" if len(names) == 1 else "were"
         what = "step that is" if count == 1 else f"{count} steps that are"
         raise UsageError(
-            f"Nothing was taken back: {shared} was changed in this conversation, and after that in {by}. `%agent undo "
-            f"{count}` takes back the {what} to go first ({steps_in_words(newer)}), and `%agent {command}` "
-            "then this conversation's."
+            f"Nothing was taken back: {shared} {were} changed in this conversation, and after that in {by}. `keep`, "
+            f"`over` and `both` do not help here. `%agent undo {count}` takes back the {what} to go first "
+            f"({steps_in_words(newer)}), and `%agent {command}` then this conversation's."
         )
 
     def state_needs_page(self, wanted: StateWanted) -> bool:
@@ -286,10 +287,13 @@ class TakingBack:
                 return await self._run(partial(states.here, name)) or await self._back_for_user(session, wanted), ()
 
     async def _back_for_user(self, session: AgentSession, wanted: StateWanted) -> str:
-        name, moved = wanted.name, await self._back(wanted.name, wanted.touched)
+        name, done = wanted.name, await self._back(wanted.name, wanted.touched)
+        moved = line(done)
         text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
-        back = f"`%agent state back {LAST}` turns that around."
+        stays = textcut.one_line(", ".join(sorted(done.bound)), _MAX_SHARED_CHARACTERS)
+        but = f", but leaves {stays}" if stays else ""
+        back = f"`%agent state back {LAST}` turns that around{but}."
         return f"This is “{name}” again: {moved}.{self._states.lost(name)} {back}"
 
     async def for_model(self, name: str) -> str:
@@ -301,17 +305,17 @@ class TakingBack:
         left = f"“{LAST}” is the state that was left."
         if here := await self._run(partial(self._states.here, name)):
             return here
-        return f"This is “{name}” again: {await self._back(name, '')}.{self._states.lost(name)} {left}"
+        return f"This is “{name}” again: {line(await self._back(name, ''))}.{self._states.lost(name)} {left}"
 
-    def _back(self, name: str, touched: Touched) -> Awaitable[str]:
+    def _back(self, name: str, touched: Touched) -> Awaitable[Moved]:
         changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name, touched)
         return self._move(_Move(f'state back "{name}"', changes, turn, touched))
 
-    async def _move(self, move: _Move) -> str:
+    async def _move(self, move: _Move) -> Moved:
         """Move steps; what has begun goes on to its end, or back, also when no caller waits for it any more."""
         return await asyncio.shield(asyncio.ensure_future(self._carry_out(move)))
 
-    async def _carry_out(self, move: _Move) -> str:
+    async def _carry_out(self, move: _Move) -> Moved:
         async with self._one_at_a_time:
             changes = await self._run(move.changes)
             plan = await self._plan(changes, move) if changes else None
@@ -326,7 +330,7 @@ class TakingBack:
                     moved.finish()
             finally:
                 self.on_moved()
-            return line(moved)
+            return moved
 
     async def _plan(self, changes: list[CellsChange], move: _Move) -> CellsPlan:
         answer = await self._ask_page("cells", {})

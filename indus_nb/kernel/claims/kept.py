@@ -216,8 +216,12 @@ def _reads(namespace: Mapping[str, Any], source: str) -> Reads:
     return frozenset(named), outside_in(names.names, names.mentioned), columns
 
 
-def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:
-    """Write claims as a title and rows: expression, value then, and whether it holds."""
+def listed(claims: Sequence[Claim], asked: Callable[[Claim], str]) -> tuple[str, list[list[str]]]:
+    """Write claims as a title and rows: where it was asked, expression, value then, and whether it holds.
+
+    Args:
+        asked: Returns the cell or prompt that asked, in a few words.
+    """
     look = cache(Reading.changed)
     with at_rest():
         states = [claim.state(look) for claim in claims]
@@ -227,7 +231,7 @@ def listed(claims: Sequence[Claim]) -> tuple[str, list[list[str]]]:
     if stale:
         title = f"{title} `%agent claims check` computes these again."
     rows = [
-        [textcut.one_line(claim.expression, _MAX_NAMES_CHARACTERS), claim.value.text, state.words]
+        [asked(claim), textcut.one_line(claim.expression, _MAX_NAMES_CHARACTERS), claim.value.text, state.words]
         for claim, state in zip(claims, states, strict=True)
     ]
     return title, rows

@@ -7,8 +7,8 @@ that has the same text. The file is anybody's: what it holds is taken for text, 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import ChainMap, Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import cast
@@ -17,10 +17,12 @@ from indus_nb.base import textcut
 from indus_nb.base.messages import AssistantMessage, Message, TextContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.storage.entries import Entry, milliseconds
+from indus_nb.core.storage.text import entry_text, stored_message
 from indus_nb.render.live import MARK, VALUES_TYPE, LiveValue
-from indus_nb.render.markup import plain
+from indus_nb.render.markup import markdown_text, plain
 
 MAX_VALUE_CHARACTERS = 200
+_MAX_BEGINNING_CHARACTERS = 1_000
 
 Values = Mapping[str, LiveValue]
 
@@ -58,6 +60,33 @@ def stored_values(messages: Iterable[Message], newest_first: Iterable[Entry]) ->
                 found[text] += [None] * count
             wanted -= texts
     return {text: values[::-1] for text, values in found.items() if any(each is not None for each in values)}
+
+
+def text_with_values(entries: Iterable[Entry]) -> Callable[[Entry], str]:
+    """Return what writes the beginning of an entry's text, with values in the place of an answer's expressions.
+
+    Args:
+        entries: All of a session, in the order of the file.
+    """
+    values: dict[str, Values] = {}
+    waiting: dict[str, Values] = {}
+    for entry in entries:
+        if entry.type == "custom":
+            name, held = _held(entry)
+            waiting |= {name: held} if name else {}
+        elif waiting and (message := _answer(entry)) is not None:
+            found = [waiting.get(digest(text), {}) for text in _texts(message)]
+            values[entry.id] = dict(ChainMap(*map(dict, found)))
+            waiting = {}
+
+    def write(entry: Entry) -> str:
+        text = entry_text(entry)[:_MAX_BEGINNING_CHARACTERS]
+        if MARK not in text or stored_message(entry).get("role") != "assistant":
+            return text
+        known = values.get(entry.id, {})
+        return markdown_text(text, lambda source: known.get(source) or LiveValue(f"`{source}`"))
+
+    return write
 
 
 def _texts(message: Message) -> list[str]:

@@ -143,11 +143,19 @@ class Journal:
         if self._before_use is None:
             self._before_use = self._unwatched()
 
-    def since(self, index: int, prompt: str = "", *, from_use: bool = False) -> tuple[str, int]:
+    def since(
+        self,
+        index: int,
+        prompt: str = "",
+        elsewhere: Callable[[str | None], str] = lambda _cell: "",
+        *,
+        from_use: bool = False,
+    ) -> tuple[str, int]:
         """Write the cells after the one of that index for the model; return the text and how many are in it.
 
         Args:
             prompt: What the model is told anyway: cells that stand in it are left out.
+            elsewhere: Returns the name of the notebook of a cell, given by its id, where that is another one.
             from_use: Whether to write as if the extension had been loaded with the first line for the agent, so that
                 the text is the same whenever that was.
         """
@@ -168,7 +176,8 @@ class Journal:
                 if len(text) > room:
                     break
                 room -= len(text)
-                texts.appendleft(text)
+                other = elsewhere(cell.cell_id)
+                texts.appendleft(f"In {other}:\n{text}" if other else text)
                 unknown = unknown or cell.printed is None
             before -= 1
         if not texts and not before:

@@ -47,13 +47,16 @@ class PromptContext:
         variables: KernelVariables,
         busy: Callable[[], bool] = lambda: False,
         asked_in: Callable[[], str | None] = lambda: None,
+        elsewhere: Callable[[str | None], str] = lambda _cell: "",
     ) -> None:
         """Tell of these cells and variables.
 
         Args:
             busy: Whether code runs that may change a frame while it is looked at.
             asked_in: Returns the id of the cell that asks, or ``None``.
+            elsewhere: Returns the name of a cell's notebook where that is another one than what is asked from.
         """
+        self._elsewhere = elsewhere
         self._asked_in = asked_in
         self._again = ToldAgain(journal, variables)
         self._busy = busy
@@ -96,7 +99,7 @@ class PromptContext:
         cells, new_cells = "", 0
         if wanted.tell_cells:
             index = last if isinstance(last, int) else 0
-            cells, new_cells = self._journal.since(index, prompt, from_use=is_in_use())
+            cells, new_cells = self._journal.since(index, prompt, self._elsewhere, from_use=is_in_use())
         named = _NAME.findall(cells)
         held, count = "", 0
         if wanted.tell_variables:

@@ -26,7 +26,7 @@ _MAX_OF_MODEL = 10
 _RANDOM = "random numbers"
 _MAX_LINE_CHARACTERS = 1_000
 _MAX_DIFFERENCE_CHARACTERS = 20_000
-_CELLS_OFF = "Of your own cells it knows nothing: `%agent state on` makes steps of those that you run from then on."
+_CELLS_OFF = "Your own cells are no steps: `%agent state on` makes steps of those that you run from then on."
 
 
 class KernelStates:
@@ -114,7 +114,7 @@ class KernelStates:
     def title(self) -> str:
         """Return what is true of all states, in a sentence or two."""
         used, room = self._steps.history.weight, self._steps.room
-        recorded = "Your cells are steps." if self.cells.on else f"Your cells are no steps. {_CELLS_OFF}"
+        recorded = "Your cells are steps." if self.cells.on else _CELLS_OFF
         unknown = (
             f" Changes inside of these are in no step: {_listed(self.cells.left_out)}." if self.cells.left_out else ""
         )

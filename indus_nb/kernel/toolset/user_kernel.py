@@ -96,12 +96,14 @@ class UserKernel:
         self.states: KernelStates = KernelStates(self.steps, self.cells)
         self.go_back: Callable[[str], Awaitable[str]] = self._go_back
         self.offers_states: bool = False
+        self.elsewhere: Callable[[str | None], str] = lambda _cell: ""
         self.calls: CallSteps = CallSteps(self.steps)
         self._context = PromptContext(
             watch.journal,
             self.variables,
             lambda: watch.main.busy or bool(running),
             lambda: self.calls.asked_in(),  # noqa: PLW0108 - it is set later
+            lambda cell: self.elsewhere(cell),  # noqa: PLW0108 - the same
         )
         self.outputs: OutputBoard = OutputBoard()
         self.carry_out: CarryOut = lambda work, _ctx, _call, _code: work

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from indus_nb.base.errors import failure_text
 from indus_nb.kernel.undo.keeper import ABSENT, Keeper
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
 
@@ -277,7 +278,7 @@ class Change:
         try:
             found = [node.keeper.remember(node.obj) for node in held]
         except Exception as error:
-            raise RefusedError(str(error) or type(error).__name__) from error
+            raise RefusedError(failure_text(error)) from error
         now = {name: self.namespace.get(name, ABSENT) for name in bound}
         return Writing(self, bound, now, held, found)
 

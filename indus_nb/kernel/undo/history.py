@@ -36,6 +36,7 @@ class Moved:
         names: The variables and files that are as they were.
         kept: Names of what the user changed since and that stays as it is.
         beside: New variables and files with what those would be.
+        bound: Those of them that are variables: they are in no step, so that no way back removes them.
         left_out: Files that were not kept, which stay as they are.
         finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
             step that can be moved once more, which does the rest.
@@ -45,6 +46,7 @@ class Moved:
     names: frozenset[str]
     kept: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
     finish: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     back: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
@@ -434,7 +436,8 @@ class History:
         kept = way.kept.union(cells.kept, *turned.kept.values())
         beside = frozenset(turned.beside | bound | cells.beside)
         left_out = frozenset[str]().union(*(step.left_out for step in steps))
-        return Moved(frozenset((turned.names | cells.names) - kept - beside), kept, beside, left_out, finish, back)
+        names = frozenset((turned.names | cells.names) - kept - beside)
+        return Moved(names, kept, beside, frozenset(bound), left_out, finish, back)
 
     def _put_in_place(self, way: _Way, turned: Turned) -> None:
         """Have paths be what they are after a move."""

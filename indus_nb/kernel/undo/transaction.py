@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
+from indus_nb.base.errors import failure_text
+
 
 class RefusedError(Exception):
     """Undo or redo was refused and nothing was done; the message says why."""
@@ -59,9 +61,9 @@ def carry_out(prepared: Sequence[Prepared]) -> None:
         failures = surely([part.back for part in reversed(prepared)])
         if failures:
             reasons = "; ".join(map(str, failures))
-            raise RefusedError(f"{error or type(error).__name__}; and not all could be put back: {reasons}") from error
+            raise RefusedError(f"{failure_text(error)}; and not all could be put back: {reasons}") from error
         if isinstance(error, Exception):
-            raise RefusedError(str(error) or type(error).__name__) from error
+            raise RefusedError(failure_text(error)) from error
         raise
 
 

@@ -28,6 +28,7 @@ from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.magic.request import Command
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
+from indus_nb.kernel.claims.stored import text_with_values
 from indus_nb.models import Model
 from indus_nb.models.cassettes.environment import environment_cassette
 from indus_nb.models.catalog import split_level
@@ -238,7 +239,7 @@ async def _tree(session: AgentSession, entry_id: str) -> CommandOutput:
 
 
 def _entries(store: SessionStore) -> CommandOutput:
-    rows = tree_rows(store, _MAX_ROWS)
+    rows = tree_rows(store, _MAX_ROWS, text_with_values(store.entries))
     if not rows:
         return CommandOutput("Nothing was said yet.", "notice")
     listed: list[tuple[str, str, str]] = []

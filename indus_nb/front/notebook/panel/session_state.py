@@ -13,6 +13,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage import SessionStore
 from indus_nb.front.notebook.actions import price
 from indus_nb.front.notebook.page import states
+from indus_nb.kernel.claims.stored import text_with_values
 from indus_nb.render.tree import tree_rows
 
 _MAX_HISTORY_MESSAGES = 200
@@ -79,7 +80,7 @@ def commands(session: AgentSession) -> list[states.Command]:
 
 def tree(store: SessionStore) -> list[states.TreeRow]:
     """Build the tree rows of a session's entries."""
-    return cast("list[states.TreeRow]", tree_rows(store, _MAX_ROWS))
+    return cast("list[states.TreeRow]", tree_rows(store, _MAX_ROWS, text_with_values(store.entries)))
 
 
 def jobs(session: AgentSession) -> list[states.RunningJob]:
