@@ -16,11 +16,7 @@ from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.render.untraced import Found, Spans, Tracing
 
 if TYPE_CHECKING:
-<<<<<<< HEAD
-=======
     from indus_nb.kernel.claims.kept import Claim
-    from indus_nb.render.untraced import Spans
->>>>>>> words
     from indus_nb.render.writers import MimeBundle
 
 _NONE = "No answer of this kernel has a value of an expression."
