@@ -256,7 +256,7 @@ async def test_what_a_command_offers_for_its_arguments_is_asked_and_a_defect_off
     assert offers == [{"value": "patch"}, {"value": "minor", "label": "Minor", "description": "a feature"}]
     for name in ("broken", "plain", "unknown"):
         assert await session.hooks.complete_command(name, "") == []
-    assert errors == [("complete", "no list today")]
+    assert errors == [("complete", "RuntimeError: no list today")]
 
 
 # What was given up

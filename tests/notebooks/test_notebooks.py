@@ -62,7 +62,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
     "tools_from_functions": (
         "✓ cups_sold\n  stall: park\n  last_day: 10\n  1165",
         '"description": "of the season, counted from 1"',
-        "✗ week\n  number: 7\n  There is no week 7: the season has the weeks 1 to 6.",
+        "✗ week\n  number: 7\n  ValueError: There is no week 7: the season has the weeks 1 to 6.",
         "Ordered: 25 kg for beach.",
         "{'beach': 25.0}",
     ),
