@@ -19,7 +19,7 @@ from indus_nb.render.live import LiveValue
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 from indus_nb.tools import ToolError
 
-VIEW: Any = "application/vnd.jupyter.widget-view+json"
+VIEW = "application/vnd.jupyter.widget-view+json"
 SET_UP = "items, limits = [1, 2], [10]"
 ANSWER = "`{python} sum(items)` of `{python} len(items)`, at most `{python} max(limits)`."
 STALE = {"now": None, "why": "from before [6] ran"}
