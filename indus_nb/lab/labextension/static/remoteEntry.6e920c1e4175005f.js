@@ -105,10 +105,15 @@ ${o}
 `),this.toggleClass("indus-mod-asks",N(t))}go(){this.link&&(N(this.link)?ee(this.front,this.link):this.front.openPanel(this.link))}}});var Co,xo=b(()=>{Co=`.indus_nb-SidePanel {
   display: flex;
   flex-direction: column;
-  min-width: min(320px, 40vw) !important;
+  min-width: 0 !important;
   background: var(--jp-layout-color1);
   color: var(--jp-ui-font-color1);
   font-size: var(--jp-ui-font-size1);
+}
+
+/* The place in the window, not what is in it: what is wider than its place is cut at the window's edge. */
+.lm-SplitPanel-child:has(.indus_nb-SidePanel:not(.lm-mod-hidden)) {
+  min-width: min(320px, 40vw) !important;
 }
 
 .indus_nb-Chat {
