@@ -44,6 +44,7 @@ from indus_nb.extend.registered import Command, Extension
 from indus_nb.extend.runtime import Runtime
 from indus_nb.tools import Shell, ShellResult, Tool
 from indus_nb.tools.description import Target
+from indus_nb.tools.tool import NOT_RUN
 from indus_nb.tools.truncate import head
 
 _COMPLETION_SECONDS = 2.0
@@ -268,7 +269,7 @@ class Extensions(SessionHooks):
         try:
             answers = await self._ask(event, needed=True)
         except RunAborted:
-            return Verdict("Not run: the run was stopped before this call started.")
+            return Verdict("Not run: the run was stopped before this call started.", details={NOT_RUN: True})
         except Exception as error:  # noqa: BLE001 - whatever fails here, the tool must not run
             return Verdict(f"Not run: an extension that watches over tools failed ({failure_text(error)}).")
         if answers and answers[-1].block:

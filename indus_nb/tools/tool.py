@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REFUSED = "refusedByUser"
 """The detail of a call's result that tells front ends: it was not the call that failed, the user said no to it."""
 NOT_RUN = "notRun"
-"""The same where the run was stopped while the user was asked about the call."""
+"""The same where the run was stopped, or the user sent something else, before the call began."""
 
 
 class ToolError(Exception):

@@ -89,3 +89,16 @@ def test_at_twice_the_size_nothing_of_panel_and_bar_is_cut_off_or_covered(
     notebook.screenshot("door-large")
     all_can_be_pressed(panel)
     page.close()
+
+
+def test_in_a_wide_window_the_panel_has_the_width_of_its_place(lab: Lab, browser: Browser) -> None:
+    lab.write("wide.ipynb", "1")
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    page.set_default_timeout(60_000)
+    lab.open(page, "wide.ipynb")
+    page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
+    expect(page.locator(f"{PANEL} textarea")).to_be_focused()
+    all_can_be_pressed(page.locator(PANEL))
+    edge = page.locator(f"{PANEL} .ia-composer").evaluate("node => node.getBoundingClientRect().right")
+    assert 1380 < edge < 1396
+    page.close()

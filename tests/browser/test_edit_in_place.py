@@ -359,7 +359,31 @@ def test_a_model_that_fails_says_so_in_the_box_and_changes_nothing(lab: Lab, pag
     api.add(HttpError(400, "invalid_request_error", "No credit is left"))
     asking = asked(notebook, 0, "square it")
     expect(asking).to_contain_text("No credit is left")
+    expect(asking.get_by_role("textbox")).to_have_value("square it")
     assert sources(notebook) == [OLD]
+
+
+def test_what_cannot_be_asked_now_stays_in_the_field_with_the_reason(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "waits.ipynb", OLD, "other = 1")
+    api.add(proposing(), "It is a number.")
+    accept = button(asked(notebook, 0, "square it"), "Accept")
+    notebook.cell(1).locator(".cm-content").click()
+    page.keyboard.press("Control+Alt+k")
+    second = box(notebook).last
+    field = second.get_by_role("textbox")
+    expect(field).to_be_focused()
+    page.keyboard.type("a long and careful question")
+    page.keyboard.press("Enter")
+    expect(second).to_contain_text(
+        re.compile(r"waits for your answer to “Change (the 1st cell|cell \[\d+\])\?”\. Answer that, and ask again\.")
+    )
+    expect(field).to_have_value("a long and careful question")
+    expect(field).to_be_focused()
+    accept.click()
+    expect(box(notebook)).to_have_count(1)
+    field.press("Enter")
+    expect(box(notebook)).to_contain_text("It is a number.")
+    expect(field).to_have_value("")
 
 
 def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_none(

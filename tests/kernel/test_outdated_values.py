@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi
+from panel_pages import Page, Wire
 
 from indus_nb.base.errors import UsageError
 from indus_nb.kernel.claims.kept import Claim, KeptClaims
@@ -18,6 +19,7 @@ from indus_nb.render.live import LiveValue
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 from indus_nb.tools import ToolError
 
+VIEW = "application/vnd.jupyter.widget-view+json"
 SET_UP = "items, limits = [1, 2], [10]"
 ANSWER = "`{python} sum(items)` of `{python} len(items)`, at most `{python} max(limits)`."
 STALE = {"now": None, "why": "from before [6] ran"}
@@ -193,3 +195,38 @@ def test_while_a_cell_runs_nothing_is_computed_and_the_page_says_why(pages: Page
     assert checked["problem"].startswith("A cell of yours is running")
     assert checked["cells"][0]["outdated"]["stale"]
     assert not pages.check()["cells"][0]["outdated"]["stale"]
+
+
+@pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
+def test_a_fork_goes_on_with_the_stale_values_of_the_answers_that_it_has_and_of_no_others(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    environment = private_environment(
+        tmp_path, JPY_SESSION_NAME=str(tmp_path / "a.ipynb"), ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key"
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run(f"%load_ext indus_nb\n{SET_UP}")
+        kernel.run("%agent --thinking off --approve never --model anthropic/claude-sonnet-4-5")
+        wire = Wire(kernel)
+        shown = kernel.begin("%agent panel", asks=True).finish()
+        panel = Page(wire, next(each[VIEW]["model_id"] for (each,) in shown.displays.values() if VIEW in each))
+        api.add("There are `{python} len(items)`.", "In all `{python} sum(items)`.")
+        for prompt, answer in (("how many?", "There are"), ("how much?", "In all")):
+            panel.prompt(prompt)
+            panel.wait_until_idle(answer)
+        kernel.run("items.append(3)")
+        panel.wait_for(lambda: panel.state["outdated"] and len(panel.state["outdated"]["values"]) == 2)
+        origin = panel.state["session"]["id"]
+        panel.tell("show_tree")
+        panel.settle()
+        (entry,) = (row["id"] for row in panel.state["tree"] if row["text"] == "how much?")
+        panel.tell("fork", entryId=entry)
+        panel.wait_for(lambda: panel.state["session"]["id"] != origin and "In all" not in panel.text)
+        panel.settle()
+        (stale,) = panel.state["outdated"]["values"]
+        assert (stale["expression"], stale["value"], stale["now"]) == ("len(items)", "2", None)
+        panel.tell("new_session")
+        panel.wait_for(lambda: "There are" not in panel.text)
+        panel.settle()
+        assert panel.state["outdated"] is None
+        wire.close()

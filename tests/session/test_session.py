@@ -23,6 +23,7 @@ from indus_nb.base.messages import AssistantMessage, Message, ToolResultMessage,
 from indus_nb.base.wire_model import WireModel
 from indus_nb.core.session.session import AgentSession
 from indus_nb.models.catalog import find_model
+from indus_nb.render.cards import state_of
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import FunctionTool, ToolContext, text_output
 
@@ -251,10 +252,12 @@ async def test_an_abort_in_a_tool_ends_it_and_closes_every_frame(open_: Open, me
     await begun.wait()
     await session.abort()
     await prompting
-    results = [text_of(m.content) for m in session.messages if isinstance(m, ToolResultMessage)]
+    calls = [message for message in session.messages if isinstance(message, ToolResultMessage)]
+    results = [text_of(call.content) for call in calls]
     assert results[0].startswith("begin\n")
     assert results[0].endswith("Command aborted")
     assert results[1].startswith("Not run")
+    assert [state_of(call.details, is_error=call.is_error) for call in calls] == ["failed", "not run"]
     assert session.last_answer.stop_reason == "aborted"
     assert session.last_answer.content == []
     kinds = outline(events)

@@ -60,6 +60,7 @@ from indus_nb.models import Context, Model, Provider, StreamOptions
 from indus_nb.safety.vault import PutBackError, Vault
 from indus_nb.tools.description import Target
 from indus_nb.tools.tool import (
+    NOT_RUN,
     CallGate,
     StandsForTools,
     Tool,
@@ -357,7 +358,7 @@ async def _run_tool_calls(run: Run, calls: Sequence[ToolCall]) -> tuple[list[Too
         places = [position for position, _ in islice(numbered, len(batch))]
         reason = _why_not(run)
         if reason:
-            outcomes.update((position, (text_output(reason), True)) for position in places)
+            outcomes.update((position, (text_output(reason, {NOT_RUN: True}), True)) for position in places)
             await publish()
         elif len(batch) == 1:
             await carry_out(places[0], batch[0])

@@ -57,7 +57,8 @@ class Claim:
         cell: The cell that asked, by its id; ``None`` where it is not known.
         reading: What it was computed from; ``None`` once that is not followed any more.
         now: What a check found last, and from what.
-        session: The id of the conversation.
+        session: The id of the conversation in which it was given.
+        entry: The entry that keeps it there, by its id, which it has in a fork as well.
         since: Before what it was computed, in words for pages, while it is stale.
         execution: The number of the execution of the cell.
         answer: The text that shows it.
@@ -70,6 +71,7 @@ class Claim:
     reading: Reading | None
     now: tuple[LiveValue, Reading] | None = None
     session: str = ""
+    entry: str = ""
     since: str = ""
     execution: int = 0
     answer: str = ""
@@ -156,6 +158,12 @@ class KeptClaims:
         """Forget the claims of earlier executions of a cell that asks anew, whose answers are replaced."""
         if cell is not None:
             self._keep(lambda claim: claim.cell != cell or claim.execution == execution)
+
+    def note_entry(self, answer: str, session: str, entry: str) -> None:
+        """Note the entry that keeps the values of a new answer."""
+        for claim in self._claims:
+            if not claim.entry and claim.answer == answer and claim.session == session:
+                claim.entry = entry
 
     def withdraw(self, answer: str, session: str) -> None:
         """Forget the claims of an answer that is written anew."""

@@ -197,8 +197,8 @@ class LiveRun(RunWatcher):
         self._has_mended = False
         self._sent_back: Sequence[str] = ()
         """The texts of the answer that is written anew."""
-        self._keep: Callable[[JsonObject], object] = lambda _: None
-        """Saves data in the session file."""
+        self._keep: Callable[[JsonObject], str] = lambda _: ""
+        """Saves data in the session file, and returns the id of its entry."""
 
     def __call__(self, api: ExtensionApi) -> None:
         """Follow a session."""
@@ -234,7 +234,8 @@ class LiveRun(RunWatcher):
                     values = await self._answers.compute(block.text, ctx.session.session_id)
                     if values:
                         shown = [value.to_json(expression) for expression, value in values.items()]
-                        self._keep({"answer": digest(block.text), "values": shown})
+                        entry = self._keep({"answer": digest(block.text), "values": shown})
+                        self._answers.claims.note_entry(block.text, ctx.session.session_id, entry)
                     self._unsent |= values
                     self._lacking |= {name: value for name, value in values.items() if value.is_lacking}
 

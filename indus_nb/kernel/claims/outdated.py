@@ -37,24 +37,24 @@ class OutdatedValue(NamedTuple):
         value: As the answer shows it.
         now: What a check found; ``None`` while it was not computed again.
         why: The reason, in a few words.
+        entry: The entry of a conversation that keeps it, by its id.
     """
 
     expression: str
     value: str
     now: str | None
     why: str
+    entry: str = ""
 
 
 class OutdatedAnswers(NamedTuple):
-    """What of the answers of one cell, or of a conversation's answers outside of cells, does not hold.
+    """What of the answers of one cell, or of all answers outside of cells, does not hold.
 
     Attributes:
         cell: The cell that asked, by its id.
-        session: The id of the conversation.
     """
 
     cell: str | None
-    session: str
     values: tuple[OutdatedValue, ...]
 
 
@@ -153,12 +153,12 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 def _found(claims: Iterable[Claim], cell: int | None) -> tuple[OutdatedAnswers, ...]:
     """Group what does not hold by cells, and note the cell after which that was so first."""
     look = cache(Reading.changed)
-    groups: dict[tuple[str | None, str], list[OutdatedValue]] = {}
+    groups: dict[str | None, list[OutdatedValue]] = {}
     with at_rest():
         for claim in claims:
             if (value := _outdated(claim, look, cell)) is not None:
-                groups.setdefault((claim.cell, claim.session), []).append(value)
-    return tuple(OutdatedAnswers(*of, tuple(values)) for of, values in groups.items())
+                groups.setdefault(claim.cell, []).append(value)
+    return tuple(OutdatedAnswers(cell, tuple(values)) for cell, values in groups.items())
 
 
 def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int | None) -> OutdatedValue | None:
@@ -167,11 +167,13 @@ def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int
         claim.since = ""
         if not state.is_other or (now := claim.now) is None:
             return None
-        return OutdatedValue(live_title(claim.expression), claim.value.text, now[0].text or NO_VALUE, state.words)
+        found = now[0].text or NO_VALUE
+        return OutdatedValue(live_title(claim.expression), claim.value.text, found, state.words, claim.entry)
     if not claim.since:
         changed = state.words.removeprefix("stale: ")
         claim.since = changed if cell is None else f"[{cell}] ran"
-    return OutdatedValue(live_title(claim.expression), claim.value.text, None, f"from before {claim.since}")
+    why = f"from before {claim.since}"
+    return OutdatedValue(live_title(claim.expression), claim.value.text, None, why, claim.entry)
 
 
 def in_words(values: Iterable[OutdatedValue]) -> str:

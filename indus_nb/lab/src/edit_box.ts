@@ -39,6 +39,8 @@ export class EditBox extends Widget {
   private readonly text = element("pre", "indus_nb-box-text");
   private readonly buttons = element("div", "indus_nb-box-buttons");
   private question: Question | null = null;
+  /** What the user asked last, which comes back where it was not carried out. */
+  private asked = "";
 
   constructor(
     private readonly purpose: string,
@@ -102,10 +104,12 @@ export class EditBox extends Widget {
     else this.focus();
   }
 
-  /** Say how it ended, and let the user write what comes next. */
+  /** Say how it ended, and let the user write what comes next: after a problem, what was asked stands there again. */
   say(line: string, isProblem: boolean): void {
     const had = this.hasFocus;
     this.question = null;
+    if (isProblem) this.field.value ||= this.asked;
+    this.asked = "";
     this.open(this.purpose, { line, isProblem });
     if (had) this.field.focus();
   }
@@ -158,6 +162,7 @@ export class EditBox extends Widget {
   private send(): void {
     const instruction = this.field.value.trim();
     if (!instruction) return;
+    this.asked = instruction;
     this.field.value = "";
     this.question = null;
     this.actions.send(instruction);

@@ -45,6 +45,7 @@ _NEW = (
 )
 _FAILED = "That could not be asked."
 _BUSY = "The agent is at work. Ask again when it has finished, or stop it first."
+_WAITS = "The agent waits for your answer to “{}”. Answer that, and ask again."
 
 
 class Editing:
@@ -100,7 +101,7 @@ class Editing:
 
     async def _run(self, session: AgentSession, at: AskedAt, instruction: str) -> str:
         if self._asked is not None or session.is_running:
-            raise ToolError(_BUSY)
+            raise ToolError(_why_not_now(session))
         self._asked, self._drafts = at, _Drafts(at, self._send)
         unsubscribe = session.subscribe(self._drafts.watch)
         token = ASKED_AT.set(at)
@@ -219,6 +220,16 @@ class _Drafts:
         if self._later is not None:
             self._later.cancel()
             self._later = None
+
+
+def _why_not_now(session: AgentSession) -> str:
+    """Say why nothing can be asked while a run goes on, which may wait for the user."""
+    waiting = session.ui.open_dialogs
+    if not waiting:
+        return _BUSY
+    question = session.ui.question(waiting[0].id)
+    heading = waiting[0].title if question is None else question.heading
+    return _WAITS.format(textcut.one_line(heading, _MAX_HEADING_CHARACTERS))
 
 
 def _cell(placed: PlacedCell) -> messages.ShownCell:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.page.states import OutdatedValues
 from indus_nb.kernel.claims import OutdatedAnswers, OutdatedValue, in_words
 
@@ -20,7 +21,20 @@ def outdated_values(values: Sequence[OutdatedValue]) -> OutdatedValues:
     }
 
 
-def outdated_of(session: str, answers: Sequence[OutdatedAnswers]) -> OutdatedValues | None:
-    """Return what is outdated in the answers of one conversation, by its id; ``None`` for nothing."""
-    values = [value for each in answers if each.session == session for value in each.values]
+def outdated_in(newest_first: Iterable[Entry], answers: Sequence[OutdatedAnswers]) -> OutdatedValues | None:
+    """Return what is outdated in the answers of one conversation; ``None`` for nothing.
+
+    A fork begins with the entries of the conversation that it comes from, and so with its values.
+
+    Args:
+        newest_first: The entries of the conversation, backwards; no more of them are read than it takes.
+    """
+    wanted = {value.entry for each in answers for value in each.values}
+    there: set[str] = set()
+    for entry in newest_first if wanted else ():
+        if entry.id in wanted:
+            there.add(entry.id)
+            if there == wanted:
+                break
+    values = [value for each in answers for value in each.values if value.entry in there]
     return outdated_values(values) if values else None

@@ -41,7 +41,7 @@ from indus_nb.core.session.questions import Question
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.page import protocol
-from indus_nb.front.notebook.page.outdated import outdated_of
+from indus_nb.front.notebook.page.outdated import outdated_in
 from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.panel import composing, defaults, session_state
 from indus_nb.front.notebook.panel.requests import CLOSED, PanelRequests
@@ -396,7 +396,7 @@ class ChatPanel:
     def _show_outdated(self, answers: Sequence[OutdatedAnswers]) -> None:
         self._outdated_answers = answers
         if self._session is not None:
-            self.page.set(outdated=outdated_of(self._session.store.session_id, answers))
+            self.page.set(outdated=outdated_in(self._session.store.newest_first(), answers))
             self._changed.set()
 
     def _show_busy(self, *, busy: bool) -> None:
