@@ -402,6 +402,12 @@ def test_what_is_hidden_within_the_workspace_is_hidden(bwrap_place: Place) -> No
     assert KEY not in bwrap_place.run("cat keys/*; mv keys k; cat k/*", hidden=["keys"]).output
 
 
+def test_a_command_runs_where_thousands_of_files_lie_beside_a_key(place: Place) -> None:
+    for number in range(2_000):
+        (place.home / f"{number:0>80}.txt").touch()
+    assert place.run("echo runs").output == "runs\n"
+
+
 def test_other_files_of_the_home_can_be_read(shared_place: Place) -> None:
     assert shared_place.run(f"cat {escaped(shared_place.home)}/notes/victim", "read-only").output == KEY
 

@@ -79,11 +79,11 @@ def test_a_list_looks_once_at_what_several_claims_read() -> None:
 
     sys.setprofile(called)
     try:
-        title, rows = listed(kept.all())
+        title, rows = listed(kept.all(), lambda claim: "cell 1")
     finally:
         sys.setprofile(None)
     assert title.startswith("3 values in answers, 3 stale.")
-    assert {row[2] for row in rows} == {"stale: rows changed"}
+    assert {row[3] for row in rows} == {"stale: rows changed"}
     assert looks == 1
 
 
@@ -99,9 +99,9 @@ def test_the_title_counts_values_that_a_check_found_to_be_others() -> None:
     [claim] = claims_of(kept, namespace, "n")
     namespace["n"] = 2
     claim.check(LiveValue("2"), kept.read(namespace, ["n"])["n"])
-    title, rows = listed(kept.all())
+    title, rows = listed(kept.all(), lambda claim: "cell 1")
     assert title == "1 value in answers, 0 stale, 1 of another value now."
-    assert rows == [["n", "1", "differs: now 2"]]
+    assert rows == [["cell 1", "n", "1", "differs: now 2"]]
 
 
 def test_what_is_read_past_variables_stands_in_the_state() -> None:

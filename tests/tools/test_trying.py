@@ -74,6 +74,14 @@ ASKED_WITH_A_REASON = {
 }
 
 
+def test_a_command_is_tried_where_thousands_of_files_lie_beside_a_key(place: Place) -> None:
+    for number in range(2_000):
+        (place.project / f"{number:0>80}.txt").touch()
+    ran = place.tried("cat x.csv")
+    assert (ran.failed, ran.gate.asked) == (False, []), ran.text
+    assert "foo,2" in ran.text
+
+
 def test_the_commands_of_an_ordinary_day_are_done_unasked(place: Place) -> None:
     tool = place.tool(seconds=120)
 

@@ -87,6 +87,15 @@ def plain_interpreter() -> str:
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
+def readable_descriptor(content: bytes) -> int:
+    """Return a descriptor for a program to read content from: an argument has no room for more than 128 KiB."""
+    descriptor = os.memfd_create("indus_nb")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
 def private_variables(place: Path) -> dict[str, str]:
     """Return the variables that direct programs to a directory of their own."""
     changed = {"TMPDIR": str(place), "TMP": str(place), "TEMP": str(place)}

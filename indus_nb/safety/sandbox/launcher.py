@@ -388,12 +388,13 @@ def _members(group: int) -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Confine this process as the first argument says, in JSON, and run the program in the others.
+    """Confine this process as JSON at the first argument, a descriptor, says, and run the program in the others.
 
     With ``listen`` a socket is lent to the process outside, and nothing else is done: ``bwrap`` has confined us. With
     ``control`` the program is tried: what it would change is reported to the process at the other end of that socket.
     """
-    spec: dict[str, Any] = json.loads(arguments[0])
+    with open(int(arguments[0]), encoding="utf-8") as file:
+        spec: dict[str, Any] = json.load(file)
     program = arguments[1:]
     try:
         if "listen" in spec:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from indus_nb.base.wire import JsonObject
 from indus_nb.safety.key_variables import child_environment
 from indus_nb.safety.sandbox import bwrap, landlock, launcher, seatbelt
 from indus_nb.safety.sandbox.confined import (
@@ -24,6 +25,7 @@ from indus_nb.safety.sandbox.confined import (
     made_in_thread,
     plain_interpreter,
     private_variables,
+    readable_descriptor,
 )
 from indus_nb.safety.sandbox.policy import Policy, ProtectedPaths, SandboxError, guarded
 from indus_nb.safety.sandbox.probe import Machine, machine
@@ -261,7 +263,7 @@ class Sandbox:
         policy = self.policy
         changed = private_variables(Path("/tmp"))  # noqa: S108 - its own
         families = [_INET, _INET6, _NETLINK] + ([_UNIX] if policy.unix_sockets else [])
-        confined = Confined([], (_readable(launcher.system_call_filter(families)),))
+        confined = Confined([], (readable_descriptor(launcher.system_call_filter(families)),))
         inner = list(arguments)
         try:
             if not isinstance(policy.network, bool):
@@ -270,7 +272,7 @@ class Sandbox:
                 ours, theirs = socket.socketpair()
                 confined.service = proxy.serve(ours)
                 confined.pass_fds += (theirs.detach(),)
-                inner = [*self._launch(json.dumps({"listen": [confined.pass_fds[-1], _PORT]})), *inner]
+                inner = self._launched(confined, {"listen": [confined.pass_fds[-1], _PORT]}, inner)
             options = bwrap.namespaces(
                 user=here.bwrap.user_namespace,
                 disable_nested=here.bwrap.disables_nested,
@@ -292,14 +294,18 @@ class Sandbox:
         families = [_INET, _INET6, _NETLINK] if self.policy.network is True else []
         spec = {"rules": rules, "families": families, "network": self.policy.network is True}
         spec |= {"unset": unset, "set": private_variables(private)}
-        return Confined([*self._launch(json.dumps(spec)), *arguments])
+        confined = Confined([])
+        confined.arguments = self._launched(confined, spec, arguments)
+        return confined
 
-    def _launch(self, spec: str) -> list[str]:
+    def _launched(self, confined: Confined, spec: JsonObject, arguments: Sequence[str]) -> list[str]:
         python = plain_interpreter()
         inside = [root for root in self.policy.writable_roots if Path(os.path.realpath(python)).is_relative_to(root)]
         if inside:
             raise SandboxError(f"The interpreter {python} lies in {inside[0]}, which is writable in the sandbox.")
-        return [python, "-I", "-S", "-c", self._launcher, spec]
+        descriptor = readable_descriptor(json.dumps(spec).encode())
+        confined.pass_fds += (descriptor,)
+        return [python, "-I", "-S", "-c", self._launcher, str(descriptor), *arguments]
 
     def _proxied(self, entries: Sequence[str]) -> Proxy:
         if self._proxy is None:
@@ -317,14 +323,6 @@ def _keys() -> list[str]:
 
 def _is_of_a_process(path: Path) -> bool:
     return path.is_relative_to("/proc") and len(path.parts) > 3 and (path.parts[2].isdecimal() or "task" in path.parts)
-
-
-def _readable(data: bytes) -> int:
-    """Return a descriptor to read the content from."""
-    descriptor = os.memfd_create("filter")
-    os.write(descriptor, data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _proxy_variables(entries: Sequence[str]) -> dict[str, str]:

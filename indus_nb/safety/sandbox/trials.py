@@ -30,6 +30,7 @@ from indus_nb.safety.sandbox.confined import (
     made_in_thread,
     plain_interpreter,
     private_variables,
+    readable_descriptor,
 )
 from indus_nb.safety.sandbox.filters import reporting_filter
 from indus_nb.safety.sandbox.looks import holds_hidden, look_policy, may_read
@@ -202,7 +203,8 @@ class CommandTrials:
             supervisor.close()
             return []
 
-        confined = Confined([*started, json.dumps(spec), *arguments], (theirs.detach(),), closed)
+        described = readable_descriptor(json.dumps(spec).encode())
+        confined = Confined([*started, str(described), *arguments], (theirs.detach(), described), closed)
         return CommandTrial(confined, supervisor, wanted)
 
     def _rules(self, policy: Policy, private: Path, held: Sequence[Path]) -> list[tuple[str, bool | None]]:
