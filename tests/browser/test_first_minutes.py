@@ -46,7 +46,7 @@ def test_an_answer_a_mended_error_and_a_figure_take_two_clicks_each(lab: Lab, pa
     hand.click(page.locator("[data-id='indus_nb-panel']"))
     chat = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
     expect(chat.locator("textarea")).to_be_focused()
-    assert chat.evaluate("chat => chat.clientWidth") >= 320
+    assert chat.evaluate("chat => chat.closest('.lm-SplitPanel-child').offsetWidth") >= 320
     api.add("It has a month and the tea of it.")
     page.keyboard.type("What is in $sales?")
     page.keyboard.press("Enter")

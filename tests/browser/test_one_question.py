@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from jupyterlab_page import Lab, Notebook, keep_screenshot
-from messages_api import MessagesApi, Reply, ToolUse
+from messages_api import Gate, MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 LAB = {"extension": True, "settings": {}}
@@ -166,7 +166,9 @@ def test_a_question_whose_cell_is_hidden_is_shown_in_the_panel(
 def test_a_question_takes_nothing_from_who_types_in_the_panel_and_is_announced_once(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
-    api.add(*python("import os\nos.environ['ONE'] = '1'"))
+    held = Gate()
+    first, last = python("import os\nos.environ['ONE'] = '1'")
+    api.add(Reply(held, *first.content), last)
     beside = Beside(lab, page, "typing.ipynb", FAR)
     beside.composer.click()
     page.keyboard.type("what I")
@@ -177,6 +179,7 @@ def test_a_question_takes_nothing_from_who_types_in_the_panel_and_is_announced_o
     }""")
     beside.composer.click()
     page.keyboard.type(" mean")
+    held.open()
     expect(beside.in_cell).to_be_visible()
     expect(beside.line).to_have_text(WAITS)
     expect(beside.in_panel).to_have_count(0)

@@ -131,6 +131,20 @@ test("images are sent one by one before their prompt", () => {
   ]);
 });
 
+test("while no run is there whose question it could be, a question comes before the next prompt", () => {
+  full(["ask", { id: "1", method: "select" }, null]);
+  store.draft.text = "go on";
+  store.prompt("send");
+  assert.equal(sent.length, 1);
+  assert.equal(store.draft.text, "go on");
+  assert.match(store.draft.problem, /^Not sent: a question/);
+  store.answer("1", "No");
+  deliver({ kind: "patch", n: 2, ops: [["unask", "1"]] });
+  store.prompt("send");
+  assert.deepEqual(withoutPage(sent.slice(2)), [{ kind: "prompt", text: "go on", how: "send", literal: false }]);
+  assert.equal(store.draft.problem, "");
+});
+
 test("a dialog is answered once, and what was half-written in it is forgotten", () => {
   full(["ask", { id: "1", method: "input" }, null]);
   store.answers.set("1", "half");

@@ -4296,6 +4296,11 @@ class Store {
   prompt(how) {
     const { draft } = this;
     if (draft.isEmpty || this.ended) return;
+    if (!this.busy && this.dialogs.size > 0) {
+      draft.problem = "Not sent: a question above waits for its answer, which comes first.";
+      this.show(new Changes("composer"));
+      return;
+    }
     for (const { data, mimeType } of draft.images) this.send({ kind: "image", data, mimeType });
     this.send({ kind: "prompt", text: draft.text.trim(), how, literal: draft.isPasted });
     draft.clear();

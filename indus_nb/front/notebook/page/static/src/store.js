@@ -346,6 +346,12 @@ export class Store {
   prompt(how) {
     const { draft } = this;
     if (draft.isEmpty || this.ended) return;
+    if (!this.busy && this.dialogs.size > 0) {
+      // Where the conversation stands, and variables with it, may depend on the answer.
+      draft.problem = "Not sent: a question above waits for its answer, which comes first.";
+      this.show(new Changes("composer"));
+      return;
+    }
     // Each image goes by itself: servers refuse messages of more than 10 MB.
     for (const { data, mimeType } of draft.images) this.send({ kind: "image", data, mimeType });
     this.send({ kind: "prompt", text: draft.text.trim(), how, literal: draft.isPasted });
