@@ -126,6 +126,26 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
     assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
 
 
+def test_fix_tells_of_the_failure_and_of_what_was_typed_into_the_cell_since(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("since.ipynb", "%load_ext indus_nb", FAILS)
+    notebook = lab.open(page, "since.ipynb")
+    notebook.run(0)
+    notebook.run(1)
+    fix = bar(notebook.cell(1)).get_by_role("button", name="Fix")
+    expect(fix).to_be_visible()
+    notebook.cell(1).locator(".cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("\nkept = 42")
+    api.add("Mended.")
+    fix.click()
+    expect(page.get_by_text("Mended.").first).to_be_visible()
+    failed, _, since = said(api).partition("The user has changed the cell since")
+    assert "kept" not in failed
+    assert "kept = 42" in since
+
+
 def test_the_bar_of_a_long_traceback_is_in_sight_where_its_beginning_is(lab: Lab, page: Page) -> None:
     lab.write("long.ipynb", LONG)
     notebook = lab.open(page, "long.ipynb")

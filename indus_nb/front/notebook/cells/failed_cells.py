@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ _TASKS: dict[Task, str] = {
         "can be mended. Change nothing."
     ),
 }
+
+_CHANGED = "The user has changed the cell since, and not run it so. What is proposed must keep that; the cell now:"
 
 
 def prompt_about_error(task: Task, journal: Journal) -> tuple[str, Attachment]:
@@ -49,20 +52,26 @@ def prompt_about_shown_error(
 ) -> tuple[str, Attachment]:
     """Write the prompt about a cell whose error a page shows.
 
-    What this kernel knows of that failure is told rather than what the page says: the code as it ran.
+    What this kernel knows of that failure is told rather than what the page says: the code as it ran, and what the
+    user has made of it since.
 
     Args:
+        source: What the cell holds now.
         traceback: The error's text, with what a terminal would obey.
 
     Returns:
         The words of the user, and what goes along for the model.
     """
-    return _prompt(task, journal.failed_at(cell_id) or shown_cell(cell_id, source, traceback))
+    ran, shown = journal.failed_at(cell_id), shown_cell(cell_id, source, traceback)
+    if ran is None or ran.code.strip() == shown.code.strip():
+        return _prompt(task, ran or shown)
+    return _prompt(task, ran, f"{_CHANGED}\n{as_text(replace(shown, error=None))}")
 
 
-def _prompt(task: Task, cell: Cell) -> tuple[str, Attachment]:
+def _prompt(task: Task, cell: Cell, since: str = "") -> tuple[str, Attachment]:
     named = f" Its id is {cell.cell_id}." if cell.cell_id else ""
-    return _WORDS[task], going_along("the failed cell", f"{_TASKS[task]}{named}\n\n{as_text(cell)}")
+    parts = (f"{_TASKS[task]}{named}", as_text(cell), since)
+    return _WORDS[task], going_along("the failed cell", "\n\n".join(filter(None, parts)))
 
 
 class ErrorHint:
