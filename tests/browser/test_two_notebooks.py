@@ -50,7 +50,7 @@ def test_what_a_notebook_asks_is_done_to_that_notebook(lab: Lab, page: Page, api
 def test_a_command_that_writes_the_open_notebook_is_told_from_the_page_that_saves_it(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
-    lab.write("open.ipynb", "%load_ext indus_nb", SESSION + "wait", "%agent write", "%agent undo")
+    lab.write("open.ipynb", "%load_ext indus_nb", SESSION + "wait", "%agent write", "%agent undo", "# Notes")
     path = lab.folder / "open.ipynb"
     notebook = lab.open(page, "open.ipynb")
     notebook.run(0)
@@ -61,6 +61,8 @@ def test_a_command_that_writes_the_open_notebook_is_told_from_the_page_that_save
     before = path.read_bytes()
     notebook.save()
     assert path.read_bytes() != before
+    notebook.cell(4).dblclick()
+    page.keyboard.type("written on after the save")
     (lab.folder / "saved").touch()
     notebook.wait_until_run(1)
     expect(notebook.cell(1)).to_contain_text("Waited.")

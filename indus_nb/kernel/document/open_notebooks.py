@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,9 @@ class OpenNotebooks:
         return found
 
     async def has_saved(self, path: Path) -> bool:
-        """Return whether the file holds the cells that its page shows, or that another page may have saved.
+        """Return whether the file is as its page has last saved it, or as another page may have.
 
+        The page knows the time of the file when it saved; while it saves, the cells have to be those that it shows.
         Where no page can be asked, as in VS Code, which saves by itself, the cells have to be those of before the call:
         only their outputs may be others.
         """
@@ -71,7 +73,7 @@ class OpenNotebooks:
             if any(cell.id in self._reader.cells.ran for cell in cells):
                 return True
             return [*map(_as_saved, cells)] == self._before.get(path)
-        return [*map(_as_saved, cells)] == [*map(_as_saved, cells_of(answer))]
+        return saved_by_page(answer, path) or [*map(_as_saved, cells)] == [*map(_as_saved, cells_of(answer))]
 
     def saves_unasked(self, path: Path) -> bool:
         """Return whether no page of the file could be asked before the call: VS Code saves edits by itself."""
@@ -88,6 +90,15 @@ class OpenNotebooks:
         if real.suffix != ".ipynb" or real not in await self.paths():
             return None
         return {"block": True, "reason": _REFUSED.format(path)}
+
+
+def saved_by_page(answer: Mapping[str, Any] | None, path: Path) -> bool:
+    """Return whether a file has the time that it had when the page which has answered last read or wrote it."""
+    saved: object = None if answer is None else answer.get("saved")
+    try:
+        return isinstance(saved, str) and abs(datetime.fromisoformat(saved).timestamp() - path.stat().st_mtime) < 0.001
+    except (OSError, ValueError):
+        return False
 
 
 def _real(path: Path) -> Path:

@@ -1,7 +1,7 @@
 /** What the kernel asks the page about its notebook, or to change in it, where no widget of the agent's is shown. */
 
 import type { NotebookPanel } from "@jupyterlab/notebook";
-import { answerRequest } from "../../front/notebook/page/static/src/notebook.js";
+import { answerRequest, placed } from "../../front/notebook/page/static/src/notebook.js";
 import { noteWidget, shownWidgets, shows } from "../../front/notebook/page/static/src/saved_widgets.js";
 import type { Link } from "./link.ts";
 import { ranEmpty } from "./ran_empty.ts";
@@ -72,7 +72,7 @@ function answer({ notebook }: Link, request: Request): Record<string, unknown> {
     if (request.what === "show_run" && "gets" in value && value.gets === "writes")
       noteWidget(held, request.widget, null);
     if ("ids" in value) showFirst(notebook, value.ids as string[]);
-    return { ...value, ...("cells" in value || "ids" in value ? { path: context.path } : {}) };
+    return { ...placed(value, context) };
   } catch (error) {
     return { error: error instanceof Error ? error.message : String(error) };
   }

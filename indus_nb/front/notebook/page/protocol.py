@@ -621,6 +621,8 @@ class CellList(TypedDict):
     cells: list[NotebookCell]
     path: NotRequired[str]
     """Where the notebook lies, below the directory of Jupyter's server."""
+    saved: NotRequired[str]
+    """The time of that file when the page last read or wrote it, as ISO 8601; empty if it does not know."""
 
 
 class CellChanged(TypedDict):
@@ -652,7 +654,8 @@ class CellsRun(TypedDict):
 
     ids: list[str]
     path: NotRequired[str]
-    """As in a `CellList`."""
+    saved: NotRequired[str]
+    """Both as in a `CellList`."""
 
 
 class RunShown(TypedDict):

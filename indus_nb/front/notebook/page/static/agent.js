@@ -3562,6 +3562,11 @@ function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
   }
 }
 
+function placed(value, context) {
+  if (!("cells" in value || "ids" in value) || !context?.path) return value;
+  return { ...value, path: context.path, saved: context.contentsModel?.last_modified ?? "" };
+}
+
 function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
   const cells = [...notebook.cells];
   const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
@@ -4249,8 +4254,7 @@ class Store {
       value =
         origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
-          : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
-      if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
+          : placed(answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved), this.context);
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }

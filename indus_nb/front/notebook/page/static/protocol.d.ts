@@ -351,6 +351,8 @@ export interface CellList {
   cells: NotebookCell[];
   /** Where the notebook lies, below the directory of Jupyter's server. */
   path?: string;
+  /** The time of that file when the page last read or wrote it, as ISO 8601; empty if it does not know. */
+  saved?: string;
 }
 
 /** The cell that was inserted or changed. */
@@ -368,8 +370,9 @@ export interface CellsChanged {
 /** The cells that the kernel was asked to run. */
 export interface CellsRun {
   ids: string[];
-  /** As in a `CellList`. */
   path?: string;
+  /** Both as in a `CellList`. */
+  saved?: string;
 }
 
 /** How the outputs of a run come into the page's notebook. */

@@ -81,6 +81,18 @@ export function answerRequest(notebook, request, ownIndex, kernel, isMoved = fal
 }
 
 /**
+ * Add to an answer with cells which file they are of, and the time of that file when the page last read or wrote it.
+ *
+ * @param {Reply["value"]} value
+ * @param {{ path?: string, contentsModel?: { last_modified?: string } | null } | undefined} context
+ * @returns {Reply["value"]}
+ */
+export function placed(value, context) {
+  if (!("cells" in value || "ids" in value) || !context?.path) return value;
+  return { ...value, path: context.path, saved: context.contentsModel?.last_modified ?? "" };
+}
+
+/**
  * Insert a cell behind the one that is named, else behind the widget's, else at the end.
  *
  * @param {Notebook} notebook

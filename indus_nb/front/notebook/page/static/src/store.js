@@ -18,7 +18,7 @@ import { Follower } from "./following.js";
 import { watchKernel, wordsOfEnd } from "./life.js";
 import { Mirror } from "./mirror.js";
 import { CellOfRun } from "./moving.js";
-import { answerRequest, isOfAgent, nameNotebook } from "./notebook.js";
+import { answerRequest, isOfAgent, nameNotebook, placed } from "./notebook.js";
 import { noteWidget, replaceWidget } from "./saved_widgets.js";
 
 /** @import { FromPage, PageRequest, ToPage, WidgetKind } from "../protocol.d.ts" */
@@ -40,7 +40,7 @@ const ENDED_STYLE =
  * @property {(message: object) => void} send
  * @property {{ context?: NotebookContext, _rendermime?: { latexTypesetter?: Typesetter } }} [widget_manager]
  */
-/** @typedef {{ model?: Notebook, path?: string, sessionContext?: SessionContext }} NotebookContext */
+/** @typedef {{ model?: Notebook, path?: string, contentsModel?: { last_modified?: string } | null, sessionContext?: SessionContext }} NotebookContext */
 /** @typedef {((shown: Element[], client: string) => NotebookContext | undefined) | undefined} FindNotebook */
 /** @typedef {{ typeset(node: Element): void }} Typesetter */
 
@@ -282,8 +282,7 @@ export class Store {
       value =
         origin && this.notebook?.cells && !this.holds(origin.cell, origin.client)
           ? { error: "elsewhere" }
-          : answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved);
-      if (("cells" in value || "ids" in value) && this.path) value.path = this.path;
+          : placed(answerRequest(this.notebook, request, this.cellIndex(), runs, this.cell.isMoved), this.context);
     } catch (error) {
       value = { error: error instanceof Error ? error.message : String(error) };
     }
