@@ -389,6 +389,27 @@ def test_what_is_proposed_for_a_long_traceback_is_brought_into_sight_and_takes_n
     notebook.screenshot("presence-mended")
 
 
+def test_what_is_proposed_next_takes_the_place_of_a_box_that_says_how_the_last_one_ended(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("again.ipynb", FAILS)
+    notebook = lab.open(page, "again.ipynb")
+    notebook.run(0)
+    fix = bar(notebook.cell(0)).get_by_role("button", name="Fix")
+    mended = ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": "1"})
+    box = page.locator(".indus_nb-box")
+    api.add(Reply(mended), "Put away.", Reply(mended), "Done.")
+    fix.click()
+    expect(box.get_by_role("button", name="Reject")).to_be_visible()
+    notebook.cell(0).locator(".cm-content").click()
+    page.keyboard.type("#")
+    expect(box).to_contain_text("The cell was changed meanwhile")
+    expect(page.locator(".indus_nb-Chat .indus-answer").last).to_have_text("Put away.")
+    fix.click()
+    expect(box.get_by_role("button", name="Reject")).to_be_visible()
+    expect(box).to_have_count(1)
+
+
 def test_what_is_attached_stands_in_the_composer(lab: Lab, page: Page) -> None:
     (lab.folder / "sales.csv").write_text("a,b\n1,2\n")
     lab.write("attach.ipynb", "sales = [1, 2]\nsum(sales)", "not_run = 1")

@@ -13,7 +13,7 @@ from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 
 
-@pytest.mark.parametrize("name", ["pandas, ten minutes", "duckdb and SQLite", "plain Python, text and files"])
+@pytest.mark.parametrize("name", ["duckdb and SQLite", "plain Python, text and files"])
 def test_its_cells_are_looks(name: str, tmp_path: Path, api: MessagesApi) -> None:
     asked = [look.code for look in looked(TUTORIALS[name], tmp_path, api) if look.asked]
     assert len(asked) == TUTORIALS[name].asked, asked

@@ -114,6 +114,11 @@ export class EditBox extends Widget {
     if (had) this.field.focus();
   }
 
+  /** Whether nobody writes in it. */
+  get isIdle(): boolean {
+    return !this.hasFocus && this.field.value === "";
+  }
+
   get hasFocus(): boolean {
     return this.node.contains(document.activeElement);
   }

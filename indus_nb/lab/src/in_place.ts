@@ -150,6 +150,7 @@ export class InPlace {
     else if (message.cells.length > 0 && Drawing.fits(content, message.cells)) {
       const [first] = message.cells as [ShownCell];
       const cell = cellOf(content, first.cell ?? first.after);
+      for (const edit of this.edits) edit.giveWay(cell);
       const made = cell && this.make(cell, first.cell === null ? "below" : "above");
       made?.show(message);
       if (takeMended(this.link, first.cell)) made?.bringIntoSight();
@@ -205,6 +206,11 @@ class Edit {
 
   isAt(cell: Cell, where: Where): boolean {
     return this.cell === cell && (this.where === where || this.review !== null);
+  }
+
+  /** Go where it only says how something ended, and something else is proposed for its cell. */
+  giveWay(cell: Cell | undefined): void {
+    if (this.cell === cell && this.request === null && !this.review && this.box.isIdle) this.dispose();
   }
 
   /** Whether it is proposed at a cell, or for it. */
