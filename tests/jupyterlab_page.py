@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 from urllib.error import HTTPError
 
 import nbformat
-from playwright.sync_api import Browser, Error, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Playwright, ViewportSize, expect, sync_playwright
 
 TOKEN = "tests-only"
 EXTENSION = Path(__file__).parent.parent / "indus_nb" / "lab" / "labextension"
@@ -28,6 +28,14 @@ KERNEL_IS_READY = """() => {
     return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
 }"""
 """What a page says once the notebook in front can run cells."""
+CLEAR = """() => {
+    const { shell } = window.jupyterapp;
+    for (const document of [...shell.widgets('main')]) document.dispose();
+    shell.collapseRight();
+}"""
+IS_CLEARED = "() => [...(window.jupyterapp?.shell.widgets('main') ?? [null])].length === 0"
+OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', { path, factory: 'Notebook' })"
+VIEWPORT: ViewportSize = {"width": 1200, "height": 1000}
 _WITHOUT = (
     # Two pages of the browser's own, which each window loads for an address bar that nobody sees: as much work as all
     # else that a browser does to start.
@@ -83,6 +91,12 @@ def _extensions(folder: Path) -> Path:
     if not (made / "indus_nb").exists():
         (made / "indus_nb").symlink_to(EXTENSION, target_is_directory=True)
     return made
+
+
+def clear(page: Page) -> None:
+    """Leave a page of JupyterLab as it was before the first notebook was opened in it, for the next test."""
+    page.set_viewport_size(VIEWPORT)
+    page.evaluate(CLEAR)
 
 
 class Lab:
@@ -155,9 +169,12 @@ class Lab:
         nbformat.write(made, self.folder / name)
 
     def open(self, page: Page, name: str) -> Notebook:
-        """Open a notebook, which starts its kernel."""
+        """Open a notebook, which starts its kernel; in a page that is kept, beside no other document."""
         for patience in (60_000, 120_000):
-            page.goto(f"{self.url}/{self._place}/{name}?reset&token={TOKEN}")
+            if page.url.startswith(self.url) and page.evaluate(IS_CLEARED):
+                page.evaluate(OPEN, name)
+            else:
+                page.goto(f"{self.url}/{self._place}/{name}?reset&token={TOKEN}")
             try:
                 page.locator(".jp-Notebook").wait_for(timeout=patience)
                 page.wait_for_function(KERNEL_IS_READY, timeout=patience)

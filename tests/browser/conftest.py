@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from jupyterlab_page import Lab, launch
+from jupyterlab_page import VIEWPORT, Lab, clear, launch
 from kernels import private_environment
 from messages_api import MessagesApi
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -47,9 +48,27 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def kept_page(browser: Browser) -> Iterator[Page]:
+    with _new_page(browser) as page:
+        yield page
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1200, "height": 1000})
+def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
+    """A new page; where the module ``KEEPS_PAGE`` the same one for all its tests, cleared: to load one takes longest."""
+    if getattr(request.module, "KEEPS_PAGE", False):
+        kept: Page = request.getfixturevalue("kept_page")
+        yield kept
+        clear(kept)
+    else:
+        with _new_page(browser) as page:
+            yield page
+
+
+@contextmanager
+def _new_page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport=VIEWPORT)
     page.set_default_timeout(60_000)
     yield page
     page.close()

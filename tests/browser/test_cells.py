@@ -10,6 +10,8 @@ from jupyterlab_page import Lab
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
+KEEPS_PAGE = True
+
 LOAD = "%load_ext indus_nb"
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off --approve never "
 

@@ -28,6 +28,8 @@ get_ipython().register_magic_function(pip)
 """
 OTHER_LANGUAGE = """
 from ipykernel.ipkernel import IPythonKernel
+
+KEEPS_PAGE = True
 IPythonKernel.language_info = {**IPythonKernel.language_info, 'name': 'julia'}
 """
 

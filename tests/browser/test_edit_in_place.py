@@ -13,6 +13,7 @@ from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, To
 from playwright.sync_api import Locator, Page, expect
 
 LAB = {"extension": True, "settings": {}}
+KEEPS_PAGE = True
 
 GREETS = "print('This is the area of a square:')"
 OLD = f"def area(side):\n    return side * side\n\n\n{GREETS}\narea(2)"

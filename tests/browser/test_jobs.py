@@ -10,6 +10,7 @@ from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
 LAB = {"settings": {"approve": "never", "jobs": {"afterSeconds": 1}}}
+KEEPS_PAGE = True
 
 COUNTS = """\
 # Count to sixty

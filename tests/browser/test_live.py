@@ -11,6 +11,8 @@ from kernels import private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
+KEEPS_PAGE = True
+
 VERSIONS = ["6.29.5", "7.4.0"]
 ASK = "%agent --new --model sonnet-4-5 --thinking off "
 

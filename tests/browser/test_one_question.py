@@ -11,6 +11,7 @@ from messages_api import Gate, MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 LAB = {"extension": True, "settings": {}}
+KEEPS_PAGE = True
 
 AGENT = "%agent --approve writes --thinking off go"
 LONG = "\n".join(f"value_{number} = {number}  # a line" for number in range(93))

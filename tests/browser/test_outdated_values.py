@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
 LAB = {"extension": True}
+KEEPS_PAGE = True
 
 pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
 

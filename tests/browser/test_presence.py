@@ -17,6 +17,7 @@ from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 LAB = {"extension": True, "settings": {}}
+KEEPS_PAGE = True
 
 FAILS = "price = {'tea': 3}\nprice['milk']"
 LONG = "def down(n):\n    return {}[n] if n == 0 else up(n)\ndef up(n):\n    return down(n - 1)\ndown(20)"

@@ -12,6 +12,7 @@ from jupyterlab_page import Lab, Notebook
 from messages_api import Gate, MessagesApi, Reply, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
+KEEPS_PAGE = True
 NEW = "%agent --new --approve writes --model anthropic/claude-sonnet-4-5 --thinking off "
 ALWAYS = "Yes, and always …"
 ASKS = "● asks \u2013 "

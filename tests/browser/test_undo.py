@@ -9,6 +9,8 @@ from jupyterlab_page import KERNEL_IS_READY, Lab
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
+KEEPS_PAGE = True
+
 START = "%load_ext indus_nb\nfrom pathlib import Path\nPath('clean.py').write_text('old')\nrows = [1, 2, 3]"
 SESSION = "%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --approve never "
 
