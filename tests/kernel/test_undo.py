@@ -85,6 +85,19 @@ def test_all_that_the_user_changed_since_is_named_before_it_is_overwritten(kerne
     assert kernel.run("print(one, two, three)").streams == "[1, 4] [1, 4] [1]\n"
 
 
+def test_what_the_user_changed_stays_the_users_when_it_was_overwritten_and_redone(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("held = [1]; apart = [1]")
+    changed_by_the_agent(kernel, api, "held.append(2); apart.append(2)")
+    kernel.run("held.append('mine')")
+    kernel.run("%agent undo over")
+    kernel.run("%agent redo")
+    assert "Nothing was changed: held was changed since. `%agent" in refused(kernel, "%agent undo")
+    assert "left as the user has it: held" in refused(kernel, "%agent undo keep")
+    assert kernel.run("print(held, apart)").streams == "[1, 2, 'mine'] [1]\n"
+
+
 def test_of_very_many_variables_the_first_are_named_and_the_others_counted(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("%agent --approve never")
     names = [f"variable_number_{number:02}" for number in range(53)]

@@ -29,6 +29,7 @@ from indus_nb.kernel.undo import (
     plan_cells,
     take,
 )
+from indus_nb.kernel.undo.cells import cells_from_json
 from indus_nb.kernel.undo.sealing import sealed
 
 
@@ -72,6 +73,22 @@ class Notebook:
 @pytest.fixture
 def notebook() -> Notebook:
     return Notebook(load="rows = [1]", run="%agent go", plot="plot(rows)")
+
+
+def test_a_cell_that_the_user_changed_is_asked_about_again_once_it_was_overwritten_and_redone(
+    notebook: Notebook,
+) -> None:
+    change = CellsChange([notebook.replace("load", "rows = [2]"), notebook.insert("new", "1", "run")])
+    notebook.cells |= {"load": "rows = ['mine']", "new": "mine"}
+    users = dict(notebook.cells)
+    for _ in range(2):
+        assert notebook.plan(change).undecided == {"the 1st cell", "the 3rd cell"}
+        notebook.carry_out(notebook.plan(change, touched="over"))
+        assert notebook.cells == {"load": "rows = [1]", "run": "%agent go", "plot": "plot(rows)"}
+        change = cells_from_json(json.loads(json.dumps(change.to_json())))  # as in another process
+        notebook.carry_out(notebook.plan(change))
+        assert notebook.cells == users
+    assert notebook.plan(change, touched="keep").kept == {"the 1st cell", "the 3rd cell"}
 
 
 def test_new_and_changed_cells_are_taken_back_and_done_once_more_in_their_places(notebook: Notebook) -> None:

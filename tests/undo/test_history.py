@@ -332,6 +332,82 @@ def test_both_can_be_had_with_names_of_their_own(place: Place) -> None:
     assert (place.read("a.py"), place.read("a.before.py")) == ("mine", "old")
 
 
+USERS_OWN = pytest.mark.parametrize(
+    ("code", "mine", "name", "look"),
+    [
+        ("rows.append(2)", "rows.append('mine')", "rows", "rows"),
+        ("rows = [2]", "rows = ['mine']", "rows", "rows"),
+        ("rows = [2]", "rows.append('mine')", "rows", "rows"),
+        ("new = [2]", "new.append('mine')", "new", "globals().get('new')"),
+        ("del rows", "rows = ['mine']", "rows", "globals().get('rows')"),
+        ("(work / 'a').write_text('2')", "(work / 'a').write_text('mine')", "a", "(work / 'a').read_text()"),
+        ("(work / 'a').unlink()", "(work / 'a').write_text('mine')", "a", "(work / 'a').exists()"),
+    ],
+)
+"""Code of a call, what the user changes after it, and how to look at that."""
+
+
+@USERS_OWN
+@pytest.mark.parametrize("state", [False, True])
+def test_what_the_user_changed_is_asked_about_again_once_it_was_overwritten_and_redone(
+    place: Place, code: str, mine: str, name: str, look: str, *, state: bool
+) -> None:
+    def seen() -> Any:
+        return repr(eval(look, place.names))
+
+    place.names["rows"] = [1]
+    (place.work / "a").write_text("1")
+    before = seen()
+    if state:
+        place.history.save("raw")
+    place.run(code)
+    exec(mine, place.names)
+    users = seen()
+    for _ in range(2):
+        with pytest.raises(TouchedError) as refused:
+            place.history.undo(1)
+        assert refused.value.names == [name]
+        assert seen() == users
+        place.history.undo(1, "over")
+        assert seen() == before
+        place.history.redo(1)
+        assert seen() == users
+    assert place.history.undo(1, "keep").kept == {name}
+    assert seen() == users
+
+
+def test_what_the_user_changed_before_a_redo_is_asked_about_again_as_well(place: Place) -> None:
+    place.names["rows"] = [1]
+    (place.work / "a").write_text("1")
+    place.run("rows.append(2); (work / 'a').write_text('2')")
+    place.history.undo(1)
+    place.names["rows"].append("mine")
+    (place.work / "a").write_text("mine")
+    for _ in range(2):
+        with pytest.raises(TouchedError) as refused:
+            place.history.redo(1)
+        assert refused.value.names == ["a", "rows"]
+        place.history.redo(1, "over")
+        assert (place.names["rows"], place.read("a")) == ([1, 2], "2")
+        place.history.undo(1)
+        assert (place.names["rows"], place.read("a")) == ([1, "mine"], "mine")
+
+
+def test_another_process_asks_about_what_the_user_changed_in_a_file_before_it_was_overwritten(
+    place: Place, tmp_path: Path
+) -> None:
+    (place.work / "a").write_text("1")
+    place.run("(work / 'a').write_text('2')")
+    (place.work / "a").write_text("mine")
+    place.history.undo(1, "over")
+    later = Place(tmp_path)
+    later.history.load(later.book)
+    later.history.redo(1)
+    with pytest.raises(TouchedError):
+        later.history.undo(1)
+    assert later.read("a") == "mine"
+
+
 def test_what_cannot_be_copied_is_refused_before_anything_is_changed(place: Place) -> None:
     place.names["held"] = [iter([1])]
     exec("class Own:\n    def __deepcopy__(self, memo): raise TypeError('no')", place.names)

@@ -554,10 +554,20 @@ class Mixed:
     def there_and_back(self) -> None:
         if self.history.done:
             self.did.append("undo over, redo")
-            before = Snapshot(self.names)
+            before, asked = Snapshot(self.names), self._asked()
             self.history.undo(1, "over")
             self.history.redo(1)
             assert before.differs(self.names) == [], self.where
+            assert self._asked() == asked, self.where
+
+    def _asked(self) -> list[str]:
+        """Return what of the user's is in the way of an undo."""
+        try:
+            self.history.undo(1)
+        except TouchedError as refused:
+            return refused.names
+        self.history.redo(1)
+        return []
 
     def drop(self) -> None:
         name = self.chance.choice(SAVED)

@@ -59,6 +59,7 @@ class CellStep:
         above: The id of the cell above it, empty at the top; where it goes if it is not there.
         number: Its place when it was changed, counted from 1; 0 if that is not known.
         name: What it was called for the user then; empty where its place alone names it.
+        own: The source that the step itself had left, where ``other`` is another one that a move has overwritten.
     """
 
     id: str
@@ -68,6 +69,13 @@ class CellStep:
     above: str = _TOP
     number: int = 0
     name: str = ""
+    own: tuple[str | None, ...] = ()
+
+    def turned(self, source: str | None, above: str) -> CellStep:
+        """Return the step once ``other`` is in the place of a source, which it may not have left there."""
+        own = () if source == self.now else (self.now,)
+        now = self.own[0] if self.own else self.other
+        return replace(self, other=source, now=now, above=above, own=own)
 
 
 @dataclass
@@ -104,18 +112,20 @@ class CellsChange:
 
     def to_json(self) -> list[list[Any]]:
         """Return the change as JSON, for another process; without what was removed."""
-        return [[step.id, step.type, step.other, step.now, step.above, step.number, step.name] for step in self.steps]
+        return [[s.id, s.type, s.other, s.now, s.above, s.number, s.name, [*s.own]] for s in self.steps]
 
 
 def cells_from_json(value: Iterable[Any]) -> CellsChange:
     """Read a change from the JSON of ``to_json``; raises ``ValueError`` or ``TypeError`` if it is none."""
     steps: list[CellStep] = []
     for cell_id, kind, other, now, above, number, *more in value:
-        name = more[0] if more else ""  # which earlier versions did not write down
-        if not all(isinstance(text, str) for text in (cell_id, above, other or "", now or "", name)):
+        name = more[0] if more else ""  # which earlier versions did not write down, as what follows
+        own = tuple(more[1]) if len(more) > 1 else ()
+        texts = (cell_id, above, name, *(text or "" for text in (other, now, *own)))
+        if not all(isinstance(text, str) for text in texts):
             raise TypeError
         type_: Literal["code", "markdown"] = "markdown" if kind == "markdown" else "code"
-        steps.append(CellStep(cell_id, type_, other, now, above, int(number), name))
+        steps.append(CellStep(cell_id, type_, other, now, above, int(number), name, own))
     return CellsChange(steps)
 
 
@@ -179,13 +189,13 @@ def plan_cells(
         for step in reversed(change.steps):
             source = there.sources.get(step.id)
             if source == step.other:  # as it should be already
-                turned.append(replace(step, other=source, now=source))
+                turned.append(replace(step, other=source, now=source, own=()))
                 continue
             name = there.name(step.id)
             if source == step.now or touched == "over":
                 above = step.above if source is None else there.above(step.id)
-                turned.append(replace(step, other=source, now=step.other, above=above))
-                plan.edits.append(there.edit(turned[-1], change.removed.get(step.id)))
+                turned.append(step.turned(source, above))
+                plan.edits.append(there.edit(turned[-1], step.other, change.removed.get(step.id)))
                 if step.other is None:
                     name = f"{name} (removed)"
                 elif source is None:
@@ -198,7 +208,7 @@ def plan_cells(
                 if touched == "both" and step.other is not None:
                     above = step.above if source is None else step.id
                     turned.append(CellStep(str(uuid4()), step.type, None, step.other, above))
-                    plan.edits.append(there.edit(turned[-1]))
+                    plan.edits.append(there.edit(turned[-1], step.other))
                     plan.beside.add(there.name(turned[-1].id))
         plan.turned.append((change, turned))
     return plan
@@ -222,9 +232,13 @@ class _Cells:
         at = self._order.index(cell)
         return self._order[at - 1] if at else _TOP
 
-    def edit(self, turned: CellStep, removed: RemovedCell | None = None) -> CellEdit:
-        """Apply the inverse of a step, and return it as an edit, with what the cell held when it was removed."""
-        old, source, after = turned.other, turned.now, turned.above
+    def edit(self, turned: CellStep, source: str | None, removed: RemovedCell | None = None) -> CellEdit:
+        """Apply the inverse of a step, and return it as an edit, with what the cell held when it was removed.
+
+        Args:
+            source: What the cell is to hold.
+        """
+        old, after = turned.other, turned.above
         if old is None:
             if after != _TOP and after not in self.sources:
                 after = self._order[-1] if self._order else _TOP

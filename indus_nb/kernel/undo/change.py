@@ -2,7 +2,8 @@
 
 Both are the same: what is there is remembered, and what was kept is put in its place. Before anything is written,
 everything is compared with what the code, or the last undo, left behind: what the user changed since is overwritten
-only if the caller says so.
+only if the caller says so. It does not become a part of the change by that: where it is back later, it is compared
+with what the change itself had left there.
 """
 
 from __future__ import annotations
@@ -45,12 +46,19 @@ Bound = Mapping[str, tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Side:
-    """State that a change keeps for its next undo or redo, with seals that show changes made meanwhile."""
+    """State that a change keeps for its next undo or redo, with seals that show changes made meanwhile.
+
+    Attributes:
+        own_bound: What the change itself had bound to names, where the last move has overwritten something else.
+        own: Objects with the seals that the change itself had set, where the last move has overwritten something else.
+    """
 
     undone: bool
     bound: Bound
     held: list[Held]
     watched: list[Held]
+    own_bound: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    own: Sequence[Held] = ()
 
 
 class Differences(NamedTuple):
@@ -130,8 +138,9 @@ class Change:
         """Return roughly how many bytes it keeps from being freed."""
         if self._weighed[0] is not self._side:
             held = sum(node.keeper.weight(state) for node in self._side.held for state in (node.kept, node.seal))
-            held += sum(node.keeper.weight(node.seal) for node in self._side.watched)
-            self._weighed = self._side, held + sum(_nbytes(other) for other, _ in self._side.bound.values())
+            held += sum(node.keeper.weight(node.seal) for node in (*self._side.watched, *self._side.own))
+            values = [*(other for other, _ in self._side.bound.values()), *self._side.own_bound.values()]
+            self._weighed = self._side, held + sum(map(_nbytes, values))
         return self._weighed[1]
 
     def held_before(self, name: str) -> int:
@@ -145,12 +154,14 @@ class Change:
 
     def touched(self) -> frozenset[str]:
         """Return the variables that were changed since."""
+        bound, nodes = self._touched()
+        return frozenset(bound).union(*(node.names for node in nodes))
+
+    def _touched(self) -> tuple[dict[str, Any], list[Held]]:
+        """Return the names bound otherwise since, with their values from before, and the objects that hold others."""
         side = self._side
-        names = {name for name, (_, now) in side.bound.items() if self.namespace.get(name, ABSENT) is not now}
-        for node in (*side.held, *side.watched):
-            if node.names and node.is_touched():
-                names |= node.names
-        return frozenset(names)
+        bound = {name: now for name, (_, now) in side.bound.items() if self.namespace.get(name, ABSENT) is not now}
+        return bound, [node for node in (*side.held, *side.watched) if node.names and node.is_touched()]
 
     @property
     def keys(self) -> set[str | int]:
@@ -173,8 +184,10 @@ class Change:
     def part(self, mark: Side, names: Collection[str]) -> Change:
         """Return a change with what it held of some variables at ``mark``."""
         bound = {name: values for name, values in mark.bound.items() if name in names}
-        held, watched = ([n for n in nodes if not n.names.isdisjoint(names)] for nodes in (mark.held, mark.watched))
-        return self._other(Side(mark.undone, bound, held, watched))
+        held, watched, own = (
+            [n for n in nodes if not n.names.isdisjoint(names)] for nodes in (mark.held, mark.watched, mark.own)
+        )
+        return self._other(Side(mark.undone, bound, held, watched, mark.own_bound, own))
 
     def since(self, seen: set[str | int]) -> tuple[dict[str, tuple[Any, Any]], list[Held], frozenset[str]]:
         """Find what was changed since in variables and objects, as another change would keep it.
@@ -270,7 +283,8 @@ class Change:
             TouchedError: Others were changed since.
             RefusedError: It is not possible.
         """
-        if undecided := self.touched() - {*keep} - {*over}:
+        touched, nodes = self._touched()
+        if undecided := frozenset(touched).union(*(node.names for node in nodes)) - {*keep} - {*over}:
             raise TouchedError(undecided)
         side, stay = self._side, {*keep}
         held = [node for node in side.held if not node.names & stay and (node.names or not node.is_touched())]
@@ -280,16 +294,23 @@ class Change:
         except Exception as error:
             raise RefusedError(failure_text(error)) from error
         now = {name: self.namespace.get(name, ABSENT) for name in bound}
-        return Writing(self, bound, now, held, found)
+        own_bound = {name: value for name, value in touched.items() if name in bound}
+        own, before = ([node for node in each if not node.names & stay] for each in (nodes, side.own))
+        return Writing(self, bound, now, held, found, own_bound, own, {id(node.obj): node for node in before})
 
     def turned(self, writing: Writing) -> None:
         """Record that ``writing`` was carried out; idempotent."""
-        if self._side.held is writing.sealed:
-            return
-        bound = {name: (writing.now[name], other) for name, (other, _) in writing.bound.items()}
-        watched = self._watch((other for other, _ in writing.bound.values()), writing.sealed)
-        seen = {id(node.obj) for node in writing.held}
-        self._side = Side(not self._side.undone, bound, writing.sealed, [n for n in watched if id(n.obj) not in seen])
+        if writing.side is None:
+            side, own = self._side, writing.own_before
+            bound = {
+                name: (writing.now[name], side.own_bound.get(name, new)) for name, (new, _) in writing.bound.items()
+            }
+            watched = self._watch((other for other, _ in writing.bound.values()), writing.sealed)
+            sealed = [replace(n, seal=own[id(n.obj)].seal) if id(n.obj) in own else n for n in writing.sealed]
+            seen = {id(node.obj) for node in writing.held}
+            watched = [n for at, n in {**{id(n.obj): n for n in watched}, **own}.items() if at not in seen]
+            writing.side = Side(not side.undone, bound, sealed, watched, writing.own_bound, writing.own)
+        self._side = writing.side
 
 
 def new_change(
@@ -311,14 +332,25 @@ def new_change(
 
 @dataclass
 class Writing:
-    """One undo or redo of a `Change`, checked and not yet written."""
+    """One undo or redo of a `Change`, checked and not yet written.
+
+    Attributes:
+        own_bound: What the change had bound to names, of which it overwrites something else.
+        own: Objects as the change had sealed them, of which it overwrites something else.
+        own_before: Such of the move before this one, by their ids: what is there is back, and is not the change's own.
+        side: The state of the change once it is carried out, if it is known.
+    """
 
     change: Change
     bound: Bound
     now: Mapping[str, Any]
     held: list[Held]
     found: list[Any]
+    own_bound: Mapping[str, Any]
+    own: Sequence[Held]
+    own_before: Mapping[int, Held]
     sealed: list[Held] = field(default_factory=list[Held])
+    side: Side | None = None
 
     @property
     def names(self) -> frozenset[str]:

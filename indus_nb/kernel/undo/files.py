@@ -76,6 +76,7 @@ class FileStep:
         path: The file, by its real path.
         parents: Directories that are there only while the file is.
         source: Another file from before the call whose inode or content it had afterwards, as by a move or a hard link.
+        own: The state that the step itself had left, where ``other`` is something else that a move has overwritten.
     """
 
     path: Path
@@ -83,6 +84,12 @@ class FileStep:
     now: FileState | None
     parents: tuple[Path, ...] = ()
     source: Path | None = None
+    own: tuple[FileState | None, ...] = ()
+
+    def turned(self, state: FileState | None) -> FileStep:
+        """Return the step once ``other`` is in the place of a state, which it may not have left there."""
+        own = () if state in (self.now, self.other) else (self.now,)
+        return replace(self, other=state, now=self.own[0] if self.own else self.other, own=own)
 
 
 def _state(path: Path) -> tuple[State, bytes]:
@@ -401,7 +408,7 @@ class FilesChange:
 
     def digests(self) -> set[str]:
         """Return the digests of the contents that it needs."""
-        return {state.digest for step in self.steps for state in (step.other, step.now) if state is not None}
+        return {state.digest for step in self.steps for state in (step.other, step.now, *step.own) if state is not None}
 
     def touched(self) -> frozenset[str]:
         """Return the files whose contents were changed since, and those outside the directory."""
@@ -530,6 +537,7 @@ class FilesChange:
                     "now": step.now and [*step.now],
                     "parents": [str(path) for path in step.parents],
                     "source": step.source and str(step.source),
+                    "own": [state and [*state] for state in step.own],
                 }
                 for step in self.steps
             ],
@@ -553,6 +561,7 @@ def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChang
             state(each["now"]),
             tuple(map(Path, each["parents"])),
             None if each.get("source") is None else Path(str(each["source"])),
+            tuple(map(state, each.get("own", ()))),  # which earlier versions did not write down
         )
         for each in value["files"]
     ]
@@ -594,7 +603,7 @@ class FilesWriting:
     def write(self) -> None:
         """Write all files."""
         self.change.remove_leftovers()
-        self.turned = [replace(w.step, other=w.state, now=w.step.other) for w in self._writes]
+        self.turned = [w.step.turned(w.state) for w in self._writes]
         for at, write in enumerate(self._writes):
             self._begun = at + 1
             _put(write.step, write.step.other, write.data, write.state)

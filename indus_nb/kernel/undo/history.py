@@ -402,7 +402,7 @@ class History:
             back_to()
             self._path[:], self._undone[:] = path, before
             self._put_in_place(way, turned)
-            for rest in asked:
+            for rest in asked if way.leaves else ():  # else redo puts it back, and it is the user's as before
                 rest.asks = False
 
         surely([place])  # an interrupt comes too late
@@ -514,7 +514,7 @@ def _is_made(steps: Sequence[Step], session: str, path: Path, state: FileState) 
 
 
 def _asked(route: Route) -> list[Step]:
-    """Return the changes of the user's that a way overwrites, and of which no move has done so yet."""
+    """Return the changes of the user's that a way overwrites, and of which no jump has done so yet."""
     return [step for step in route.undone if step.asks and step not in route.redone]
 
 

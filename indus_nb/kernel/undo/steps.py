@@ -38,7 +38,7 @@ class Step:
         asked_in: The id of the cell in which the call's prompt stood, if there is one and it is known.
         is_users: Whether it is a cell of the user's, and no call.
         is_rest: Whether it is no step to users, but kept for named states alone (`rests`).
-        asks: Whether it is a change of the user's that no move has taken back yet: the user decides.
+        asks: Whether it is a change of the user's that no jump to a state has taken back yet: the user decides.
     """
 
     call: str
