@@ -201,3 +201,17 @@ def test_where_each_row_is_to_be_asked_each_is(api: MessagesApi, template: str, 
     api.default = Reply("yes")
     assert [*agent.map(template, ["a", "a", "a"], **options)] == ["yes"] * 3
     assert len(api.requests) == 3
+
+
+def test_rows_without_a_value_in_their_prompt_are_counted_and_asked(api: MessagesApi) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"question": ["a", None, float("nan"), "d"], "place": ["x", "y", None, "z"], "n": [None] * 4}
+    )
+    assert "value" not in agent.map("{question}", frame.head(1)).summary
+    assert agent.map("{question}?", frame, estimate=True).summary.endswith(", 2 rows have no value for `question`")
+    done = agent.map("{question} {place}", frame.tail(3), sample=1)
+    assert done.summary.endswith(", 2 rows have no value for `question` or `place`")
+    assert done.retry().summary.endswith(", 2 rows have no value for `question` or `place`")
+    lacking = agent.map("{question}?", [{"question": "a"}, {"question": None}, {"n": 1}])
+    assert (lacking.failed, lacking.summary.endswith(", 1 row has no value for `question`")) == ([2], True)
