@@ -146,7 +146,11 @@ class Work:
                 left = []
             if question.sample is not None and question.sample < len(left):
                 left = [left[place * len(left) // question.sample] for place in range(question.sample)]
-                self.progress.total = self.progress.done + sum(1 + len(rows.copies.get(row, ())) for row in left)
+                sampled = sum(1 + len(rows.copies.get(row, ())) for row in left)
+                self.progress.total = self.progress.done + sampled
+                if sampled > len(left):
+                    prompts_asked = textcut.counted(len(left), "prompt")
+                    self.notes.append(f"{prompts_asked} for {rows_of(sampled)}: rows with the same one are asked once")
             self.progress.note = ", ".join(filter(None, [self.progress.note, *self.notes]))
             rows.waiting = iter(left)
             await self._ask(asked, journal, rows, len(left))

@@ -121,11 +121,14 @@ def test_a_sample_asks_rows_from_everywhere_and_tells_what_the_others_cost(api: 
     assert (len(api.requests), len(some.failed)) == (5, 70)
     assert some.cost_left == pytest.approx(some.cost / 5 * 35)
     assert some.summary.startswith("80 rows, 10 answered, 70 not asked, $")
-    assert some.summary.endswith(f", about ${some.cost_left:.4f} for the others")
+    alike = "5 prompts for 10 rows: rows with the same one are asked once"
+    assert some.summary.endswith(f", about ${some.cost_left:.4f} for the others, {alike}")
     assert some._repr_html_().count("<tr>") == 11
+    assert "asked once" not in agent.map("{item}", rows, sample=5).summary
+    before = len(api.requests)
     done = some.retry()
     assert [*done] == [f"for {row}" for row in [*rows, *rows]]
-    assert (len(api.requests), done.cost_left) == (40, 0)
+    assert (len(api.requests) - before, done.cost_left) == (35, 0)
 
 
 def test_a_sample_is_told_apart_from_what_the_first_row_pays_for_the_others(api: MessagesApi) -> None:
