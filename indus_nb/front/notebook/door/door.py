@@ -364,6 +364,7 @@ class Door:
             "kind": "state",
             "phase": "asking" if asked else "working" if running else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
+            "jobs": 0 if session is None or session.settings.jobs is None else len(session.settings.jobs.running),
             "cost_today": None if session is None else self._host.spent_today(),
             "model": None if model is None else model.name,
             "needs_key": session is not None and needs_key(session),
