@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import dump
 from indus_nb.core.answers import AnswerKind, InvalidValueError
 from indus_nb.core.limits.paying import answer_cost
@@ -18,6 +20,9 @@ from indus_nb.fanout.contents import BYTES_A_TOKEN, RowPrompt, images_in, size_o
 from indus_nb.fanout.journal import Done, Journal
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
+from indus_nb.fanout.words import rows_of
+
+_MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,19 @@ def prompts_of(question: RowQuestion, stopped: Callable[[], bool]) -> list[RowPr
         except UsageError as error:
             prompts.append(error)
     return prompts
+
+
+def without_values(question: RowQuestion) -> str:
+    """Say how many rows have nothing where the prompt names a column; empty for none.
+
+    Rows that lack the column itself are not among them: they have an error.
+    """
+    names = question.template.columns
+    counted = Counter(tuple(name for name in names if row.get(name, name) is None) for row in question.table.rows)
+    if not (rows := counted.total() - counted[()]):
+        return ""
+    shown = [f"`{one_line(name, _MAX_NAME_CHARACTERS)}`" for name in names if any(name in each for each in counted)]
+    return f"{rows_of(rows)} {'has' if rows == 1 else 'have'} no value for {' or '.join(shown)}"
 
 
 def known_rows(

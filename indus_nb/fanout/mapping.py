@@ -79,6 +79,7 @@ class Map:
             estimate=work.estimate,
             cost_left=work.progress.cost_left,
             cascade=work.cascade,
+            notes=work.notes,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(
                 usual_reporter() if changes.get("progress", True) else Reporter()

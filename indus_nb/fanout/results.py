@@ -164,6 +164,7 @@ class Answers(Sequence[Any]):
         estimate: What they will cost, where nothing else was asked for.
         cost_left: What the rows without an answer will cost if they are as the others; ``None`` if that is unknown.
         cascade: What became of rows that a cheap model was asked about first; ``None`` without one.
+        notes: What else its summary says.
         problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -184,6 +185,7 @@ class Answers(Sequence[Any]):
         estimate: Estimate | None = None,
         cost_left: float | None = None,
         cascade: CascadeReport | None = None,
+        notes: Sequence[str] = (),
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -204,6 +206,7 @@ class Answers(Sequence[Any]):
         """The part of ``cost`` that earlier calls have paid, with the same journal or before a ``retry``."""
         self._has_before = before is not None
         self._kept = kept
+        self._notes = tuple(notes)
         self.estimate: Estimate | None = estimate
         """What the rows to ask will cost, if nothing but that was asked for; ``None`` else."""
         self.cost_left: float | None = cost_left
@@ -314,7 +317,7 @@ class Answers(Sequence[Any]):
             parts.append(str(self.estimate))
         if self.failed and self.cost_left:
             parts.append(f"about ${self.cost_left:.4f} for the others")
-        return ", ".join(parts)
+        return ", ".join([*parts, *self._notes])
 
     @property
     def failed(self) -> list[int]:

@@ -25,7 +25,17 @@ from indus_nb.fanout.asking import Asked
 from indus_nb.fanout.contents import RowPrompt, images_in
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, Journal
-from indus_nb.fanout.known import CheapModel, KnownRows, RowSource, RowToAsk, Stored, estimated, known_rows, prompts_of
+from indus_nb.fanout.known import (
+    CheapModel,
+    KnownRows,
+    RowSource,
+    RowToAsk,
+    Stored,
+    estimated,
+    known_rows,
+    prompts_of,
+    without_values,
+)
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
@@ -93,6 +103,8 @@ class Work:
         self.on_checked: Callable[[AgentSession], None] = lambda _: None
         """Called with the session that the rows work for, before the first is asked; on the loop."""
         self.problems: list[str] = []
+        self.notes: list[str] = []
+        """What to know of the rows that were asked, for a line about all of it."""
         self._unwritten: dict[str, Done] = {}
         self._journal_problem: str | None = None
         self.cascade: CascadeReport | None = None
@@ -127,13 +139,19 @@ class Work:
             left = rows.left()
             if journal is not None and len(prompts) == len(rows.answers) and self._before is None:
                 self._compare(journal, rows)
+            self.notes += filter(None, [without_values(question)])
             self.progress.to_ask = len(left)
             if question.estimate:
                 self.estimate = estimated(question, asked, self._cheap, [rows.prompts[number][0] for number in left])
                 left = []
             if question.sample is not None and question.sample < len(left):
                 left = [left[place * len(left) // question.sample] for place in range(question.sample)]
-                self.progress.total = self.progress.done + sum(1 + len(rows.copies.get(row, ())) for row in left)
+                sampled = sum(1 + len(rows.copies.get(row, ())) for row in left)
+                self.progress.total = self.progress.done + sampled
+                if sampled > len(left):
+                    prompts_asked = textcut.counted(len(left), "prompt")
+                    self.notes.append(f"{prompts_asked} for {rows_of(sampled)}: rows with the same one are asked once")
+            self.progress.note = ", ".join(filter(None, [self.progress.note, *self.notes]))
             rows.waiting = iter(left)
             await self._ask(asked, journal, rows, len(left))
             if (cheap := self._cheap) is not None:

@@ -244,6 +244,29 @@ def test_what_rows_cost_is_told_when_they_end(lab: Lab, page: Page, api: Message
     expect(status).to_contain_text(re.compile(rf"\$0\.({before + 5:02}|{before + 6:02}|{before + 7:02}) today"))
 
 
+def test_the_status_bar_counts_jobs_until_they_end_and_the_panel_lists_them(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("job.ipynb", "%agent --new --model sonnet-4-5 --thinking off --approve never train", "trained")
+    notebook = lab.open(page, "job.ipynb")
+    code = "# Train\nimport os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\ntrained = 7"
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), "It trains.")
+    api.default = Reply("It is trained.")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    status = page.locator(".indus-status button")
+    expect(status).to_contain_text("idle · 1 job · Claude Sonnet 4.5")
+    command(page, "open-panel")
+    jobs = page.locator(".indus_nb-Chat").get_by_role("group", name="Jobs")
+    expect(jobs).to_contain_text("python beside: Train")
+    notebook.screenshot("presence-job")
+    (lab.folder / "go").touch()
+    expect(status).not_to_contain_text("job")
+    expect(jobs).to_be_hidden()
+    notebook.run(1)
+    expect(notebook.cell(1).locator(".jp-OutputArea-output")).to_have_text("7")
+
+
 def test_the_question_after_a_sample_is_a_question_like_others(lab: Lab, page: Page, api: MessagesApi) -> None:
     answered = "kinds.summary"
     line = '%agent map -o kinds --sample 3 --model claude-haiku-4-5 "What is {item}?" over range(9)'

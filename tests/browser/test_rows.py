@@ -44,6 +44,7 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done_and_fails
     expect(cell).to_contain_text("stopped")
     expect(cell).to_contain_text(f"{name} has the answers so far, {name}.retry() asks for the others.")
     expect(cell).not_to_contain_text("Traceback")
+    expect(cell.get_by_role("button", name="Explain")).to_have_count(0)
     expect(cell.get_by_role("button", name="Stop")).to_have_count(0)
     notebook.screenshot("rows-stopped")
     notebook.run(2)

@@ -953,7 +953,7 @@ def test_a_wide_table_keeps_its_numbers_whole_and_scrolls_by_itself(stage: Stage
 @pytest.mark.parametrize("kind", ["panel", "cell"])
 def test_a_long_cost_is_cut_off_within_the_line_at_the_foot(stage: Stage, kind: str) -> None:
     stage.show(kind, **PANEL_STATE)
-    cost = "at least $0.0390, limits count up to $10.2394 more · session at least $0.0708, and a word"
+    cost = "at least $0.0390 (up to $10.2394 more for answers that broke off) · session at least $0.0708, and a word"
     stage.set(busy=True, started_ms_ago=65_000, note="waiting for Sonnet", cost=cost)
     foot = stage.root.locator(".ia-foot")
     expect(foot.locator(".ia-cost")).to_have_text(cost)

@@ -121,11 +121,14 @@ def test_a_sample_asks_rows_from_everywhere_and_tells_what_the_others_cost(api: 
     assert (len(api.requests), len(some.failed)) == (5, 70)
     assert some.cost_left == pytest.approx(some.cost / 5 * 35)
     assert some.summary.startswith("80 rows, 10 answered, 70 not asked, $")
-    assert some.summary.endswith(f", about ${some.cost_left:.4f} for the others")
+    alike = "5 prompts for 10 rows: rows with the same one are asked once"
+    assert some.summary.endswith(f", about ${some.cost_left:.4f} for the others, {alike}")
     assert some._repr_html_().count("<tr>") == 11
+    assert "asked once" not in agent.map("{item}", rows, sample=5).summary
+    before = len(api.requests)
     done = some.retry()
     assert [*done] == [f"for {row}" for row in [*rows, *rows]]
-    assert (len(api.requests), done.cost_left) == (40, 0)
+    assert (len(api.requests) - before, done.cost_left) == (35, 0)
 
 
 def test_a_sample_is_told_apart_from_what_the_first_row_pays_for_the_others(api: MessagesApi) -> None:
@@ -201,3 +204,17 @@ def test_where_each_row_is_to_be_asked_each_is(api: MessagesApi, template: str, 
     api.default = Reply("yes")
     assert [*agent.map(template, ["a", "a", "a"], **options)] == ["yes"] * 3
     assert len(api.requests) == 3
+
+
+def test_rows_without_a_value_in_their_prompt_are_counted_and_asked(api: MessagesApi) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {"question": ["a", None, float("nan"), "d"], "place": ["x", "y", None, "z"], "n": [None] * 4}
+    )
+    assert "value" not in agent.map("{question}", frame.head(1)).summary
+    assert agent.map("{question}?", frame, estimate=True).summary.endswith(", 2 rows have no value for `question`")
+    done = agent.map("{question} {place}", frame.tail(3), sample=1)
+    assert done.summary.endswith(", 2 rows have no value for `question` or `place`")
+    assert done.retry().summary.endswith(", 2 rows have no value for `question` or `place`")
+    lacking = agent.map("{question}?", [{"question": "a"}, {"question": None}, {"n": 1}])
+    assert (lacking.failed, lacking.summary.endswith(", 1 row has no value for `question`")) == ([2], True)

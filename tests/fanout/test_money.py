@@ -76,7 +76,8 @@ def test_what_a_request_that_broke_off_may_have_cost_is_shown_beside_what_it_has
     assert done.failed == []
     assert 5 * 0.0001 < done.cost < 0.002
     assert done.cost_unconfirmed == pytest.approx(4096 * 5e-6, rel=0.01)
-    assert done.summary.endswith(f"at least ${done.cost:.4f}, limits count up to ${done.cost_unconfirmed:.4f} more")
+    more = f"up to ${done.cost_unconfirmed:.4f} more for answers that broke off"
+    assert done.summary.endswith(f"at least ${done.cost:.4f} ({more})")
 
 
 def test_a_notebook_shows_how_it_went_the_first_rows_and_why_others_failed(messages_api: MessagesApi) -> None:

@@ -378,3 +378,14 @@ def test_a_word_or_two_that_are_no_command_are_a_prompt(line: str) -> None:
 @pytest.mark.parametrize("line", ["--help", "-h", "?", "help"])
 def test_help_is_found_however_it_is_asked_for(line: str) -> None:
     assert parse(line).command == Command("help")
+
+
+@pytest.mark.parametrize("line", ["map --help", "map -h", "--model opus map --help"])
+def test_help_behind_map_shows_its_options(line: str) -> None:
+    assert parse(line).command == Command("map")
+
+
+@pytest.mark.parametrize("line", ["verify --help", "model -h"])
+def test_help_behind_another_sub_command_is_not_sent(line: str) -> None:
+    assert parse(line).command == Command("help")
+    assert parse(f"-- {line}").text == line

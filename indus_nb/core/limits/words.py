@@ -11,7 +11,7 @@ def cost_in_words(
     """Return a cost as it is shown.
 
     >>> cost_in_words(0.25), cost_in_words(0.25, 0.061), cost_in_words(0, unpriced=True)
-    ('$0.2500', 'at least $0.2500, limits count up to $0.0610 more', 'cost unknown')
+    ('$0.2500', 'at least $0.2500 (up to $0.0610 more for answers that broke off)', 'cost unknown')
     >>> cost_in_words(0.25, unpriced=True)
     '$0.2500 and an unknown cost'
     >>> cost_in_words(0.25, before=0.25)
@@ -29,7 +29,7 @@ def cost_in_words(
         # Of requests of other models, or what servers have reported themselves.
         return f"${dollars:.4f} and an unknown cost" if dollars else "cost unknown"
     if unconfirmed:
-        return f"at least ${dollars:.4f}, limits count up to ${unconfirmed:.4f} more"
+        return f"at least ${dollars:.4f} (up to ${unconfirmed:.4f} more for answers that broke off)"
     return f"${dollars:.4f}"
 
 

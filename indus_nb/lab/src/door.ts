@@ -119,6 +119,8 @@ export interface State {
   phase: "idle" | "working" | "asking";
   /** The question that waits for an answer, on one line. */
   question: string | null;
+  /** How many calls of the agent go on after their result. */
+  jobs: number;
   /** US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one. */
   cost_today: number | null;
   model: string | null;

@@ -17,6 +17,8 @@ export type Task = "fix" | "explain";
 const MAX_CHARACTERS = 20_000;
 /** The cell of each notebook that the user asked to have mended, by its id, until that is proposed. */
 const mended = new WeakMap<Link, string>();
+/** What the user ends a cell with; the latter two come from a cell that asks about rows. */
+const INTERRUPTS = ["KeyboardInterrupt", "RowsInterrupted", "RowsCancelled"];
 const OF_AGENT = /^[ \t]*%{1,2}agent\b/m;
 const LABELS: Readonly<Record<Task, [text: string, title: string]>> = {
   fix: ["Fix", "Ask the agent to find the cause and to propose the mended cell"],
@@ -63,7 +65,7 @@ function place({ outputs, sharedModel }: ICodeCellModel): number {
   for (let index = outputs.length - 1; index >= 0; index--) {
     if (outputs.get(index).type !== "error") continue;
     const { ename } = outputs.get(index).toJSON();
-    return ename === "KeyboardInterrupt" || OF_AGENT.test(sharedModel.getSource()) ? -1 : index;
+    return INTERRUPTS.includes(ename as string) || OF_AGENT.test(sharedModel.getSource()) ? -1 : index;
   }
   return -1;
 }

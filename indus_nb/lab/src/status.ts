@@ -8,6 +8,7 @@ import type { DoorState, Link } from "./link.ts";
 import { goToQuestion, isAsking } from "./mark.ts";
 
 const WORDS = { idle: "idle", working: "works", asking: "asks" };
+const JOBS = "Jobs go on in the background; the panel lists them, and stops them";
 const COST = "What the requests of your kernels have cost since midnight";
 
 /** Show the state of the agent in the notebook in front. */
@@ -55,8 +56,11 @@ class StatusItem extends Widget {
     if (!link) return;
     const { kernel } = link.state;
     const dollars = kernel?.cost_today ? `${amount(kernel.cost_today)} today` : "";
-    this.button.textContent = [`Agent ${word(link.state)}`.trim(), kernel?.model, dollars].filter(Boolean).join(" · ");
-    this.button.title = [kernel?.question ?? "Open the agent's panel", dollars && COST].filter(Boolean).join("\n");
+    const jobs = kernel?.jobs ? `${kernel.jobs} job${kernel.jobs === 1 ? "" : "s"}` : "";
+    const said = [`Agent ${word(link.state)}`.trim(), jobs, kernel?.model, dollars];
+    this.button.textContent = said.filter(Boolean).join(" · ");
+    const titles = [kernel?.question ?? "Open the agent's panel", jobs && JOBS, dollars && COST];
+    this.button.title = titles.filter(Boolean).join("\n");
     this.toggleClass("indus-mod-asks", isAsking(link));
   }
 

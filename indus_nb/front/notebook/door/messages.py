@@ -199,6 +199,8 @@ class State(TypedDict):
     phase: Literal["idle", "working", "asking"]
     question: str | None
     """The question that waits for an answer, on one line."""
+    jobs: int
+    """How many calls of the agent go on after their result."""
     cost_today: float | None
     """US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one."""
     model: str | None

@@ -28,6 +28,7 @@ from indus_nb.front.notebook.magic.options import (
 from indus_nb.front.notebook.mistyped import near
 
 _MAP = re.compile(r"\s*map(?=\s|$)")
+_HELP = re.compile(r"\s*(?P<name>[a-z]+)\s+(?:--help|-h)\s*")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
 _UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
@@ -156,6 +157,8 @@ def parse(line: str, cell: str | None = None) -> Request:
     chosen = [option.usage.partition(" ")[0] for option in OPTIONS if option.starts_session and option.field in given]
     if len(chosen) > 1 and chosen != ["--new", "--no-session"]:
         raise UsageError(f"{' and '.join(chosen)} exclude each other: choose one conversation.")
+    if not ended and cell is None and (asked := _HELP.fullmatch(rest)) and asked["name"] in COMMANDS:
+        return Request(command=Command("map" if asked["name"] == "map" else "help"))
     if not ended and (mapped := _MAP.match(rest)):
         rows = _rows(rest[mapped.end() :], cell, given)
         if rows is not None:
