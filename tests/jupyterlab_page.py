@@ -29,9 +29,9 @@ KERNEL_IS_READY = """() => {
 }"""
 """What a page says once the notebook in front can run cells."""
 CLEAR = """() => {
-    const { shell } = window.jupyterapp;
-    for (const document of [...shell.widgets('main')]) document.dispose();
-    shell.collapseRight();
+    const shell = window.jupyterapp?.shell;
+    for (const document of [...(shell?.widgets('main') ?? [])]) document.dispose();
+    shell?.collapseRight();
 }"""
 IS_CLEARED = "() => [...(window.jupyterapp?.shell.widgets('main') ?? [null])].length === 0"
 OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', { path, factory: 'Notebook' })"

@@ -28,8 +28,6 @@ get_ipython().register_magic_function(pip)
 """
 OTHER_LANGUAGE = """
 from ipykernel.ipkernel import IPythonKernel
-
-KEEPS_PAGE = True
 IPythonKernel.language_info = {**IPythonKernel.language_info, 'name': 'julia'}
 """
 

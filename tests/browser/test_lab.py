@@ -146,8 +146,6 @@ def test_hostile_text_neither_acts_nor_loads_anything_in_a_trusted_notebook(lab:
 import json
 from IPython.display import display
 from indus_nb.front.notebook.view import blocks
-
-KEEPS_PAGE = True
 shown = []
 for text in json.load(open("hostile.json")):
     call = blocks.Call(text, {"command": text, text: text}, state="done", output=text)

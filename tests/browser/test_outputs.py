@@ -48,8 +48,6 @@ PROGRESS = """\
 import time
 from IPython.display import HTML, clear_output
 from tqdm.auto import tqdm
-
-KEEPS_PAGE = True
 for step in tqdm(range(3)):
     display(HTML(f"<b class='step'>step {step}</b>"))
 open("shown", "w").close()

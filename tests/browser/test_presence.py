@@ -141,7 +141,7 @@ def test_fix_tells_of_the_failure_and_of_what_was_typed_into_the_cell_since(
     api.add("Mended.")
     fix.click()
     expect(page.get_by_text("Mended.").first).to_be_visible()
-    failed, _, since = said(api).partition("The user has changed the cell since")
+    failed, _, since = said(api).partition("The cell was changed since")
     assert "kept" not in failed
     assert "kept = 42" in since
 

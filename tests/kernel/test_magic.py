@@ -494,7 +494,9 @@ def test_a_notebook_goes_on_with_its_own_conversation_and_offers_that(tmp_path: 
         with Kernel(tmp_path, environments[0]) as other:
             other.run("%load_ext indus_nb")
             refused = fails_shortly(other.run(named[1]))
-            assert refused.startswith("It is open in a.ipynb, in ipykernel_launcher.py (process ")
+            assert re.search(
+                r"the session is open for writing in a\.ipynb \(process \d+ on .*\)\. Close it there", refused
+            )
             assert (
                 "If that is another notebook's kernel, shut it down there; `%agent --new` starts another one."
                 in refused

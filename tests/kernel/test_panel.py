@@ -338,26 +338,6 @@ def test_sessions_of_the_folder_are_listed_and_can_be_gone_to(page: Page, api: M
     assert said(api) == ["my number is 7", "Noted.", "which number?"]
 
 
-def test_a_session_that_is_open_in_another_notebook_is_said_to_be_there(
-    kernel: Kernel, page: Page, api: MessagesApi
-) -> None:
-    root = kernel.folder.parent
-    environment = private_environment(root, JPY_SESSION_NAME=str(kernel.folder / "orders.ipynb"))
-    api.add("Noted.")
-    page.prompt("my number is 8")
-    page.wait_until_idle("Noted.")
-    with Kernel(kernel.folder, environment) as other:
-        other.run("%load_ext indus_nb")
-        assert other.run("%agent --provider offline what is ordered?").status == "ok"
-        page.tell("list_sessions")
-        page.wait_for(lambda: page.state.get("sessions"))
-        (path,) = (each["path"] for each in page.state["sessions"] if each["name"].startswith("orders · "))
-        page.tell("switch_session", sessionPath=path)
-        page.wait_for(lambda: page.toasts)
-    assert page.toasts[0].startswith("It is open in orders.ipynb, in ipykernel_launcher.py (process ")
-    assert path not in page.toasts[0]
-
-
 def test_only_a_listed_session_is_opened(page: Page, tmp_path: Path) -> None:
     header = {"type": "session", "version": 3, "id": "x", "timestamp": "2026-01-01T00:00:00Z", "cwd": str(tmp_path)}
     (tmp_path / "x.jsonl").write_text(json.dumps(header) + "\n")

@@ -86,7 +86,7 @@ def test_every_message_is_one_that_is_sent() -> None:
 
 def example(hint: Any) -> Any:
     bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-    return ["x"] if get_origin(bare) is list else {} if bare == JsonObject else "x"
+    return ["x"] if get_origin(bare) is list else {} if bare == JsonObject else True if bare is bool else "x"
 
 
 @pytest.mark.parametrize("model", INBOUND)

@@ -140,9 +140,9 @@ test("while no run is there whose question it could be, a question comes before 
   assert.match(store.draft.problem, /^Not sent: a question/);
   store.answer("1", "No");
   deliver({ kind: "patch", n: 2, ops: [["unask", "1"]] });
+  assert.equal(store.draft.problem, "");
   store.prompt("send");
   assert.deepEqual(withoutPage(sent.slice(2)), [{ kind: "prompt", text: "go on", how: "send", literal: false }]);
-  assert.equal(store.draft.problem, "");
 });
 
 test("a dialog is answered once, and what was half-written in it is forgotten", () => {

@@ -372,6 +372,20 @@ def test_what_is_overwritten_is_in_the_state_that_was_left() -> None:
     assert place.names["x"] == [1]
 
 
+@pytest.mark.parametrize(("code", "change"), [("x.append(2)", "x.append('mine')"), ("x = [1, 2]", "x = ['mine']")])
+def test_a_state_is_gone_back_to_though_redo_overwrote_what_the_user_had(code: str, change: str) -> None:
+    place = Place()
+    place.history.save("raw")
+    place.step(code)
+    place.history.undo(1)
+    exec(change, place.names)
+    place.history.redo(1, "over")
+    assert place.names["x"] == [1, 2]
+    place.history.back("raw", "over")
+    place.history.back(LAST)
+    assert place.names["x"] == [1, 2]
+
+
 @pytest.mark.parametrize("touched", ["keep", "both"])
 def test_what_undo_leaves_as_the_user_has_it_is_still_in_the_way_of_states(touched: Any) -> None:
     place = Place()

@@ -294,7 +294,6 @@ def load(shell: InteractiveShell) -> None:
         except IndusError as error:
             from indus_nb.base.files import without_home
             from indus_nb.base.terminal import plain
-            from indus_nb.front.notebook.actions import text_of_error
             from indus_nb.front.notebook.view.transcript import advice
             from indus_nb.start.key_setup import managed
 
@@ -303,7 +302,7 @@ def load(shell: InteractiveShell) -> None:
             hint = next((text for known, text in _HINTS.items() if issubclass(kind, known)), advice(str(error)))
             if provider is not None and state.conversations.offer_key(provider):
                 hint = f" {managed() or 'Or fill in the form above, and run this cell again.'}"
-            said = without_home(text_of_error(error))
+            said = without_home(str(error))
             stop = "." if hint and not said.endswith((".", "!", "?", ":")) else ""
             text = plain(f"{said}{stop}{hint}")
             error.args = (text,)  # the notebook keeps this, and shows what is rendered below

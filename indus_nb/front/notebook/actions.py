@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import cast
 
-from indus_nb.base.errors import IndusError, SessionFileError, SessionLockedError, UsageError
+from indus_nb.base.errors import SessionFileError, UsageError
 from indus_nb.base.files import write_export
 from indus_nb.base.messages import AssistantMessage, CustomMessage, Message, ThinkingLevel, UserMessage, text_of
 from indus_nb.base.textcut import one_line
@@ -28,8 +28,6 @@ from indus_nb.render.session_page import export_html, page_name
 from indus_nb.start.key_setup import first_price
 
 MAX_SESSIONS = 500
-_KERNEL = "ipykernel_launcher.py"
-"""The program of Python's kernels, by which a lock names them."""
 """Most files of a directory that are read, newest first."""
 _MAX_KNOWN_BYTES = 4 << 20
 _MAX_TITLE_CHARACTERS = 80
@@ -153,15 +151,6 @@ def notebook_names() -> dict[str, str]:
     """Return the names of notebooks by the session files of the conversations that they have had."""
     by_path = ((Path(name), sessions) for name, sessions in known_sessions().items())
     return {held: path.stem for path, sessions in by_path if path.is_absolute() for held in sessions}
-
-
-def text_of_error(error: IndusError) -> str:
-    """Return an error's text; of a conversation that another kernel has open it begins with that one's notebook."""
-    if isinstance(error, SessionLockedError) and _KERNEL in error.owner:
-        name = notebook_names().get(str(error.path))
-        if name is not None:
-            return f"It is open in {name}.ipynb, in {error.owner}. Close it there, or start a new session here."
-    return str(error)
 
 
 async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:

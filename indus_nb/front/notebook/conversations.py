@@ -416,7 +416,7 @@ class Conversations:
 
     def prompt_about_error(self, asked: AskAboutError) -> tuple[str, Attachment]:
         """Return the prompt about an error that a page shows, and what goes along with it for the model."""
-        return prompt_about_shown_error(asked.kind, self._journal, asked.cell, asked.source, asked.error)
+        return prompt_about_shown_error(asked, self._journal)
 
     def variables(self) -> Mapping[str, str]:
         """Return the names of the user's variables, the newest last, each with the name of its class."""

@@ -1,7 +1,7 @@
 """The notebooks that pages show, which only their pages may write: other writes to the file would conflict.
 
 What this module promises: `write` and `edit` never touch such a file. What a command or code did to one is told
-apart from what its page has saved, by comparing the cells of both.
+apart from what its page has saved: the page says when it last did, and where it does not know the cells are compared.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _REFUSED = (
 )
 _PAUSES = (0.1, 0.3, 0.6)
 _JUST_SECONDS = 2.0
+_SAVE_SECONDS = 1.0
+"""Time for a server to put a file that it has written into its place; where the time is set back, more has passed."""
 
 
 class OpenNotebooks:
@@ -96,9 +98,12 @@ def saved_by_page(answer: Mapping[str, Any] | None, path: Path) -> bool:
     """Return whether a file has the time that it had when the page which has answered last read or wrote it."""
     saved: object = None if answer is None else answer.get("saved")
     try:
-        return isinstance(saved, str) and abs(datetime.fromisoformat(saved).timestamp() - path.stat().st_mtime) < 0.001
+        found = path.stat()
+        is_set_back = found.st_ctime - found.st_mtime > _SAVE_SECONDS
+        same = isinstance(saved, str) and abs(datetime.fromisoformat(saved).timestamp() - found.st_mtime) < 0.001
     except (OSError, ValueError):
         return False
+    return same and not is_set_back
 
 
 def _real(path: Path) -> Path:

@@ -118,6 +118,10 @@ class Change:
         """
         self._side = mark
 
+    def forget_own(self) -> None:
+        """Take what the last move has overwritten for its own."""
+        self._side = replace(self._side, own_bound={}, own=())
+
     @property
     def names(self) -> frozenset[str]:
         """Return the names of the variables that it concerns."""

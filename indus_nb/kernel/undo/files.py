@@ -447,14 +447,18 @@ class FilesChange:
             if isinstance(state, _Other) or not was_kept or (state is not None and not self._is_room(data)):
                 lost.add(shown(step.path, self.root))
             else:
-                found.append(self._other([replace(step, other=step.now, now=state)], undone=False))
+                found.append(self._other([replace(step, other=step.now, now=state, own=())], undone=False))
         seen.update(step.path for step in self.steps)
         return found, frozenset(lost)
 
     def with_later(self, later: FilesChange) -> FilesChange:
         """Return this and a later change of the same files as one change."""
         now = {step.path: step.now for step in later.steps}
-        return self._other([replace(step, now=now[step.path]) for step in self.steps], undone=self.undone)
+        return self._other([replace(step, now=now[step.path], own=()) for step in self.steps], undone=self.undone)
+
+    def forget_own(self) -> None:
+        """Take what the last move has overwritten for its own."""
+        self.steps = [replace(step, own=()) for step in self.steps]
 
     def _other(self, steps: list[FileStep], *, undone: bool) -> FilesChange:
         return FilesChange(self.root, "", {}, self.contents, steps, undone)

@@ -449,6 +449,8 @@ class History:
         for step, variables, files in turned.marks:
             rest = left(step, variables, files, turned.kept.get(step, ())) if states.named else None
             is_undone = step in undone
+            if states.named:
+                step.forget_own()
             if rest is not None:
                 states.divide(step, rest, before=is_undone)
                 if is_undone:

@@ -117,6 +117,12 @@ class Step:
             names |= self.cells.shared(other.cells)
         return names
 
+    def forget_own(self) -> None:
+        """Take what the last move has overwritten for its own: rests know that it is the user's."""
+        for part in (self.variables, self.files):
+            if part is not None:
+                part.forget_own()
+
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
         """Undo the changes of variables and files, or redo them if they are undone.
 

@@ -42,6 +42,8 @@ export interface AskAboutError {
   cell: string;
   /** The cell's code, as the page has it now. */
   source: string;
+  /** Whether it was changed since it ran. */
+  changed?: boolean;
   /** The traceback, with what a terminal would obey; the end of a long one. */
   error: string;
 }

@@ -45,6 +45,7 @@ export async function askAboutError(front: Front, link: Link, cell: CodeCell, ta
     kind: task,
     cell: cell.model.id,
     source: source.slice(0, MAX_CHARACTERS),
+    changed: cell.model.isDirty,
     error: traceback.slice(-MAX_CHARACTERS),
   });
 }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import Attachment, going_along
 from indus_nb.kernel.run.journal import Cell, Journal, as_text, is_users, shown_cell
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.door.messages import AskAboutError
 
 Task = Literal["fix", "explain"]
 _WORDS: dict[Task, str] = {"fix": "Fix this error", "explain": "Explain this error"}
@@ -27,7 +29,10 @@ _TASKS: dict[Task, str] = {
     ),
 }
 
-_CHANGED = "The user has changed the cell since, and not run it so. What is proposed must keep that; the cell now:"
+_CHANGED: dict[Task, str] = {
+    "fix": "The cell was changed since, and did not run so. What you propose must keep that. It holds now:",
+    "explain": "The cell was changed since, and did not run so. It holds now:",
+}
 
 
 def prompt_about_error(task: Task, journal: Journal) -> tuple[str, Attachment]:
@@ -47,25 +52,20 @@ def prompt_about_error(task: Task, journal: Journal) -> tuple[str, Attachment]:
     return _prompt(task, journal.failed)
 
 
-def prompt_about_shown_error(
-    task: Task, journal: Journal, cell_id: str, source: str, traceback: str
-) -> tuple[str, Attachment]:
+def prompt_about_shown_error(asked: AskAboutError, journal: Journal) -> tuple[str, Attachment]:
     """Write the prompt about a cell whose error a page shows.
 
-    What this kernel knows of that failure is told rather than what the page says: the code as it ran, and what the
-    user has made of it since.
-
-    Args:
-        source: What the cell holds now.
-        traceback: The error's text, with what a terminal would obey.
+    What this kernel knows of that failure is told rather than what the page says: the code as it ran, and what it is
+    now if it was changed since.
 
     Returns:
         The words of the user, and what goes along for the model.
     """
-    ran, shown = journal.failed_at(cell_id), shown_cell(cell_id, source, traceback)
-    if ran is None or ran.code.strip() == shown.code.strip():
-        return _prompt(task, ran or shown)
-    return _prompt(task, ran, f"{_CHANGED}\n{as_text(replace(shown, error=None))}")
+    ran = journal.failed_at(asked.cell)
+    if ran is None:
+        return _prompt(asked.kind, shown_cell(asked.cell, asked.source, asked.error))
+    now = as_text(Cell(index=0, number=None, code=asked.source))
+    return _prompt(asked.kind, ran, f"{_CHANGED[asked.kind]}\n{now}" if asked.changed else "")
 
 
 def _prompt(task: Task, cell: Cell, since: str = "") -> tuple[str, Attachment]:

@@ -15,7 +15,6 @@ from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
 from indus_nb.base.messages import Attachment
 from indus_nb.base.wire import JsonObject, dump
-from indus_nb.front.notebook.actions import text_of_error
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
 from indus_nb.front.notebook.page import protocol
@@ -238,7 +237,7 @@ class Door:
             try:
                 await work()
             except IndusError as error:
-                self._send(textcut.one_line(text_of_error(error), 2_000))
+                self._send(textcut.one_line(str(error), 2_000))
             except Exception as error:  # noqa: BLE001 - only the page waits for this, and it shows no traceback
                 _log.debug("A request of the notebook extension failed", exc_info=True)
                 self._send(textcut.one_line(f"{_FAILED}: {type(error).__name__}: {error}", 2_000))

@@ -137,6 +137,8 @@ class AskAboutError(DoorMessage):
     """The cell's id."""
     source: Shown
     """The cell's code, as the page has it now."""
+    changed: bool = False
+    """Whether it was changed since it ran."""
     error: Shown
     """The traceback, with what a terminal would obey; the end of a long one."""
 

@@ -654,8 +654,7 @@ class CellsRun(TypedDict):
 
     ids: list[str]
     path: NotRequired[str]
-    saved: NotRequired[str]
-    """Both as in a `CellList`."""
+    """As in a `CellList`."""
 
 
 class RunShown(TypedDict):

@@ -142,7 +142,7 @@ class PanelRequests:
         try:
             await work
         except IndusError as error:
-            self._toast(actions.text_of_error(error))
+            self._toast(str(error))
         except Exception as error:  # noqa: BLE001 - only the page waits for this, and it shows no traceback
             _log.debug("A request of a page failed", exc_info=True)
             self._toast(f"That failed for a reason of the program's own: {type(error).__name__}: {error}")

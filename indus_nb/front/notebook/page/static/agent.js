@@ -3334,6 +3334,8 @@ class Download {
 // src/draft.js
 const MAX_HISTORY = 100;
 
+const QUESTION_FIRST = "Not sent: a question above waits for its answer, which comes first.";
+
 class Draft {
   constructor() {
     this.text = "";
@@ -3404,6 +3406,12 @@ class Draft {
     const follows = isWhole ? /(?:^|\n)$/ : /(?:^|\s)$/;
     const between = follows.test(this.text) ? "" : isWhole ? "\n" : " ";
     this.text = `${this.text}${between}${given}${isWhole ? "" : " "}`;
+  }
+
+  holdBack(waits) {
+    if (waits) this.problem = QUESTION_FIRST;
+    else if (this.problem === QUESTION_FIRST) this.problem = "";
+    return waits;
   }
 
   clear() {
@@ -3564,7 +3572,8 @@ function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
 
 function placed(value, context) {
   if (!("cells" in value || "ids" in value) || !context?.path) return value;
-  return { ...value, path: context.path, saved: context.contentsModel?.last_modified ?? "" };
+  const saved = context.contentsModel?.last_modified ?? "";
+  return { ...value, path: context.path, ...("cells" in value ? { saved } : {}) };
 }
 
 function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
@@ -4219,6 +4228,7 @@ class Store {
     for (const key of changes.dropped) this.opened.delete(key);
     this.answers.tidy();
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
+    if (this.dialogs.size === 0) this.draft.holdBack(false);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
     if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");
     this.takeOnce();
@@ -4300,8 +4310,7 @@ class Store {
   prompt(how) {
     const { draft } = this;
     if (draft.isEmpty || this.ended) return;
-    if (!this.busy && this.dialogs.size > 0) {
-      draft.problem = "Not sent: a question above waits for its answer, which comes first.";
+    if (draft.holdBack(!this.busy && this.dialogs.size > 0)) {
       this.show(new Changes("composer"));
       return;
     }

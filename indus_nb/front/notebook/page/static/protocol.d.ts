@@ -370,9 +370,8 @@ export interface CellsChanged {
 /** The cells that the kernel was asked to run. */
 export interface CellsRun {
   ids: string[];
+  /** As in a `CellList`. */
   path?: string;
-  /** Both as in a `CellList`. */
-  saved?: string;
 }
 
 /** How the outputs of a run come into the page's notebook. */

@@ -9,6 +9,8 @@
 
 const MAX_HISTORY = 100;
 
+const QUESTION_FIRST = "Not sent: a question above waits for its answer, which comes first.";
+
 export class Draft {
   constructor() {
     this.text = "";
@@ -121,6 +123,17 @@ export class Draft {
     const follows = isWhole ? /(?:^|\n)$/ : /(?:^|\s)$/;
     const between = follows.test(this.text) ? "" : isWhole ? "\n" : " ";
     this.text = `${this.text}${between}${given}${isWhole ? "" : " "}`;
+  }
+
+  /**
+   * Note whether a question comes first: where the conversation stands, and variables with it, may depend on the answer.
+   *
+   * @param {boolean} waits
+   */
+  holdBack(waits) {
+    if (waits) this.problem = QUESTION_FIRST;
+    else if (this.problem === QUESTION_FIRST) this.problem = "";
+    return waits;
   }
 
   /** Empty it, because it was sent. */

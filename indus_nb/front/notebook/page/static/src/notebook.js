@@ -89,7 +89,8 @@ export function answerRequest(notebook, request, ownIndex, kernel, isMoved = fal
  */
 export function placed(value, context) {
   if (!("cells" in value || "ids" in value) || !context?.path) return value;
-  return { ...value, path: context.path, saved: context.contentsModel?.last_modified ?? "" };
+  const saved = context.contentsModel?.last_modified ?? "";
+  return { ...value, path: context.path, ...("cells" in value ? { saved } : {}) };
 }
 
 /**

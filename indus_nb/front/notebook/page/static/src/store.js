@@ -245,6 +245,7 @@ export class Store {
     for (const key of changes.dropped) this.opened.delete(key);
     this.answers.tidy();
     for (const { n, type } of changes.newToasts) if (type === "info") setTimeout(() => this.dismissToast(n), TOAST_MS);
+    if (this.dialogs.size === 0) this.draft.holdBack(false);
     if (changes.has("composer")) this.draft.receive(this.state.composer);
     if (changes.has("inserted") && this.draft.insert(this.state.inserted)) changes.parts.add("composer");
     this.takeOnce();
@@ -345,9 +346,7 @@ export class Store {
   prompt(how) {
     const { draft } = this;
     if (draft.isEmpty || this.ended) return;
-    if (!this.busy && this.dialogs.size > 0) {
-      // Where the conversation stands, and variables with it, may depend on the answer.
-      draft.problem = "Not sent: a question above waits for its answer, which comes first.";
+    if (draft.holdBack(!this.busy && this.dialogs.size > 0)) {
       this.show(new Changes("composer"));
       return;
     }
