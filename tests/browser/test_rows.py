@@ -7,8 +7,6 @@ from jupyterlab_page import Lab
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text
 from playwright.sync_api import Page, expect
 
-LAB = {"extension": True}
-
 
 @pytest.mark.parametrize(
     ("line", "name"),
@@ -29,7 +27,7 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done_and_fails
 
     api.default = answer  # type: ignore[assignment]
     set_up = "%load_ext indus_nb\nfrom indus_nb import agent\n%agent --no-session --model claude-haiku-4-5"
-    lab.write("rows.ipynb", set_up, line, f"print(list({name})[:6], len({name}.failed))", "1 / 0")
+    lab.write("rows.ipynb", set_up, line, f"print(list({name})[:6], len({name}.failed))")
     notebook = lab.open(page, "rows.ipynb")
     notebook.run(0)
     notebook.wait_until_run(0)
@@ -46,9 +44,6 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done_and_fails
     expect(cell).to_contain_text("stopped")
     expect(cell).to_contain_text(f"{name} has the answers so far, {name}.retry() asks for the others.")
     expect(cell).not_to_contain_text("Traceback")
-    notebook.run(3)  # which fails
-    expect(notebook.cell(3).get_by_role("button", name="Explain")).to_be_visible()
-    expect(cell.get_by_role("button", name="Explain")).to_have_count(0)
     expect(cell.get_by_role("button", name="Stop")).to_have_count(0)
     notebook.screenshot("rows-stopped")
     notebook.run(2)
