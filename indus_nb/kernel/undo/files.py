@@ -456,10 +456,6 @@ class FilesChange:
         now = {step.path: step.now for step in later.steps}
         return self._other([replace(step, now=now[step.path], own=()) for step in self.steps], undone=self.undone)
 
-    def forget_own(self) -> None:
-        """Take what the last move has overwritten for its own."""
-        self.steps = [replace(step, own=()) for step in self.steps]
-
     def _other(self, steps: list[FileStep], *, undone: bool) -> FilesChange:
         return FilesChange(self.root, "", {}, self.contents, steps, undone)
 

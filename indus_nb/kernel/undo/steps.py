@@ -118,10 +118,9 @@ class Step:
         return names
 
     def forget_own(self) -> None:
-        """Take what the last move has overwritten for its own: rests know that it is the user's."""
-        for part in (self.variables, self.files):
-            if part is not None:
-                part.forget_own()
+        """Take what the last move has overwritten in variables for its own: rests know that it is the user's."""
+        if self.variables is not None:
+            self.variables.forget_own()
 
     def turn(self, changed: Collection[str], touched: Touched) -> tuple[frozenset[str], frozenset[str]]:
         """Undo the changes of variables and files, or redo them if they are undone.
