@@ -225,8 +225,8 @@ def _try_to_lock(descriptor: int) -> bool:
 def _own_name() -> str:
     script = Path(sys.argv[0] if sys.argv else "")
     program = script.parent.name if script.name == "__main__.py" else script.name
-    notebook = Path(os.environ.get("JPY_SESSION_NAME", "")).name  # of which this is the kernel, as Jupyter says
-    program = notebook if notebook.endswith(".ipynb") else program
+    if program == "ipykernel_launcher.py":  # Jupyter tells it its notebook, and what it starts inherits that
+        program = Path(os.environ.get("JPY_SESSION_NAME", "")).name or program
     name = (
         f"{program if program not in ('', '-c', '-m') else 'python'} (process {os.getpid()} on {socket.gethostname()})"
     )

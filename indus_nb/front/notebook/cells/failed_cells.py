@@ -64,8 +64,10 @@ def prompt_about_shown_error(asked: AskAboutError, journal: Journal) -> tuple[st
     ran = journal.failed_at(asked.cell)
     if ran is None:
         return _prompt(asked.kind, shown_cell(asked.cell, asked.source, asked.error))
+    if not asked.changed:
+        return _prompt(asked.kind, ran)
     now = as_text(Cell(index=0, number=None, code=asked.source))
-    return _prompt(asked.kind, ran, f"{_CHANGED[asked.kind]}\n{now}" if asked.changed else "")
+    return _prompt(asked.kind, ran, f"{_CHANGED[asked.kind]}\n{now}")
 
 
 def _prompt(task: Task, cell: Cell, since: str = "") -> tuple[str, Attachment]:
