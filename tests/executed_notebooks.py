@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import nbformat
 from kernels import private_environment
 from nbclient import NotebookClient
@@ -73,7 +72,6 @@ def executed(name: str, root: Path, **more: str) -> nbformat.NotebookNode:
     environment = private_environment(
         root,
         TMPDIR=str(root / "tmp"),
-        MPLCONFIGDIR=mpl.get_cachedir(),  # its list of fonts takes long to make
         **{f"{scheme}_PROXY": _NOWHERE for scheme in ("HTTP", "HTTPS", "ALL")},
         NO_PROXY="127.0.0.1",
         **more,

@@ -282,6 +282,11 @@ class Notebook:
         self.cell(number).locator(".cm-content").click()
         self.page.keyboard.press("Shift+Enter")
 
+    def run_by_mouse(self, number: int) -> None:
+        """Click into the cell and press the button."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.locator('.jp-NotebookPanel-toolbar [data-command="notebook:run-cell-and-select-next"]').first.click()
+
     def wait_until_run(self, number: int) -> None:
         """Return when the cell has got its number, which is when it has ended."""
         expect(self.cell(number).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=120_000)

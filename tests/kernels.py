@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,7 +46,17 @@ def private_environment(root: Path, *, ipykernel: str | None = None, **more: str
     if version:
         path = os.pathsep.join(filter(None, [str(ipykernel_path(version)), inherited.get("PYTHONPATH")]))
         inherited.update(PYTHONPATH=path, PYTHONNOUSERSITE="1")
-    return {**inherited, **own, "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", **more}
+    fixed = {"JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1", "MPLCONFIGDIR": list_of_fonts()}
+    return {**inherited, **own, **fixed, **more}
+
+
+@cache
+def list_of_fonts() -> str:
+    """Where matplotlib keeps its list of fonts: to make it takes seconds, and it says so in a cell's output."""
+    from matplotlib import font_manager, get_cachedir
+
+    assert font_manager.fontManager.ttflist
+    return get_cachedir()
 
 
 BELOW_TEXT = ("dismiss: ", "dismisses: ", "[y/N] ")

@@ -58,14 +58,19 @@ def started_since(began: float) -> list[psutil.Process]:
     """Find the processes of this part of this test: by pytest's mark in their environment, which outlives parents.
 
     Those whose environment was made for them have none; of them it is the descendants that are young enough. What
-    earlier parts started, such as a kernel that a whole file shares, has another mark and is left.
+    earlier parts started, such as a kernel that a whole file shares, has another mark and is left; so are the processes
+    of a browser that a whole file shares, which is lost with one of them.
     """
     mark = "PYTEST_CURRENT_TEST"
 
     def is_ours(process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
-            return mark not in process.environ() and process.create_time() > began - 1  # clocks differ by less
+            is_young = process.create_time() > began - 1  # clocks differ by less
+            return is_young and mark not in process.environ() and not is_of_browser(process)
         return False
+
+    def is_of_browser(process: psutil.Process) -> bool:
+        return any("--type=" in argument for argument in process.cmdline())
 
     own = psutil.Process()
     return [*marked(mark, os.environ.get(mark, "")), *filter(is_ours, own.children(recursive=True))]

@@ -44,13 +44,13 @@ class Beside:
         page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
         self.chat = page.locator(".indus_nb-Chat:not(.lm-mod-hidden)")
         self.composer = self.chat.locator("textarea.ia-text")
-        expect(self.composer).to_be_visible()
+        expect(self.composer).to_be_focused()  # which would take the focus from a question later
         self.in_cell: Locator = self.notebook.cell(0).get_by_role("dialog")
         self.in_panel = self.chat.get_by_role("dialog")
         self.line = self.chat.locator(".ia-where")
 
     def run(self) -> None:
-        self.notebook.run(0)
+        self.notebook.run_by_mouse(0)  # a question does not take the focus while keys are pressed
         expect(self.in_cell).to_be_visible()
         expect(self.line).to_have_text(WAITS)
 

@@ -13,6 +13,7 @@ import pytest
 from kernels import Cell, Kernel, private_environment
 from living import lives
 from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -321,8 +322,8 @@ def seconds_until_interrupted(kernel: Kernel, cell: Cell) -> float:
 def test_an_interrupt_stops_a_running_tool_and_leaves_no_process_behind(offline: Kernel) -> None:
     cell = offline.begin("%agent run sleep 60\nprint('went on')")
     cell.wait_for(lambda cell: any("● bash" in text for text in cell.shown))
-    sleeping = [child for child in offline.children() if "sleep" in " ".join(child.cmdline())]
-    assert sleeping
+    sleeping: list[psutil.Process] = []
+    wait_until(lambda: sleeping.extend(each for each in offline.children() if each.name() == "sleep") or sleeping)
     assert seconds_until_interrupted(offline, cell) < 5
     assert not any(map(lives, sleeping))
     assert any("✗ bash" in text for text in cell.shown)

@@ -123,8 +123,8 @@ def found(answer: str, outputs: Sequence[Output], asked: str = "") -> tuple[tupl
     """Return the numbers of an answer that calls have put out, as they are written, and the ids of these calls.
 
     >>> outputs = [Output("c1", "north  1234.56"), Output("c2", "south   987.10")]
-    >>> found("North has 1,234.6: 247.5 more, of 5,000.", outputs)
-    (('1,234.6', ('c1',)), ('247.5', ('c1', 'c2')))
+    >>> found("North has 1,234.6, which is 247.5 more than 987.1, of 5,000.", outputs)
+    (('1,234.6', ('c1',)), ('247.5', ('c1', 'c2')), ('987.1', ('c2',)))
 
     Args:
         answer: Markdown of a model.
