@@ -35,6 +35,10 @@ CLEAR = """() => {
 }"""
 IS_CLEARED = "() => [...(window.jupyterapp?.shell.widgets('main') ?? [null])].length === 0"
 OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', { path, factory: 'Notebook' })"
+BUSY_FROM_THE_RUN_ON = """seconds => {
+    window.jupyterapp.commands.execute('notebook:run-cell');
+    setTimeout(() => { const end = Date.now() + 1000 * seconds; while (Date.now() < end) {} }, 20);
+}"""
 VIEWPORT: ViewportSize = {"width": 1200, "height": 1000}
 _WITHOUT = (
     # Two pages of the browser's own, which each window loads for an address bar that nobody sees: as much work as all
@@ -286,6 +290,11 @@ class Notebook:
         """Click into the cell and press the button."""
         self.cell(number).locator(".cm-content").click()
         self.page.locator('.jp-NotebookPanel-toolbar [data-command="notebook:run-cell-and-select-next"]').first.click()
+
+    def run_in_busy_page(self, number: int, *, seconds: float) -> None:
+        """Click into the cell and run it, in a page that does nothing else for so long."""
+        self.cell(number).locator(".cm-content").click()
+        self.page.evaluate(BUSY_FROM_THE_RUN_ON, seconds)
 
     def wait_until_run(self, number: int) -> None:
         """Return when the cell has got its number, which is when it has ended."""

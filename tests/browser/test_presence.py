@@ -119,10 +119,17 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
         if fix.evaluate("button => button === document.activeElement"):
             break
         page.keyboard.press("Tab")
-    api.add("Mended.")
+    held = Gate()
+    api.add(Reply(Text("Men", held, "ded.")))
     page.keyboard.press("Enter")
+    held.reached.wait(60)
+    expect(page.locator(".indus-status button")).to_contain_text("Agent works")
+    fix.press("Enter")  # the same again, which it is at
+    held.open()
     expect(page.get_by_text("Mended.").first).to_be_visible()
+    expect(page.locator(".indus-status button")).to_contain_text("Agent idle")
     assert "propose the mended cell" in said(api)
+    assert len(api.requests) == 1
     assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
 
 

@@ -7,6 +7,8 @@ from jupyterlab_page import Lab
 from messages_api import Gate, MessagesApi, Recorded, Reply, Text
 from playwright.sync_api import Page, expect
 
+KEEPS_PAGE = True
+
 
 @pytest.mark.parametrize(
     ("line", "name"),
@@ -48,3 +50,20 @@ def test_a_cell_shows_how_far_its_rows_are_and_stop_keeps_what_is_done_and_fails
     notebook.screenshot("rows-stopped")
     notebook.run(2)
     expect(notebook.cell(2)).to_contain_text("['0', '1', '2', 'late 3', 'late 4', None] 35")
+
+
+def test_a_page_that_was_too_busy_at_first_gets_stop_as_well(lab: Lab, page: Page, api: MessagesApi) -> None:
+    gate = Gate()
+    api.default = Reply(Text("late ", gate, "on"))
+    set_up = "%load_ext indus_nb\nfrom indus_nb import agent"
+    rows = "late = agent.map('{item}', range(40), model='claude-haiku-4-5', parallel=2)"
+    lab.write("busy.ipynb", set_up, rows)
+    notebook = lab.open(page, "busy.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    notebook.run_in_busy_page(1, seconds=6)
+    notebook.cell(1).get_by_role("button", name="Stop").click()
+    expect(notebook.cell(1)).to_contain_text("stopping: rows that were asked come to their end")
+    gate.open()
+    notebook.wait_until_run(1)
+    expect(notebook.cell(1)).to_contain_text("2 of 40 rows")

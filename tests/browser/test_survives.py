@@ -263,12 +263,6 @@ def test_another_client_that_was_there_before_sees_the_run_and_can_answer(
     context.close()
 
 
-BUSY_FROM_THE_RUN_ON = """seconds => {
-    window.jupyterapp.commands.execute('notebook:run-cell');
-    setTimeout(() => { const end = Date.now() + 1000 * seconds; while (Date.now() < end) {} }, 20);
-}"""
-
-
 @pytest.mark.parametrize("by", ["a click", "a number"])
 def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_once(
     lab: Lab, page: Page, api: MessagesApi, by: str
@@ -280,8 +274,7 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
     )
     notebook, _ = opened(lab, page, f"{made.name}.ipynb", ASK + "--approve writes look")
     cell = notebook.cell(1)
-    cell.locator(".cm-content").click()
-    page.evaluate(BUSY_FROM_THE_RUN_ON, 7)
+    notebook.run_in_busy_page(1, seconds=7)
     typed, question = cell.locator(".jp-Stdin-input"), cell.get_by_role("dialog")
     expect(typed).to_be_visible()
     expect(question).to_contain_text(f"touch {made.name}")
@@ -293,6 +286,7 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
         typed.fill("1")
         typed.press("Enter")
     expect(question).to_have_count(0)
+    expect(typed).to_be_hidden()
     expect(cell).to_contain_text("On and")
     held.open()
     notebook.wait_until_run(1)

@@ -112,6 +112,24 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     )
 
 
+@pytest.mark.parametrize("asks", ["-o by_region sum up", "map --output by_region '{item}' over range(2)"])
+def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(kernel: Kernel, asks: str) -> None:
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        (f"%agent {asks}", ""),
+        ("%agent hello", ""),
+        ("print(by_region)", "3\n"),
+    )
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "The 4th cell fails: NameError: name 'by_region' is not defined" in shown
+    assert (
+        "by_region is an answer that the 2nd cell asks the agent for, which was left out: write its value into a cell "
+        "above the 4th cell."
+    ) in shown
+    assert "agent cell all" not in shown
+
+
 def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(kernel: Kernel) -> None:
     write(
         kernel.folder / "book.ipynb",

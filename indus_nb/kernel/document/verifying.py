@@ -102,6 +102,7 @@ class Verified:
         claims: Cells whose answers have other values now, with a line for each.
         unsaved: Cells whose answers have values that are not in the file, and so are not compared.
         below: The cell below the failed one that assigns what that lacks.
+        answers: The cell above it that asks the agent for what that lacks.
     """
 
     name: str = ""
@@ -121,6 +122,7 @@ class Verified:
     claims: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     unsaved: list[int] = field(default_factory=list[int])
     below: int | None = None
+    answers: int | None = None
 
     @property
     def is_good(self) -> bool:
@@ -158,6 +160,9 @@ class Verified:
         if self.below is not None:
             it = self._begin(self.below)
             below = [f"{it} stands below and assigns {name}: if that is its code, move it above {self._name(failed)}."]
+        if self.answers is not None:
+            given = f"{name} is an answer that {self._name(self.answers)} asks the agent for, which was left out"
+            return [f"{given}: write its value into a cell above {self._name(failed)}.", *below]
         if maker is None:
             if not before:
                 return below
@@ -312,6 +317,8 @@ async def verify(
                 if (missing := _NOT_DEFINED.match(error)) is not None:
                     outcome.lacks = by_agent(missing[1], maker(missing[1]))
                     outcome.below = _making(missing[1], [pair for pair in to_run if pair[0] > number])
+                    asking = [each for each in reversed(outcome.skipped) if each < number]
+                    outcome.answers = next((each for each in asking if _asks_for(missing[1], cells[each - 1])), None)
                 break
             outcome.ran.append(number)
             if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
@@ -361,6 +368,12 @@ class _Comparing:
         await self._compare(evaluate)
         for number, claims in self._later.items():
             await self._outcome.compare_claims(number, claims, evaluate, is_last=True)
+
+
+def _asks_for(name: str, cell: Cell) -> bool:
+    """Whether a cell asks the agent for an answer that a variable gets."""
+    assigns = rf"{name}[ \t]*=[ \t]*%%?agent\b|[ \t]*%%?agent\b.*[ \t](?:-o|--output)[ \t=]+{name}\b"
+    return re.search(rf"^(?:{assigns})", cell.source, re.MULTILINE) is not None
 
 
 def _making(name: str, code: Sequence[tuple[int, Cell]]) -> int | None:

@@ -348,8 +348,8 @@ class UserKernel:
             named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in report.dropped[:_MAX_NAMES]]
             names = ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
             ending = (
-                f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept; "
-                "a cell with this code would keep them.]"
+                f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept: "
+                f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"
             )
         how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
         return await output_of(trial, how, ending, details, self._settings, outputs)

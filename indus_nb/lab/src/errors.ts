@@ -17,6 +17,8 @@ export type Task = "fix" | "explain";
 const MAX_CHARACTERS = 20_000;
 /** The cell of each notebook that the user asked to have mended, by its id, until that is proposed. */
 const mended = new WeakMap<Link, string>();
+/** What each conversation was asked last about an error. */
+const asked = new WeakMap<Link, string>();
 /** What the user ends a cell with; the latter two come from a cell that asks about rows. */
 const INTERRUPTS = ["KeyboardInterrupt", "RowsInterrupted", "RowsCancelled"];
 const OF_AGENT = /^[ \t]*%{1,2}agent\b/m;
@@ -40,6 +42,10 @@ export async function askAboutError(front: Front, link: Link, cell: CodeCell, ta
   const traceback = error.traceback.length > 0 ? error.traceback.join("\n") : `${error.ename}: ${error.evalue}`;
   const source = cell.model.sharedModel.getSource();
   if (!(await front.openPanel(link))) return;
+  const { kernel } = link.state;
+  const same = JSON.stringify([task, cell.model.id, source, traceback]);
+  if (kernel && kernel.phase !== "idle" && asked.get(link) === same) return; // it is at that, or waits for an answer
+  asked.set(link, same);
   if (task === "fix") mended.set(link, cell.model.id);
   link.send({
     kind: task,

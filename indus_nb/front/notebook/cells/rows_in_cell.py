@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.page.widget import AgentWidget
 
 _PAGE_SECONDS = 3.0
+"""Time for a page to answer, before a display without Stop is shown; one that answers later gets the widget."""
 _YES, _NO = "Yes", "No"
 SAMPLE_STOPPED = "Stopped: the sample has its answers, and no other row was asked."
 
@@ -119,6 +120,8 @@ class RowsInCell(Reporter):
         self._gate_of = gate
         self._call = call
         self._live: AgentWidget | None = None
+        self._is_late = False
+        """Whether a display without Stop stands for the widget, which no page has shown in time."""
         self._gate: CommGate | None = None
         self._display: Display | None = None
         self._shown = ""
@@ -143,24 +146,24 @@ class RowsInCell(Reporter):
         self._since = time.monotonic()
 
     def show(self, progress: Progress) -> None:
-        """Update the widget; where no page answers, a display without Stop."""
+        """Update the widget; as long as no page answers, a display without Stop."""
         if self._gate is not None:
             self._gate.pump()
         bundle = bundle_of(progress)
         if bundle["text/plain"] == self._shown or self._display is None:
             return
         live = self._live
-        if live is not None and not live.ready.is_set():
-            if time.monotonic() - self._since < _PAGE_SECONDS:
-                return
-            self._live = live = None
-            self._open.close()
-            self._gate = None
-        self._shown = bundle["text/plain"]
-        if live is None:
+        if live is not None and live.ready.is_set():
+            if self._is_late:
+                self._display.update(live.bundle, final=False)
+                self._is_late = False
+            self._call(partial(_draw, live, bundle["text/html"]))
+        elif live is None or self._is_late or time.monotonic() - self._since >= _PAGE_SECONDS:
+            self._is_late = True
             self._display.update(bundle, final=False)
         else:
-            self._call(partial(_draw, live, bundle["text/html"]))
+            return
+        self._shown = bundle["text/plain"]
 
     def end(self, progress: Progress | None) -> None:
         """Leave the last state in the cell, and close the widget."""

@@ -65,6 +65,20 @@ export class CellView extends View {
     this.store.follower.attach(this.root);
   }
 
+  /**
+   * A page that was slow to draw the view was asked by `input()` too: its box stays open, for no message of a kernel
+   * closes one. While the cell waits for the answer no other one is open in it.
+   *
+   * @override
+   */
+  closeTyped() {
+    if (this.store.state.background) return;
+    for (const box of this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? []) {
+      const line = box.closest(".jp-OutputArea-child") ?? box;
+      if (line instanceof HTMLElement) line.style.display = "none"; // the front end removes it itself later
+    }
+  }
+
   /** @override */
   focusRest() {
     const { focus, state } = this.store;
