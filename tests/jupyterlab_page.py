@@ -33,8 +33,12 @@ CLEAR = """() => {
     for (const document of [...(shell?.widgets('main') ?? [])]) document.dispose();
     shell?.collapseRight();
 }"""
-IS_CLEARED = "() => [...(window.jupyterapp?.shell.widgets('main') ?? [null])].length === 0"
-OPEN = "path => window.jupyterapp.commands.execute('docmanager:open', { path, factory: 'Notebook' })"
+IS_CLEARED = "() => window.jupyterapp && ![...window.jupyterapp.shell.widgets('main')].some(({context}) => context)"
+OPEN = """async path => {
+    const { commands, shell } = window.jupyterapp;
+    await commands.execute('docmanager:open', { path, factory: 'Notebook' });
+    for (const launcher of [...shell.widgets('main')].filter(({context}) => !context)) launcher.dispose();
+}"""
 BUSY_FROM_THE_RUN_ON = """seconds => {
     window.jupyterapp.commands.execute('notebook:run-cell');
     setTimeout(() => { const end = Date.now() + 1000 * seconds; while (Date.now() < end) {} }, 20);

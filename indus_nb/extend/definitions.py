@@ -39,10 +39,6 @@ class Definitions:
         self._registrations: dict[tuple[str, str], _Registration] = {}
         self._ends: dict[str, list[Callable[[], None]]] = {}
         self._apis: list[ExtensionApi] = []
-        self.front_end: Callable[[], Any] | None = None
-        """Factory of the progress display of many rows, if this program has set it."""
-        self.usual_model: Callable[[], tuple[str, str] | None] | None = None
-        """Returns provider and id of the model that rows are asked of unless another is named, or ``None``."""
 
     @property
     def tool_names(self) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, cast
 
+from indus_nb.base import front_end
 from indus_nb.extend.definitions import Definitions
 from indus_nb.fanout.mapping import new_directory
 from indus_nb.fanout.partitions import bring, is_partitioned
@@ -117,7 +118,7 @@ class Calls(Definitions):
             directory=new_directory(),
             result=options.get("result", result),
             functions=self.plain_functions(session.tools or ()),
-            usual_model=self.usual_model,
+            usual_model=front_end.usual_model,
             **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from indus_nb.extend.definitions import agent
+from indus_nb.base import front_end
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.words import as_html
 
@@ -171,7 +171,7 @@ def bundle_of(progress: Progress) -> dict[str, str]:
 
 def usual_reporter() -> Reporter:
     """Return the reporter for where this process runs: a notebook, a terminal, or neither."""
-    made = agent.front_end() if agent.front_end is not None else None
+    made = front_end.reporter() if front_end.reporter is not None else None
     if made is not None:
         return made
     ipython: Any = sys.modules.get("IPython")

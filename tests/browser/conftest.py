@@ -55,6 +55,13 @@ def kept_page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
+def own_page(browser: Browser) -> Iterator[Page]:
+    """A page of the test's own, also in a module that ``KEEPS_PAGE``: for tests that change more than notebooks."""
+    with _new_page(browser) as page:
+        yield page
+
+
+@pytest.fixture
 def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     """A new page; where the module ``KEEPS_PAGE`` one for all its tests, cleared: loading it takes longest."""
     if getattr(request.module, "KEEPS_PAGE", False):

@@ -11,7 +11,6 @@ from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
 LAB = {"settings": {}}
-KEEPS_PAGE = True
 
 ASK = "%agent --new --model sonnet-4-5 --thinking off --approve never "
 BELOW = [f"for line in range(12): print('cell', {number}, line)" for number in range(6)]

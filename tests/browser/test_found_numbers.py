@@ -11,7 +11,6 @@ from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
 
 LAB = {"extension": True}
-KEEPS_PAGE = True
 
 ASK = "%agent --model anthropic/claude-sonnet-4-5 --thinking off --approve never so"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}

@@ -151,28 +151,28 @@ START_CLOCK = "() => { Date.now = window.clock; }"
 
 
 def test_questions_in_a_row_are_answered_by_keys_and_one_that_came_too_early_says_so(
-    lab: Lab, page: Page, api: MessagesApi
+    lab: Lab, own_page: Page, api: MessagesApi
 ) -> None:
     api.add(*python(*(f"seen_{number} = 'it ran'" for number in range(4))))
-    notebook = opened(lab, page, "quick.ipynb", NEW + "set them")
-    page.evaluate(NOTE_FOCUS)
+    notebook = opened(lab, own_page, "quick.ipynb", NEW + "set them")
+    own_page.evaluate(NOTE_FOCUS)
     notebook.cell(1).locator(".jp-InputPrompt").click()  # in command mode a key would be a command
-    page.evaluate(STOP_CLOCK)
-    page.keyboard.press("Control+Enter")
+    own_page.evaluate(STOP_CLOCK)
+    own_page.keyboard.press("Control+Enter")
     early = notebook.cell(1).locator(".ia-early")
     for number in range(4):
         body = notebook.cell(1).locator(".ia-body", has_text=f"seen_{number}")
         expect(body).to_be_visible()
-        page.keyboard.press("1")  # at once
+        own_page.keyboard.press("1")  # at once
         expect(early).to_contain_text("press it again")
         notebook.screenshot("question-early")
-        page.evaluate(START_CLOCK)
-        page.keyboard.press("1")
-        page.evaluate(STOP_CLOCK)
+        own_page.evaluate(START_CLOCK)
+        own_page.keyboard.press("1")
+        own_page.evaluate(STOP_CLOCK)
         expect(body).to_have_count(0)
-        page.keyboard.press("x")  # between two questions, where it would cut the cell
+        own_page.keyboard.press("x")  # between two questions, where it would cut the cell
     notebook.wait_until_run(1)
-    assert page.evaluate("window.hadFocus") == [True] * 4, "each takes the focus at once"
+    assert own_page.evaluate("window.hadFocus") == [True] * 4, "each takes the focus at once"
     assert "did not allow" not in str(api.requests[-1].body)
 
 

@@ -12,6 +12,7 @@ import pytest
 from messages_api import Gate
 
 from indus_nb import agent
+from indus_nb.base import front_end
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.reporting import Reporter
 
@@ -43,7 +44,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Gate], N
             gate.reached.wait(240)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-        monkeypatch.setattr(agent, "front_end", Opening)
+        monkeypatch.setattr(front_end, "reporter", Opening)
         threads.append(threading.Thread(target=interrupt))
         threads[-1].start()
 

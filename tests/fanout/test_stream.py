@@ -15,6 +15,7 @@ from fanout_calls import asked
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text
 
 from indus_nb import agent
+from indus_nb.base import front_end
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.reporting import Reporter
@@ -125,16 +126,13 @@ def test_where_no_money_is_left_the_data_is_read_no_further(api: MessagesApi) ->
     assert len(given) == len(read) < 200
 
 
-def test_a_display_that_fails_ends_no_stream(api: MessagesApi) -> None:
+def test_a_display_that_fails_ends_no_stream(api: MessagesApi, monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(Reporter):
         def show(self, progress: Progress) -> None:
             raise OSError("the display is gone")
 
-    agent.front_end = Gone
-    try:
-        assert [answer.value for _, answer in agent.stream("{item}", [1, 2])] == ["for 1", "for 2"]
-    finally:
-        agent.front_end = None
+    monkeypatch.setattr(front_end, "reporter", Gone)
+    assert [answer.value for _, answer in agent.stream("{item}", [1, 2])] == ["for 1", "for 2"]
 
 
 def test_a_stream_with_a_name_ends_with_its_statement(api: MessagesApi, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from indus_nb.base import own_imports
+from indus_nb.base import front_end, own_imports
 from indus_nb.base.errors import (
     CredentialsError,
     IndusError,
@@ -32,12 +32,14 @@ from indus_nb.front.notebook.panel import defaults
 from indus_nb.front.notebook.preloading import importing, preload_in_steps
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.run.control_channel import ControlRequests, Reply
+from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.watch import Watch
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from indus_nb.core.session.session import AgentSession
+    from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
     from indus_nb.front.notebook.conversations import Conversations
     from indus_nb.front.notebook.door.door import Door
     from indus_nb.front.notebook.lent import Lender
@@ -96,6 +98,17 @@ class _InShell:
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
         return self._requests.id
 
+    def reporter(self) -> RowsInCell | None:
+        """Return the progress reporter of the cell that runs; ``None`` for code that is not the cell's own."""
+        if threading.current_thread() is not threading.main_thread() or work_here() is not None:
+            return None
+        return self.conversations.reporter()
+
+    def usual_model(self) -> tuple[str, str] | None:
+        """Return provider and id of the model of the conversation that a cell talks to by default."""
+        model = None if self._made is None or self._made.session is None else self._made.session.model
+        return None if model is None else (model.provider, model.id)
+
     def open_doors(self) -> None:
         """Take connections of the front-end extension; what answers them is made in a thread."""
         kernel: Any = getattr(self._shell, "kernel", None)
@@ -129,6 +142,7 @@ class _InShell:
             self._requests.close()
         if self.magics is not None:
             self.magics.close()
+            front_end.reporter = front_end.usual_model = None
         self.watch.close()
         self._cells.close()
         if self._made is not None:
@@ -284,6 +298,7 @@ def load(shell: InteractiveShell) -> None:
     if state.magics is not None:
         return
     magics = state.magics = _Magics(shell, state)
+    front_end.reporter, front_end.usual_model = state.reporter, state.usual_model
     answers = _answers_not_displayed(shell)
 
     @no_var_expand

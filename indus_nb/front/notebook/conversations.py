@@ -191,8 +191,6 @@ class Conversations:
         self._cells = cells
         self._served: Served | None = None
         self._lender: Lender | None = None
-        agent.front_end = self._reporter
-        agent.usual_model = self._usual_model
         self._day_cost = DayCost(agent_directory() / "spent", self.thread, self._refresh_doors)
 
     @property
@@ -329,7 +327,6 @@ class Conversations:
             self._close_session(name)
         if self._gate is not None:
             self._gate.close()
-        agent.front_end = agent.usual_model = None
         with contextlib.suppress(ValueError):
             self._shell.events.unregister("post_run_cell", self._answers.look_after)
         self._day_cost.close()
@@ -596,16 +593,11 @@ class Conversations:
                 self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
 
-    def _usual_model(self) -> tuple[str, str] | None:
-        """Return provider and id of the model of the conversation that a cell talks to by default."""
-        session = self.session
-        return None if session is None or session.model is None else (session.model.provider, session.model.id)
+    def reporter(self) -> RowsInCell:
+        """Return the progress reporter of a cell that asks for rows."""
+        from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
 
-    def _reporter(self) -> RowsInCell | None:
-        """Return the progress reporter of the cell that asks for rows."""
-        from indus_nb.front.notebook.cells.rows_in_cell import reporter_for
-
-        return reporter_for(self._shell, self._live, self.comm_gate, self.thread.call)
+        return RowsInCell(self._shell, self._live, self.comm_gate, self.thread.call)
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,7 +17,6 @@ from indus_nb.fanout.words import rows_of
 from indus_nb.front.notebook.magic import Rows
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import NOTHING, Display, screen_of
-from indus_nb.kernel.run.main_thread import work_here
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
@@ -149,11 +147,11 @@ class RowsInCell(Reporter):
         """Update the widget; as long as no page answers, a display without Stop."""
         if self._gate is not None:
             self._gate.pump()
-        bundle = bundle_of(progress)
-        if bundle["text/plain"] == self._shown or self._display is None:
+        bundle, live = bundle_of(progress), self._live
+        is_ready = live is not None and live.ready.is_set()
+        if self._display is None or (bundle["text/plain"] == self._shown and not (is_ready and self._is_late)):
             return
-        live = self._live
-        if live is not None and live.ready.is_set():
+        if live is not None and is_ready:
             if self._is_late:
                 self._display.update(live.bundle, final=False)
                 self._is_late = False
@@ -175,15 +173,3 @@ class RowsInCell(Reporter):
 def _draw(live: AgentWidget, html: str) -> None:
     live.put("rows", html)
     live.send()
-
-
-def reporter_for(
-    shell: Any,
-    live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
-    gate: Callable[[], CommGate | None],
-    call: Callable[[Callable[[], object]], None],
-) -> RowsInCell | None:
-    """Return a progress reporter for the running cell; ``None`` for code that is not the cell's own."""
-    if threading.current_thread() is not threading.main_thread() or work_here() is not None:
-        return None
-    return RowsInCell(shell, live, gate, call)

@@ -1502,6 +1502,7 @@ class Dialogs {
     const [first] = dialogs.values();
     if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
+      if (this.shown && !dialogs.has(this.shown.id)) this.view.closeTyped();
       this.node.replaceChildren();
       this.forget();
       if (first) this.open(first, hadFocus);
@@ -1888,6 +1889,8 @@ class View {
 
   resume() {}
 
+  closeTyped() {}
+
   focusRest() {}
 
   remove() {
@@ -1940,6 +1943,14 @@ class CellView extends View {
     if (changes.has("dialogs")) this.dialogs.show();
     this.footer.show();
     this.store.follower.attach(this.root);
+  }
+
+  closeTyped() {
+    if (this.store.state.background) return;
+    for (const box of this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? []) {
+      const line = box.closest(".jp-OutputArea-child") ?? box;
+      if (line instanceof HTMLElement) line.style.display = "none"; // the front end removes it itself later
+    }
   }
 
   focusRest() {
