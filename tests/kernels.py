@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import queue
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -52,11 +54,15 @@ def private_environment(root: Path, *, ipykernel: str | None = None, **more: str
 
 @cache
 def list_of_fonts() -> str:
-    """Where matplotlib keeps its list of fonts: to make it takes seconds, and it says so in a cell's output."""
-    from matplotlib import font_manager, get_cachedir
+    """Where matplotlib keeps its list of fonts: to make it takes seconds, and it says so in a cell's output.
 
-    assert font_manager.fontManager.ttflist
-    return get_cachedir()
+    It is the only folder that all kernels of all tests have in common.
+    """
+    place = Path(sys.prefix) / "matplotlib"
+    if not any(place.glob("fontlist-*.json")):
+        command = [sys.executable, "-c", "import matplotlib.font_manager"]
+        subprocess.run(command, env={**os.environ, "MPLCONFIGDIR": str(place)}, check=True)
+    return str(place)
 
 
 BELOW_TEXT = ("dismiss: ", "dismisses: ", "[y/N] ")

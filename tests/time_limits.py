@@ -70,7 +70,7 @@ def started_since(began: float) -> list[psutil.Process]:
         return False
 
     def is_of_browser(process: psutil.Process) -> bool:
-        return any("--type=" in argument for argument in process.cmdline())
+        return "chrom" in process.name() and any("--type=" in argument for argument in process.cmdline())
 
     own = psutil.Process()
     return [*marked(mark, os.environ.get(mark, "")), *filter(is_ours, own.children(recursive=True))]

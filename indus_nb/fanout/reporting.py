@@ -171,7 +171,12 @@ def bundle_of(progress: Progress) -> dict[str, str]:
 
 def usual_reporter() -> Reporter:
     """Return the reporter for where this process runs: a notebook, a terminal, or neither."""
-    made = front_end.reporter() if front_end.reporter is not None else None
+    made = None
+    if front_end.reporter is not None:
+        try:
+            made = front_end.reporter()
+        except Exception:  # noqa: BLE001 - whatever it is, rows are asked without
+            _log.exception("How far rows are cannot be shown in the cell; they go on.")
     if made is not None:
         return made
     ipython: Any = sys.modules.get("IPython")

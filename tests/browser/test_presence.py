@@ -122,6 +122,7 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
     held = Gate()
     api.add(Reply(Text("Men", held, "ded.")))
     page.keyboard.press("Enter")
+    fix.press("Enter")
     held.reached.wait(60)
     expect(page.locator(".indus-status button")).to_contain_text("Agent works")
     fix.press("Enter")  # the same again, which it is at
@@ -130,6 +131,9 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
     expect(page.locator(".indus-status button")).to_contain_text("Agent idle")
     assert "propose the mended cell" in said(api)
     assert len(api.requests) == 1
+    api.add("Mended once more.")
+    fix.press("Enter")
+    expect(page.get_by_text("Mended once more.").first).to_be_visible()
     assert notebook.cell(0).locator(".jp-InputPrompt").inner_text() == "[1]:"
 
 
@@ -466,25 +470,25 @@ def test_what_is_attached_stands_in_the_composer(lab: Lab, page: Page) -> None:
     notebook.screenshot("presence-attached")
 
 
-def test_all_of_it_is_in_palette_toolbar_and_settings_and_can_be_turned_off(lab: Lab, page: Page) -> None:
+def test_all_of_it_is_in_palette_toolbar_and_settings_and_can_be_turned_off(lab: Lab, own_page: Page) -> None:
     lab.write("off.ipynb", FAILS)
-    notebook = lab.open(page, "off.ipynb")
+    notebook = lab.open(own_page, "off.ipynb")
     notebook.run(0)
     notebook.wait_until_run(0)
-    status = page.locator(".indus-status button")
-    expect(bar(page)).to_have_count(1)
+    status = own_page.locator(".indus-status button")
+    expect(bar(own_page)).to_have_count(1)
     expect(status).to_be_visible()
-    button = page.locator('.jp-NotebookPanel-toolbar [data-command="indus_nb:open-panel"]')
+    button = own_page.locator('.jp-NotebookPanel-toolbar [data-command="indus_nb:open-panel"]')
     expect(button).to_be_visible()
-    page.keyboard.press("Control+Shift+c")
-    page.locator(".lm-CommandPalette-input").fill("agent")
+    own_page.keyboard.press("Control+Shift+c")
+    own_page.locator(".lm-CommandPalette-input").fill("agent")
     for label in ("Open Agent Panel", "Stop the Agent", "Fix the Error of This Cell"):
-        expect(page.locator(".lm-CommandPalette-itemLabel", has_text=label)).to_have_count(1)
-    page.keyboard.press("Escape")
-    page.evaluate("() => { window.jupyterapp.commands.execute('settingeditor:open', {query: 'Indus agent'}) }")
-    page.get_by_label("Buttons below errors").uncheck()
-    expect(bar(page)).to_have_count(0)
-    page.get_by_label("Item in the status bar").uncheck()
+        expect(own_page.locator(".lm-CommandPalette-itemLabel", has_text=label)).to_have_count(1)
+    own_page.keyboard.press("Escape")
+    own_page.evaluate("() => { window.jupyterapp.commands.execute('settingeditor:open', {query: 'Indus agent'}) }")
+    own_page.get_by_label("Buttons below errors").uncheck()
+    expect(bar(own_page)).to_have_count(0)
+    own_page.get_by_label("Item in the status bar").uncheck()
     expect(status).to_be_hidden()
 
 
@@ -500,17 +504,17 @@ def test_no_shortcut_is_one_of_jupyterlab() -> None:
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_axe_finds_nothing(lab: Lab, page: Page, theme: str) -> None:
+def test_axe_finds_nothing(lab: Lab, own_page: Page, theme: str) -> None:
     lab.write("axe.ipynb", FAILS)
-    notebook = lab.open(page, "axe.ipynb")
+    notebook = lab.open(own_page, "axe.ipynb")
     notebook.use_theme(theme)
     # Lab's body has no height, and hides what overflows: axe-core would take everything for invisible.
-    page.add_style_tag(content="body { height: 100vh }")
+    own_page.add_style_tag(content="body { height: 100vh }")
     notebook.run(0)
-    expect(bar(page)).to_have_count(1)
+    expect(bar(own_page)).to_have_count(1)
     notebook.screenshot(f"presence-{theme.rsplit(maxsplit=1)[-1].lower()}")
     for place in (".indus-error-bar", ".indus-status"):
-        found = Axe().run(page, context=place, options={"runOnly": RULES}).response["violations"]
+        found = Axe().run(own_page, context=place, options={"runOnly": RULES}).response["violations"]
         assert not found, [(each["id"], each["nodes"]) for each in found]
 
 

@@ -272,7 +272,7 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
         Reply(Text("I look, "), ToolUse("bash", {"command": f"touch {made.name}"})),
         Reply(Text("On and ", held, "on.")),
     )
-    notebook, _ = opened(lab, page, f"{made.name}.ipynb", ASK + "--approve writes look")
+    notebook, _ = opened(lab, page, f"{made.name}.ipynb", ASK + "--approve writes look", "6 * 7")
     cell = notebook.cell(1)
     notebook.run_in_busy_page(1, seconds=7)
     typed, question = cell.locator(".jp-Stdin-input"), cell.get_by_role("dialog")
@@ -295,3 +295,5 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
         expect(cell.get_by_text(text)).to_have_count(1)
     expect(cell.locator(".ia-root")).to_have_count(0)
     notebook.screenshot(f"late-{made.name}-over")
+    notebook.run(2)  # which JupyterLab refuses as long as it takes an input for pending
+    expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_have_text("42")

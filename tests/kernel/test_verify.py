@@ -112,7 +112,7 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     )
 
 
-@pytest.mark.parametrize("asks", ["-o by_region sum up", "map --output by_region '{item}' over range(2)"])
+@pytest.mark.parametrize("asks", ["--new -o by_region sum up", "map --output by_region '{item}' over range(2)"])
 def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(kernel: Kernel, asks: str) -> None:
     write(
         kernel.folder / "book.ipynb",

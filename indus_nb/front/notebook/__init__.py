@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,7 @@ class _InShell:
         self.watch = Watch(shell, in_cell=in_cell)
         self.magics: _Magics | None = None
         self._shell = shell
+        self._process = os.getpid()
         self._cells = CellIds(shell)
         self._making = threading.Lock()
         self._made: Conversations | None = None
@@ -99,8 +101,14 @@ class _InShell:
         return self._requests.id
 
     def reporter(self) -> RowsInCell | None:
-        """Return the progress reporter of the cell that runs; ``None`` for code that is not the cell's own."""
+        """Return the progress reporter of the cell that runs.
+
+        It is ``None`` for code that is not the cell's own, in a process that was forked from this one, and in a
+        terminal in which nothing was asked yet.
+        """
         if threading.current_thread() is not threading.main_thread() or work_here() is not None:
+            return None
+        if os.getpid() != self._process or (self._made is None and getattr(self._shell, "kernel", None) is None):
             return None
         return self.conversations.reporter()
 
@@ -142,7 +150,8 @@ class _InShell:
             self._requests.close()
         if self.magics is not None:
             self.magics.close()
-            front_end.reporter = front_end.usual_model = None
+            if front_end.reporter == self.reporter:
+                front_end.reporter = front_end.usual_model = None
         self.watch.close()
         self._cells.close()
         if self._made is not None:

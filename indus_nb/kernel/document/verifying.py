@@ -372,8 +372,9 @@ class _Comparing:
 
 def _asks_for(name: str, cell: Cell) -> bool:
     """Whether a cell asks the agent for an answer that a variable gets."""
-    assigns = rf"{name}[ \t]*=[ \t]*%%?agent\b|[ \t]*%%?agent\b.*[ \t](?:-o|--output)[ \t=]+{name}\b"
-    return re.search(rf"^(?:{assigns})", cell.source, re.MULTILINE) is not None
+    options = r"(?:-{1,2}\w[\w-]*(?:[ \t=]+[^\s-]\S*)?[ \t]+)*"
+    asks = rf"[ \t]*%%?agent[ \t]+(?:map[ \t]+)?{options}(?:-o|--output)[ \t=]+{name}\b"
+    return re.search(rf"^(?:{name}[ \t]*=[ \t]*%%?agent\b|{asks})", cell.source, re.MULTILINE) is not None
 
 
 def _making(name: str, code: Sequence[tuple[int, Cell]]) -> int | None:

@@ -17,7 +17,7 @@ export type Task = "fix" | "explain";
 const MAX_CHARACTERS = 20_000;
 /** The cell of each notebook that the user asked to have mended, by its id, until that is proposed. */
 const mended = new WeakMap<Link, string>();
-/** What each conversation was asked last about an error. */
+/** What each conversation is at of what was asked about an error. */
 const asked = new WeakMap<Link, string>();
 /** What the user ends a cell with; the latter two come from a cell that asks about rows. */
 const INTERRUPTS = ["KeyboardInterrupt", "RowsInterrupted", "RowsCancelled"];
@@ -41,11 +41,12 @@ export async function askAboutError(front: Front, link: Link, cell: CodeCell, ta
   if (!error) return;
   const traceback = error.traceback.length > 0 ? error.traceback.join("\n") : `${error.ename}: ${error.evalue}`;
   const source = cell.model.sharedModel.getSource();
-  if (!(await front.openPanel(link))) return;
-  const { kernel } = link.state;
   const same = JSON.stringify([task, cell.model.id, source, traceback]);
-  if (kernel && kernel.phase !== "idle" && asked.get(link) === same) return; // it is at that, or waits for an answer
+  const isAsked = asked.get(link) === same;
   asked.set(link, same);
+  if (!(await front.openPanel(link))) asked.delete(link);
+  if (isAsked || !asked.has(link)) return;
+  forgetWhenOver(link);
   if (task === "fix") mended.set(link, cell.model.id);
   link.send({
     kind: task,
@@ -54,6 +55,19 @@ export async function askAboutError(front: Front, link: Link, cell: CodeCell, ta
     changed: cell.model.isDirty,
     error: traceback.slice(-MAX_CHARACTERS),
   });
+}
+
+/** Forget what was asked once the conversation was at work since, or could not begin. */
+function forgetWhenOver(link: Link): void {
+  let began = false;
+  const note = () => {
+    const { kernel } = link.state;
+    began ||= kernel !== null && kernel.phase !== "idle";
+    if (kernel && !kernel.error && !(began && kernel.phase === "idle")) return;
+    asked.delete(link);
+    link.changed.disconnect(note);
+  };
+  link.changed.connect(note);
 }
 
 /** Whether the user waits for what is proposed for a cell, since its error was asked about; said once. */

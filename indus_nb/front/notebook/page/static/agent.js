@@ -1946,10 +1946,13 @@ class CellView extends View {
   }
 
   closeTyped() {
-    if (this.store.state.background) return;
+    const { context, state } = this.store;
+    const kernel = context?.sessionContext?.session?.kernel;
+    if (state.background || !kernel) return;
     for (const box of this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? []) {
       const line = box.closest(".jp-OutputArea-child") ?? box;
       if (line instanceof HTMLElement) line.style.display = "none"; // the front end removes it itself later
+      kernel.hasPendingInput = false; // else it runs no other cell
     }
   }
 

@@ -12,7 +12,7 @@
 /** @typedef {(sender: unknown, status: string) => void} StatusSlot */
 /** The part of JupyterLab's session context that is used here; other front ends have none.
  * @typedef {{ statusChanged: { connect(slot: StatusSlot): unknown, disconnect(slot: StatusSlot): unknown },
- *   session?: { kernel?: { clientId?: string } | null } | null }} SessionContext */
+ *   session?: { kernel?: { clientId?: string, hasPendingInput?: boolean } | null } | null }} SessionContext */
 
 /** @type {Record<string, KernelEnd>} */
 const ENDS = { restarting: "restarted", autorestarting: "restarted", terminating: "gone", dead: "gone" };
