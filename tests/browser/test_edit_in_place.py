@@ -125,6 +125,29 @@ def test_a_rejected_change_leaves_the_cell_as_it_was_and_a_reason_brings_another
     assert len(api.requests) == requests, "the model is not asked for more words"
 
 
+def test_what_is_proposed_goes_along_with_a_cell_that_is_moved(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "moved.ipynb", OLD, "'below'")
+    half = Gate()
+    api.add(proposing(hold=("\\n\\n\\nprint", half)))
+    asked(notebook, 0, "square it, and show three")
+    half.reached.wait(60)
+    expect(notebook.cell(0).locator(".cm-content .indus_nb-inserted")).to_have_text("    return side**2")
+    move = "down => window.jupyterapp.commands.execute(`notebook:move-cell-${down ? 'down' : 'up'}`)"
+    page.evaluate(move, True)
+    half.open()
+    moved = notebook.cell(1)
+    expect(moved.locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    page.evaluate(move, False)
+    moved = notebook.cell(0)
+    expect(moved.locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
+    asking = page.locator(".indus_nb-box")
+    expect(asking).to_have_count(1)
+    assert sources(notebook) == [OLD, "'below'"]
+    button(asking, "Accept").click()
+    expect(asking).to_have_count(0)
+    assert sources(notebook) == [NEW, "'below'"]
+
+
 def test_a_cell_that_is_not_the_one_asked_at_cannot_be_changed_from_there(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

@@ -178,17 +178,24 @@ class Edit {
   request: string | null = null;
   review: Review | null = null;
   private settled = false;
-  private readonly box: EditBox;
   private readonly drawing: Drawing;
+  private box: EditBox;
 
   constructor(
     private readonly owner: InPlace,
-    private readonly cell: Cell,
+    private cell: Cell,
     private readonly where: Where,
   ) {
     this.drawing = new Drawing(this.notebook, () => this.touched());
+    this.box = this.placed();
+  }
+
+  /** A new box at the cell. */
+  private placed(): EditBox {
+    const { cell, owner, where } = this;
+    const { id } = cell.model;
     const title = where === "above" ? "Ask for a change of this cell" : "Ask for new cells below this one";
-    this.box = new EditBox(title, {
+    const box = new EditBox(title, {
       send: (instruction) => this.send(instruction),
       answer: (value) => this.answer(value),
       leave: () => this.leave(),
@@ -196,8 +203,23 @@ class Edit {
       press: (event) => owner.commands.processKeydownEvent(event),
     });
     const layout = cell.layout as PanelLayout;
-    layout.insertWidget(where === "above" ? 0 : layout.widgets.length, this.box);
-    cell.disposed.connect(() => this.leave());
+    layout.insertWidget(where === "above" ? 0 : layout.widgets.length, box);
+    cell.disposed.connect(() => (this.notebook.isDisposed ? this.leave() : queueMicrotask(() => this.follow(id))));
+    return box;
+  }
+
+  /** Go on where the cell is now, if it was moved: JupyterLab makes a new one of it. */
+  private follow(id: string): void {
+    const { request, review } = this;
+    const cell = cellOf(this.notebook, id);
+    if (!cell || (request === null && !review)) {
+      this.leave();
+      return;
+    }
+    this.cell = cell;
+    this.box = this.placed();
+    if (review) this.show(review);
+    else this.box.wait("The agent writes …");
   }
 
   private get notebook() {
