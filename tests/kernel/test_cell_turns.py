@@ -152,6 +152,17 @@ def test_what_the_replaced_turn_left_in_the_kernel_is_said_to_both(kernel: Kerne
     assert "left_by_agent" in json.dumps(api.requests[-1].body["messages"])
 
 
+def test_what_the_users_cells_have_bound_anew_since_is_not_said_to_be_as_the_agent_left_it(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(ToolUse("python", {"code": "items.append(4)"})), "Done.", "Done.")
+    kernel.run("items = [1, 2, 3]")
+    kernel.run("%agent --approve never append", cell_id="cell-b")
+    kernel.run("items = [1, 2, 3]")
+    again = kernel.run("%agent append", cell_id="cell-b")
+    assert not any("as the agent left them" in text for text in again.shown)
+
+
 def test_with_the_setting_append_the_conversation_goes_on(tmp_path: Path, api: MessagesApi) -> None:
     environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     (tmp_path / "agent" / "settings.json").write_text('{"notebook": {"rerun": "append"}}')

@@ -126,7 +126,7 @@ def test_what_was_redone_beside_what_the_user_has_goes_back_as_well(kernel: Kern
     assert "rows was changed since" in refused(kernel, "%agent state back raw")
     said(kernel, "%agent state back raw over")
     assert kernel.run("print(len(rows), type(rows[0]).__name__, monthly)").streams == "4000 int [1]\n"
-    assert "This is “raw” already." in said(kernel, "%agent state back raw")
+    assert "No step lies between here and “raw”" in said(kernel, "%agent state back raw")
 
 
 def test_what_a_cell_changes_below_the_line_that_switches_steps_off_is_in_none(kernel: Kernel) -> None:
@@ -147,8 +147,16 @@ def test_a_state_that_is_here_is_not_left(kernel: Kernel, api: MessagesApi) -> N
     said(kernel, "%agent state save raw")
     asked(kernel, api, python("rows.append(2)"))
     said(kernel, "%agent state back raw")
+    kernel.run("mine = 1")
+    shown = said(kernel, "%agent state back raw")
+    assert "No step lies between here and “raw”: nothing was changed." in shown
+    assert "What your own cells changed since is not known. Your own cells are no steps" in shown
+    kernel.run("%agent state on")
     assert "This is “raw” already. Nothing was changed." in said(kernel, "%agent state back raw")
-    said(kernel, "%agent state back last")
+    kernel.run("%agent state off")
+    kernel.run("rows = [3]")
+    assert "rows was changed since" in refused(kernel, "%agent state back last")
+    said(kernel, "%agent state back last over")
     assert kernel.run("print(rows)").streams == "[1, 2]\n"
 
 

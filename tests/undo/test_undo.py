@@ -433,6 +433,40 @@ def test_an_enumeration_that_gets_a_member_is_changed() -> None:
     assert change.found.in_place == {"Color"}
 
 
+def test_a_variable_that_was_bound_otherwise_since_counts_as_changed_where_only_its_object_was_filled() -> None:
+    names = namespace("a = [7, 8]")
+    change = changed(names, "a.append(9)")
+    filled, names["a"] = names["a"], [0]
+    with pytest.raises(TouchedError) as refused:
+        change.undo()
+    assert {*refused.value.names} == {"a"}
+    assert change.undo(over={"a"}) == {"a"}
+    assert names["a"] is filled
+    assert filled == [7, 8]
+    assert change.redo() == {"a"}
+    assert names["a"] == [0], "what was there is there again"
+    assert filled == [7, 8, 9]
+    with pytest.raises(TouchedError):
+        change.undo()  # it is still the user's
+
+
+def test_a_filled_object_that_another_variable_still_has_is_taken_back_without_a_question() -> None:
+    names = namespace("a = b = [7, 8]")
+    change = changed(names, "a.append(9)")
+    del names["a"]
+    assert "b" in change.undo()
+    assert names == {**names, "b": [7, 8]}
+
+
+def test_a_variable_that_is_kept_leaves_its_filled_object_as_it_is() -> None:
+    names = namespace("a = [7, 8]")
+    change = changed(names, "a.append(9)")
+    filled = names.pop("a")
+    assert change.undo(keep={"a"}) == frozenset()
+    assert "a" not in names
+    assert filled == [7, 8, 9]
+
+
 def test_builtins_are_not_emptied_when_a_module_of_ones_own_is_put_back() -> None:
     names = namespace("import builtins, types\nown = types.ModuleType('own'); exec('n = 1', vars(own))")
     change = changed(names, "builtins.of_this_test = 1; own.n = 2")

@@ -121,6 +121,17 @@ async def _ready(session: AgentSession) -> None:
         raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
 
 
+def _left(steps: Sequence[Step]) -> list[Step]:
+    """Return those of the newest steps of which the user has not bound every variable otherwise since."""
+    left, later, gone = list[Step](), set[str](), set[str]()
+    for step in reversed(steps):
+        gone |= step.rebound - later
+        later |= step.names
+        if step.outlasts or not step.names or not step.names <= gone:
+            left.insert(0, step)
+    return left
+
+
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
@@ -397,13 +408,14 @@ class TakingBack:
         """Name the command that undoes what the agent changed after the session's current point.
 
         Returns:
-            A sentence; empty if there is nothing to undo.
+            A sentence; empty if there is nothing to undo, or the user has bound all of it otherwise since.
         """
         count = self._since(session, session_id)
-        if not count:
+        steps = _left(self._steps.newest("undo", count)) if count else []
+        if not steps:
             return ""
         command = "%agent undo" if count == 1 else f"%agent undo {count}"
-        left = f"Variables and files are as the agent left them: {self._steps.summary(count)}."
+        left = f"Variables and files are as the agent left them: {steps_in_words(steps)}."
         return f"{left} `{command}` undoes that."
 
     def _since(self, session: AgentSession, session_id: str) -> int:

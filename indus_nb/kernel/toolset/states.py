@@ -82,7 +82,12 @@ class KernelStates:
             UsageError: There is no such state.
         """
         self._steps.settle()
-        return "" if self.way(name) else f"This is “{name}” already. Nothing was changed.{self.lost(name)}"
+        if self.way(name):
+            return ""
+        if self.cells.on:
+            return f"This is “{name}” already. Nothing was changed.{self.lost(name)}"
+        here = f"No step lies between here and “{name}”: nothing was changed.{self.lost(name)}"
+        return f"{here} What your own cells changed since is not known. {_CELLS_OFF}"
 
     def lost(self, name: str) -> str:
         """Return a sentence on what a state cannot bring back, behind a blank, else nothing; in any thread."""
@@ -145,7 +150,7 @@ class KernelStates:
         found, left_out = self._steps.carry_out(f'state back "{name}"', lambda: look(name, self._steps.budget(4)))
         said = textcut.one_line(found, _MAX_DIFFERENCE_CHARACTERS)
         text = f"Since “{name}”: {said}." if said else f"No step has changed anything since “{name}”."
-        text += self.lost(name)
+        text += self.lost(name) + ("" if said or self.cells.on else f" {_CELLS_OFF}")
         return f"{text} Not compared: {_listed(left_out)}." if left_out else text
 
     def drop(self, name: str) -> str:

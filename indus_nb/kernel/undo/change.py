@@ -51,6 +51,7 @@ class Side:
     Attributes:
         own_bound: What the change itself had bound to names, where the last move has overwritten something else.
         own: Objects with the seals that the change itself had set, where the last move has overwritten something else.
+        roots: Variables that were bound to the objects it fills, and to which nothing else led, with these objects.
     """
 
     undone: bool
@@ -59,6 +60,7 @@ class Side:
     watched: list[Held]
     own_bound: Mapping[str, Any] = field(default_factory=dict[str, Any])
     own: Sequence[Held] = ()
+    roots: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Differences(NamedTuple):
@@ -163,9 +165,22 @@ class Change:
 
     def _touched(self) -> tuple[dict[str, Any], list[Held]]:
         """Return the names bound otherwise since, with their values from before, and the objects that hold others."""
-        side = self._side
-        bound = {name: now for name, (_, now) in side.bound.items() if self.namespace.get(name, ABSENT) is not now}
-        return bound, [node for node in (*side.held, *side.watched) if node.names and node.is_touched()]
+        nodes = (*self._side.held, *self._side.watched)
+        return self.rebound, [node for node in nodes if node.names and node.is_touched()]
+
+    @property
+    def rebound(self) -> dict[str, Any]:
+        """Return the names that are bound otherwise since, with what they were bound to; in any thread."""
+        bound = {
+            name: now for name, (_, now) in self._side.bound.items() if self.namespace.get(name, ABSENT) is not now
+        }
+        return bound | self._rebound()
+
+    def _rebound(self) -> dict[str, Any]:
+        """Return the variables that led to an object which it fills, where none of them does any more."""
+        roots, namespace = self._side.roots, self.namespace
+        there = {id(obj) for name, obj in roots.items() if namespace.get(name, ABSENT) is obj}
+        return {name: obj for name, obj in roots.items() if id(obj) not in there}
 
     @property
     def keys(self) -> set[str | int]:
@@ -203,8 +218,9 @@ class Change:
             Names bound otherwise; objects that hold something else; variables of objects that cannot be read.
         """
         side, held, lost = self._side, list[Held](), frozenset[str]()
-        now = {name: self.namespace.get(name, ABSENT) for name in side.bound}
-        bound = {name: (was, now[name]) for name, (_, was) in side.bound.items() if now[name] is not was}
+        left = {name: was for name, (_, was) in side.bound.items()} | self._rebound()
+        now = {name: self.namespace.get(name, ABSENT) for name in left}
+        bound = {name: (was, now[name]) for name, was in left.items() if now[name] is not was}
         for node in (*side.held, *side.watched):
             if node.names and id(node.obj) not in seen and node.is_touched():
                 try:
@@ -212,7 +228,7 @@ class Change:
                 except Exception:  # noqa: BLE001 - an object in a state that cannot be read
                     lost |= node.names
         bound = {name: values for name, values in bound.items() if name not in seen}
-        seen.update(side.bound, (id(node.obj) for node in (*side.held, *side.watched)))
+        seen.update(left, (id(node.obj) for node in (*side.held, *side.watched)))
         return bound, held, lost
 
     def after(self, bound: Bound, held: list[Held]) -> Change:
@@ -292,7 +308,8 @@ class Change:
             raise TouchedError(undecided)
         side, stay = self._side, {*keep}
         held = [node for node in side.held if not node.names & stay and (node.names or not node.is_touched())]
-        bound = {name: values for name, values in side.bound.items() if name not in stay}
+        rebound = {name: (obj, obj) for name, obj in self._rebound().items()}
+        bound = {name: values for name, values in {**side.bound, **rebound}.items() if name not in stay}
         try:
             found = [node.keeper.remember(node.obj) for node in held]
         except Exception as error:
@@ -313,7 +330,8 @@ class Change:
             sealed = [replace(n, seal=own[id(n.obj)].seal) if id(n.obj) in own else n for n in writing.sealed]
             seen = {id(node.obj) for node in writing.held}
             watched = [n for at, n in {**{id(n.obj): n for n in watched}, **own}.items() if at not in seen]
-            writing.side = Side(not side.undone, bound, sealed, watched, writing.own_bound, writing.own)
+            roots = {name: obj for name, obj in side.roots.items() if name not in bound and id(obj) in seen}
+            writing.side = Side(not side.undone, bound, sealed, watched, writing.own_bound, writing.own, roots)
         self._side = writing.side
 
 
@@ -331,7 +349,11 @@ def new_change(
         side: The names that are bound otherwise, the objects that changed, and those that are new.
     """
     bound, held, watched = side
-    return Change(*said, left_out, namespace, Side(False, bound, held, watched), watch)  # noqa: FBT003
+    reached = ((name, node) for node in held for name in node.names)
+    direct = {name: node.obj for name, node in reached if namespace.get(name, ABSENT) is node.obj}
+    alone = {id(node.obj) for node in held if node.names <= direct.keys()}
+    roots = {name: obj for name, obj in direct.items() if id(obj) in alone and name not in bound}
+    return Change(*said, left_out, namespace, Side(False, bound, held, watched, roots=roots), watch)  # noqa: FBT003
 
 
 @dataclass

@@ -68,6 +68,11 @@ class Step:
         return any(part is not None and not part.is_empty for part in (self.files, self.cells))
 
     @property
+    def rebound(self) -> frozenset[str]:
+        """Return its variables that are bound otherwise since, by a later step or the user; in any thread."""
+        return frozenset() if self.variables is None else frozenset(self.variables.rebound)
+
+    @property
     def summary(self) -> str:
         """Return the changes in one line."""
         parts = (self.variables, self.files, self.cells)
