@@ -94,6 +94,19 @@ def test_tools_run_again_and_what_they_find_decides_whether_the_model_is_asked(
     assert list(kept().changes) == ["a result of read changed: '1 2 3' → '1 2 4'"]
 
 
+def test_lines_that_came_or_went_are_told_as_such(messages_api: MessagesApi, answers: Path) -> None:
+    answer_by_file(messages_api)
+    numbers = Path("numbers.txt")
+    for text in ("1\n2", "1\n```\n7\n```\n2", "1"):
+        numbers.write_text(text)
+        with opened() as session:
+            session.run("which numbers?")
+    assert list(kept().changes) == [
+        "a result of read changed: '``` 7 ```' is new",
+        "a result of read changed: '2' is gone",
+    ]
+
+
 def test_another_model_or_thinking_level_is_asked_and_said(messages_api: MessagesApi, answers: Path) -> None:
     for options in (
         {"thinking": "off"},

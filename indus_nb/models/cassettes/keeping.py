@@ -345,6 +345,12 @@ def _texts(value: object) -> list[str]:
 def _first_difference(old: object, new: object) -> str:
     before, now = _texts(old), _texts(new)
     same = common_prefix_length(before, now)
-    lines = difflib.ndiff(before[same : same + 50], now[same : same + 50])
-    changed = [line[2:] for line in lines if line[:2] in ("- ", "+ ") and line[2:].strip()]
-    return " → ".join(repr(textcut.one_line(line.strip(), _MAX_LINE)) for line in changed[:2])
+    there, here = before[same : same + 50], now[same : same + 50]
+    for _, begin, end, first, last in difflib.SequenceMatcher(None, there, here, autojunk=False).get_opcodes():
+        lost, found = (
+            repr(textcut.one_line(text, _MAX_LINE)) if (text := "\n".join(lines).strip()) else ""
+            for lines in (there[begin:end], here[first:last])
+        )
+        if lost != found:
+            return f"{lost} → {found}" if lost and found else f"{found} is new" if found else f"{lost} is gone"
+    return ""
