@@ -34,6 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONG)
 
 
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Drop the answers that a failed test has not asked for: the next one of its file would get them."""
+    api = item.funcargs.get("api") if isinstance(item, pytest.Function) else None
+    if call.excinfo is not None and isinstance(api, MessagesApi):
+        api.clear()
+
+
 @pytest.fixture(autouse=True)
 def _asyncio_as_it_was() -> Iterator[None]:
     """``nest_asyncio2`` patches asyncio for good: ``asyncio.run`` of later tests would leave its loop open."""
