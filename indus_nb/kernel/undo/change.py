@@ -174,9 +174,9 @@ class Change:
         bound = {
             name: now for name, (_, now) in self._side.bound.items() if self.namespace.get(name, ABSENT) is not now
         }
-        return bound | self._rebound()
+        return bound | self._left_roots()
 
-    def _rebound(self) -> dict[str, Any]:
+    def _left_roots(self) -> dict[str, Any]:
         """Return the variables that led to an object which it fills, where none of them does any more."""
         roots, namespace = self._side.roots, self.namespace
         there = {id(obj) for name, obj in roots.items() if namespace.get(name, ABSENT) is obj}
@@ -218,17 +218,15 @@ class Change:
             Names bound otherwise; objects that hold something else; variables of objects that cannot be read.
         """
         side, held, lost = self._side, list[Held](), frozenset[str]()
-        left = {name: was for name, (_, was) in side.bound.items()} | self._rebound()
-        now = {name: self.namespace.get(name, ABSENT) for name in left}
-        bound = {name: (was, now[name]) for name, was in left.items() if now[name] is not was}
+        rebound = self.rebound
+        bound = {n: (was, self.namespace.get(n, ABSENT)) for n, was in rebound.items() if n not in seen}
         for node in (*side.held, *side.watched):
             if node.names and id(node.obj) not in seen and node.is_touched():
                 try:
                     held.append(replace(node, kept=node.seal, seal=node.keeper.seal(node.obj)))
                 except Exception:  # noqa: BLE001 - an object in a state that cannot be read
                     lost |= node.names
-        bound = {name: values for name, values in bound.items() if name not in seen}
-        seen.update(left, (id(node.obj) for node in (*side.held, *side.watched)))
+        seen.update(side.bound, rebound, (id(node.obj) for node in (*side.held, *side.watched)))
         return bound, held, lost
 
     def after(self, bound: Bound, held: list[Held]) -> Change:
@@ -308,7 +306,7 @@ class Change:
             raise TouchedError(undecided)
         side, stay = self._side, {*keep}
         held = [node for node in side.held if not node.names & stay and (node.names or not node.is_touched())]
-        rebound = {name: (obj, obj) for name, obj in self._rebound().items()}
+        rebound = {name: (obj, obj) for name, obj in touched.items() if name not in side.bound}
         bound = {name: values for name, values in {**side.bound, **rebound}.items() if name not in stay}
         try:
             found = [node.keeper.remember(node.obj) for node in held]

@@ -347,10 +347,12 @@ def _first_difference(old: object, new: object) -> str:
     same = common_prefix_length(before, now)
     there, here = before[same : same + 50], now[same : same + 50]
     for _, begin, end, first, last in difflib.SequenceMatcher(None, there, here, autojunk=False).get_opcodes():
-        lost, found = (
-            repr(textcut.one_line(text, _MAX_LINE)) if (text := "\n".join(lines).strip()) else ""
-            for lines in (there[begin:end], here[first:last])
-        )
+        lost, found = _quoted(there[begin:end]), _quoted(here[first:last])
         if lost != found:
             return f"{lost} → {found}" if lost and found else f"{found} is new" if found else f"{lost} is gone"
     return ""
+
+
+def _quoted(lines: list[str]) -> str:
+    text = textcut.one_line("\n".join(lines), _MAX_LINE)
+    return repr(text) if text else ""
