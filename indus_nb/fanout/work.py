@@ -55,6 +55,8 @@ _MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
 _BATCH_ROWS_WITH_IMAGES = 400
 """Most rows of a batch that wait at once if some have images: each is in memory meanwhile, with a megabyte or more."""
+_AHEAD = 2
+"""Places for which one row more is under way: to open and to end sessions takes as long as a short answer."""
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
 
@@ -180,7 +182,7 @@ class Work:
             IndusError: Nothing could be asked, as in ``run``.
         """
         async with self._prepared() as (asked, journal):
-            await self._ask(asked, journal, begin(Stored(self._question, journal, asked, self._cheap)), self._parallel)
+            await self._ask(asked, journal, begin(Stored(self._question, journal, asked, self._cheap)))
 
     @asynccontextmanager
     async def _prepared(self) -> AsyncGenerator[tuple[Asked, Journal | None]]:
@@ -249,14 +251,13 @@ class Work:
             asked.warm.set()
         return asked
 
-    async def _ask(self, asked: Asked, journal: Journal | None, rows: RowSource, count: int) -> None:
+    async def _ask(self, asked: Asked, journal: Journal | None, rows: RowSource, count: float = math.inf) -> None:
         """Ask for rows, several at once: for all ``count``, or for as many as come."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
         writer = _Writer(journal)
-        self._workers = [
-            asyncio.create_task(self._work(asked, writer, rows)) for _ in range(min(self._parallel, count))
-        ]
+        at_once = int(min(self._parallel + self._ahead(asked), count))
+        self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(at_once)]
         try:
             await self._ended(asked, rows)
         finally:
@@ -267,6 +268,15 @@ class Work:
                 await self._batches.close(cancel=self._cancelled)
                 self.problems += self._batches.problems
             self._note_cost(self.budget)
+
+    def _ahead(self, asked: Asked) -> int:
+        """Return how many rows more than ``parallel`` are under way, of which each waits for a place or an attempt.
+
+        Only where that costs nothing: tools of rows may do what not more of them should, and requests that wait have
+        their share of a limited budget.
+        """
+        is_bare = asked.shared is not None and asked.shared.bare and self._batches is None
+        return self._parallel // _AHEAD if is_bare and not self.budget.is_limited else 0
 
     async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
         """Ask for one row after another."""
