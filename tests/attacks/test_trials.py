@@ -38,7 +38,7 @@ IMPORTS = "import ctypes, mmap, os, signal, socket, struct, sys, threading, time
 def python(code: str, *, quiet: bool = True) -> str:
     """A command that runs code and swallows how that ends."""
     hidden = " 2>/dev/null" if quiet else ""
-    return f"{PYTHON} - <<'END'{hidden}; true\n{IMPORTS}\n{code}\nEND"
+    return f"{PYTHON} -I -S - <<'END'{hidden}; true\n{IMPORTS}\n{code}\nEND"
 
 
 CHANGES = {
@@ -243,7 +243,7 @@ def test_no_other_process_is_touched_and_the_wish_is_seen(place: Place, attack: 
         "tar cf - . | cat -v",
         "grep -rs open-sesame . ..",
         "cat /proc/*/environ | tr '\\0' '\\n'",
-        'for p in $(ls /proc | grep "^[0-9]"); do cat /proc/$p/cmdline /proc/$p/environ; done 2>/dev/null',
+        "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null",
         python("print(open(os.path.expanduser('~/.ssh/id_rsa')).read())", quiet=False),
         "env; export -p; set",
         "HOME=/ cat ~root/.netrc; ls -R ~ | head",

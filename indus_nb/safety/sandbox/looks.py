@@ -12,6 +12,7 @@ import site
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path, PurePath
 
 from indus_nb.safety.key_places import holds_keys
@@ -107,10 +108,11 @@ def may_read(policy: Policy, path: Path) -> bool:
     Returns:
         Whether it may be.
     """
-    if any(map(path.is_relative_to, policy.hidden)):
+    within = {path, *path.parents}  # it is asked about each file that a trial opens: no list is walked part by part
+    if not within.isdisjoint(policy.hidden):
         return False
-    covered = [place for place in (*policy.closed, *_shared()) if path.is_relative_to(place)]
-    shown = [place for place in (policy.workspace, *policy.readable, *own_places()) if path.is_relative_to(place)]
+    covered = within.intersection((*policy.closed, *_shared()))
+    shown = within.intersection((policy.workspace, *policy.readable, *own_places())) if covered else ()
     return not covered or any(all(place.is_relative_to(each) for each in covered) for place in shown)
 
 
@@ -120,11 +122,14 @@ def holds_hidden(policy: Policy, path: Path) -> bool:
     Args:
         policy: What ``look_policy`` returned.
     """
-    if any(path.is_relative_to(place) for place in (policy.workspace, *policy.readable)):
+    if not {path, *path.parents}.isdisjoint((policy.workspace, *policy.readable)):
         return False
-    return any(place.is_relative_to(path) for place in (*policy.hidden, *policy.closed, *_shared()) if place.exists())
+    start = f"{str(path).rstrip('/')}/"
+    places = (*policy.hidden, *policy.closed, *_shared())
+    return any((place == path or str(place).startswith(start)) and place.exists() for place in places)
 
 
+@cache
 def _shared() -> tuple[Path, ...]:
     return tuple(_resolved(Path(name)) for name in (*PRIVATE_PLACES, *SYSTEM_PLACES, "/dev"))
 
