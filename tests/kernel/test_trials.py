@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -242,7 +242,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iter
 
 
 @contextmanager
-def prepared(root: Path, api: MessagesApi, setup: str) -> Iterator[Kernel]:
+def prepared(root: Path, api: MessagesApi, setup: str) -> Generator[Kernel]:
     """Start a kernel with a conversation, in a folder with files."""
     (work := root / "work").mkdir()
     (work / "there.txt").write_text("here")
