@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,8 @@ pytestmark = pytest.mark.skipif(not (landlock_version() and can_filter()), reaso
 
 SETUP = """
 import random, sqlite3
-import duckdb, matplotlib.pyplot as plt, numpy as np, pandas as pd, plotly.express as px
-rng = np.random.default_rng(3)
-flights = pd.DataFrame({
-    'carrier': rng.choice(['UA', 'EV', 'B6'], 5000), 'origin': rng.choice(['JFK', 'EWR'], 5000),
-    'delay': rng.normal(10, 30, 5000).round(), 'time': pd.date_range('2013-01-01', periods=5000, freq='h'),
-})
-flights.loc[::50, 'delay'] = np.nan
-airlines = pd.DataFrame({'carrier': ['UA', 'EV', 'B6'], 'name': ['United', 'Express', 'Blue']})
-X = rng.normal(size=(200, 3)); rows = [3, 1, 2]; table = {'a': [1, 2]}
+rows = [3, 1, 2]; table = {'a': [1, 2]}
 lite = sqlite3.connect(':memory:'); lite.execute('create table t(a)')
-con = duckdb.connect(); con.execute('create table t as select 1 a')
 numbers = (n for n in range(9)); held = open('there.txt'); number = held.fileno()
 class Record: items = []
 import functools, logging, sys, threading, own_state, settings_of_test as settings
@@ -46,6 +38,19 @@ class Ending:
     def __del__(self): ends.append(1)
 import weakref
 gone = weakref.proxy(Record())
+"""
+
+SETUP_OF_ANALYSIS = """
+import duckdb, matplotlib.pyplot as plt, numpy as np, pandas as pd, plotly.express as px
+rng = np.random.default_rng(3)
+flights = pd.DataFrame({
+    'carrier': rng.choice(['UA', 'EV', 'B6'], 5000), 'origin': rng.choice(['JFK', 'EWR'], 5000),
+    'delay': rng.normal(10, 30, 5000).round(), 'time': pd.date_range('2013-01-01', periods=5000, freq='h'),
+})
+flights.loc[::50, 'delay'] = np.nan
+airlines = pd.DataFrame({'carrier': ['UA', 'EV', 'B6'], 'name': ['United', 'Express', 'Blue']})
+X = rng.normal(size=(200, 3))
+con = duckdb.connect(); con.execute('create table t as select 1 a')
 def clean(frame): return frame.dropna()
 plt.close(plt.figure())
 """
@@ -60,6 +65,22 @@ def cached():
 """
 
 LOOKS = """
+lite.execute('select count(*) from t').fetchall()
+lite.execute('pragma table_info(t)').fetchall()
+pending.execute('select count(*) from t').fetchall()
+path = sys.path
+import json; json.load(open('there.txt'))
+len(options()), done.is_set(), len(own_state.items)
+with lock: print(1)
+logging.getLogger('silent').info('not shown')
+for _ in range(2): print(_)
+1 / 0
+help(len)
+lite.execute('pragma table_info(t)').fetchall()
+with open('there.csv') as file: print(file.read())
+""".strip().splitlines()
+
+LOOKS_OF_ANALYSIS = """
 flights.shape
 pd.Timestamp.now().to_pydatetime().strptime('1 May 2024', '%d %b %Y')
 flights.info()
@@ -97,25 +118,12 @@ flights.delay.rolling(7).mean().tail()
 px.histogram(flights.head(50), x='delay')
 con.execute('select avg(a) from t').fetchall()
 duckdb.sql('select carrier, avg(delay) d from flights group by 1').df()
-lite.execute('select count(*) from t').fetchall()
-lite.execute('pragma table_info(t)').fetchall()
-pending.execute('select count(*) from t').fetchall()
 palette = px.colors.qualitative.Set2
-path = sys.path
 np.zeros(3) / 0
-import json; json.load(open('there.txt'))
 for _, row in airlines.iterrows(): print(row['name'])
-len(options()), done.is_set(), len(own_state.items)
-with lock: print(1)
-logging.getLogger('silent').info('not shown')
-for _ in range(2): print(_)
 clean(flights).shape
 pd.read_csv('there.csv')
 pd.read_csv('nothing.csv')
-1 / 0
-help(len)
-lite.execute('pragma table_info(t)').fetchall()
-with open('there.csv') as file: print(file.read())
 for row in X[:2]: print(row.shape)
 fig, axes = plt.subplots(2, 2); axes[0, 0].plot([1, 2])
 figure = px.bar(airlines, x='name', y='carrier'); figure
@@ -123,20 +131,8 @@ flights.head().style.background_gradient(subset=['delay'])
 """.strip().splitlines()
 
 EFFECTS = {
-    "flights['new'] = 1": "changes flights",
     "rows.append(4)": "changes rows",
-    "flights = flights.dropna()": "changes flights",
     "del table": "deletes table",
-    "np.seterr(all='ignore'); None": "changes numpy's error handling",
-    "pd.set_option('display.width', 300)": "changes pandas' options",
-    "plt.rcParams['figure.dpi'] = 50": "changes matplotlib's settings",
-    "con.execute('insert into t values (2)')": "changes the database con",
-    "con.execute('create temp table u as select 1'); None": "changes the database con",
-    "con.execute('rollback'); con.execute('insert into t values (3)'); None": "changes the database con",
-    "try:\n    con.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database con",
-    "duckdb.sql('create table q as select 1')": "changes the database duckdb",
-    "duckdb.connect('new.duckdb')": "writes to a database, or uses one that was open before",
-    "duckdb.sql(\"copy (select 1) to 'out.csv'\")": "writes to a database, or uses one that was open before",
     "lite.execute('insert into t values (2)')": "changes the database lite",
     "try:\n    lite.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database lite",
     "lite.close()": "changes the database lite",
@@ -168,11 +164,8 @@ EFFECTS = {
     "import os; opened = os.open('there.txt', 0)": "changes open files",
     "import sys; sys.addaudithook(print)": "adds an audit hook",
     "import own_module; del own_module": "loads the module own_module",
-    "np.seterrcall(print)": "changes numpy's error handling",
-    "import plotly.io; plotly.io.templates.default = 'plotly_dark'": "changes plotly's settings",
     "import signal; signal.signal(signal.SIGUSR1, lambda *_: None); None": "changes signal handlers",
     "import math; math.pi = 3": "changes math.pi",
-    "pd.DataFrame.head = lambda self: 1": "changes pandas.DataFrame.head",
     "print = 3": "takes the place of print",
     "import os; os.environ['X_OF_TEST'] = '1'": "changes environment variables",
     "import os; os.chdir('..')": "changes the working directory",
@@ -181,15 +174,12 @@ EFFECTS = {
     "import asyncio; asyncio.ensure_future(asyncio.sleep(60)); await asyncio.sleep(0)": "changes tasks",
     "import warnings; warnings.simplefilter('ignore')": "changes warning filters",
     "import locale; locale.setlocale(locale.LC_ALL, 'C.UTF-8'); None": "changes the locale",
-    "%config InlineBackend.figure_format = 'svg'": "changes",
     "get_ipython().register_magic_function(print, 'line', 'mine')": "changes magics",
     "open('made.txt', 'w').write('x')": "writes made.txt",
-    "flights.to_csv('out.csv')": "writes out.csv",
     "import os; os.mkdir('made')": "makes the directory made",
     "try:\n    open('made.txt', 'w')\nexcept BaseException:\n    pass": "writes made.txt",
     "!ls": "runs ls",
     "import socket; socket.create_connection(('127.0.0.1', 9))": "connects to 127.0.0.1:9",
-    "pd.read_csv('http://127.0.0.1:9/x.csv')": "connects to 127.0.0.1:9",
     "import os\ntry:\n    os.write(number, b'x')\nexcept OSError:\n    pass": "may not (os.write",
     "import ctypes; ctypes.CDLL(None).getpid()": "calls getpid in C, whose effects cannot be seen",
     "open('SECRET').read()": "reads",
@@ -197,7 +187,6 @@ EFFECTS = {
     "import os; os.listdir('/var')": "reads /var",
     "import base64; base64.b64encode(open('.env', 'rb').read())": "reads .env",
     "import os; os.chdir('sub'); open('../.env').read()": "reads",
-    "print(pd.read_csv('sub/x.key'))": "reads sub/x.key",
     "from IPython.display import HTML, display; display(HTML('<script>1</script>'))": "shows what runs in the page",
     "from IPython.display import Javascript, display; display(Javascript('1'))": "shows what runs in the page",
     "import ipywidgets; ipywidgets.IntSlider()": "shows a widget",
@@ -210,15 +199,51 @@ EFFECTS = {
     "import codecs; codecs.register_error('of_test', lambda error: ('', 1))": "changes codecs",
     "lite.row_factory = None; lite.row_factory = sqlite3.Row": "changes the database lite",
     "lite.create_function('f', 0, lambda: 1)": "changes the database lite",
+    "class Made: pass": "adds Made",
+}
+
+EFFECTS_OF_ANALYSIS = {
+    "flights['new'] = 1": "changes flights",
+    "flights = flights.dropna()": "changes flights",
+    "np.seterr(all='ignore'); None": "changes numpy's error handling",
+    "pd.set_option('display.width', 300)": "changes pandas' options",
+    "plt.rcParams['figure.dpi'] = 50": "changes matplotlib's settings",
+    "con.execute('insert into t values (2)')": "changes the database con",
+    "con.execute('create temp table u as select 1'); None": "changes the database con",
+    "con.execute('rollback'); con.execute('insert into t values (3)'); None": "changes the database con",
+    "try:\n    con.execute('insert into t values (2)')\nexcept Exception:\n    pass": "changes the database con",
+    "duckdb.sql('create table q as select 1')": "changes the database duckdb",
+    "duckdb.connect('new.duckdb')": "writes to a database, or uses one that was open before",
+    "duckdb.sql(\"copy (select 1) to 'out.csv'\")": "writes to a database, or uses one that was open before",
+    "np.seterrcall(print)": "changes numpy's error handling",
+    "import plotly.io; plotly.io.templates.default = 'plotly_dark'": "changes plotly's settings",
+    "pd.DataFrame.head = lambda self: 1": "changes pandas.DataFrame.head",
+    "%config InlineBackend.figure_format = 'svg'": "changes",
+    "flights.to_csv('out.csv')": "writes out.csv",
+    "pd.read_csv('http://127.0.0.1:9/x.csv')": "connects to 127.0.0.1:9",
+    "print(pd.read_csv('sub/x.key'))": "reads sub/x.key",
     "con.execute('set variable v = 3'); None": "changes the database con",
     "con.create_function('f', lambda x: x, ['BIGINT'], 'BIGINT'); None": "changes the database con",
-    "class Made: pass": "adds Made",
 }
 
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
-    root = tmp_path_factory.mktemp("trials")
+    """Kernel without libraries: a copy of it takes half of the time."""
+    with prepared(tmp_path_factory.mktemp("trials"), api, SETUP) as kernel:
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def analysis(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    """Kernel with libraries and data of an analysis."""
+    with prepared(tmp_path_factory.mktemp("analysis"), api, SETUP + SETUP_OF_ANALYSIS) as kernel:
+        yield kernel
+
+
+@contextmanager
+def prepared(root: Path, api: MessagesApi, setup: str) -> Generator[Kernel]:
+    """Start a kernel with a conversation, in a folder with files."""
     (work := root / "work").mkdir()
     (work / "there.txt").write_text("here")
     (work / "there.csv").write_text("a,b\n1,2\n")
@@ -241,35 +266,50 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
     (root / "home" / "secret.txt").write_text("secret")
     (root / "agent" / "settings.json").write_text(json.dumps({"approve": "effects", "looksSeconds": 600}))
     with Kernel(work, environment) as kernel:
-        assert kernel.run(SETUP).status == "ok"
+        assert kernel.run(setup).status == "ok"
         assert kernel.run("[1, 2]").status == "ok"
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield kernel
 
 
-def outcome(kernel: Kernel, api: MessagesApi, code: str) -> str:
-    """What the model reads of the code, where nobody can be asked."""
-    api.add(Reply(ToolUse("python", {"code": code})), Reply("I see."))
+def outcomes(kernel: Kernel, api: MessagesApi, codes: Sequence[str]) -> list[str]:
+    """What the model reads of each code, where nobody can be asked; it has sent them in one answer."""
+    api.add(Reply(*(ToolUse("python", {"code": code}) for code in codes)), Reply("I see."))
     assert kernel.run("%agent go").status == "ok"
     blocks: list[dict[str, Any]] = api.requests[-1].body["messages"][-1]["content"]
-    content = next(block for block in blocks if block["type"] == "tool_result")["content"]
-    return content if isinstance(content, str) else "\n".join(part.get("text", "[image]") for part in content)
+    contents = [block["content"] for block in blocks if block["type"] == "tool_result"]
+    assert len(contents) == len(codes)
+    return [
+        content if isinstance(content, str) else "\n".join(part.get("text", "[image]") for part in content)
+        for content in contents
+    ]
+
+
+def outcome(kernel: Kernel, api: MessagesApi, code: str) -> str:
+    """What the model reads of the code, where nobody can be asked."""
+    return outcomes(kernel, api, [code])[0]
+
+
+def questions(kernel: Kernel, api: MessagesApi, codes: Sequence[str], answer: str = "n") -> list[str]:
+    """What the user is asked about each code; the model has sent them in one answer."""
+    api.add(Reply(*(ToolUse("python", {"code": code}) for code in codes)), Reply("I see."))
+    cell = kernel.begin("%agent go", asks=True)
+    asked = [cell.answer(answer) for _ in codes]
+    assert cell.finish().status == "ok", cell.error
+    return [" ".join(each.replace("\n┆ ", "").replace("│", " ").split()) for each in asked]
 
 
 def question(kernel: Kernel, api: MessagesApi, code: str, answer: str = "n") -> str:
     """What the user is asked about the code."""
-    api.add(Reply(ToolUse("python", {"code": code})), Reply("I see."))
-    cell = kernel.begin("%agent go", asks=True)
-    asked = cell.answer(answer)
-    assert cell.finish().status == "ok", cell.error
-    return " ".join(asked.replace("\n┆ ", "").replace("│", " ").split())
+    return questions(kernel, api, [code], answer)[0]
 
 
 STATE = (
     "import hashlib, pickle, os, sys; "
-    "print(hashlib.md5(pickle.dumps((flights, airlines, X, rows, table, random.getstate(), "
-    "np.random.get_state(), rng.bit_generator.state, os.getcwd(), sorted(os.environ.items()), sys.path, "
+    "print(hashlib.md5(pickle.dumps((*map(globals().get, ('flights', 'airlines', 'X', 'rows', 'table')), "
+    "random.getstate(), 'np' in globals() and (np.random.get_state(), rng.bit_generator.state), "
+    "os.getcwd(), sorted(os.environ.items()), sys.path, "
     "sorted(os.listdir('.')), sorted(n for n in globals() if n[0] != '_')))).hexdigest())"
 )
 
@@ -278,46 +318,80 @@ def state(kernel: Kernel) -> str:
     return kernel.run(STATE).streams
 
 
-def test_looks_are_answered_unasked_and_leave_the_kernel_as_it_was(kernel: Kernel, api: MessagesApi) -> None:
+def in_groups(codes: Sequence[str]) -> list[Any]:
+    """Parameters of a test for some codes each, which share a prompt: one for each code takes a third more."""
+    groups = [codes[start : start + 8] for start in range(0, len(codes), 8)]
+    return [pytest.param(group, id=group[0][:50]) for group in groups]
+
+
+def looks_are_answered(kernel: Kernel, api: MessagesApi, codes: Sequence[str]) -> None:
     kernel.run("import hashlib, pickle, os, sys")
+    names = set(kernel.run("print(*globals())").streams.split())
     before = state(kernel)
-    asked = {code: found for code in LOOKS if "approval" in (found := outcome(kernel, api, code))}
-    assert asked == {}
-    kernel.run("del row, figure, palette, path, json")  # which loops and assignments of looks have left
-    assert state(kernel) == before
+    found = dict(zip(codes, outcomes(kernel, api, codes), strict=True))
+    assert {code: each for code, each in found.items() if "approval" in each} == {}
+    left = set(kernel.run("print(*globals())").streams.split()) - names
+    kernel.run("; ".join(f"del {name}" for name in left if name[0] != "_"))  # of loops and assignments of looks
+    assert state(kernel) == before, codes
 
 
-def test_what_a_look_gives_is_what_running_it_gives(kernel: Kernel, api: MessagesApi) -> None:
+@pytest.mark.parametrize("codes", in_groups(LOOKS))
+def test_looks_are_answered_unasked_and_leave_the_kernel_as_it_was(
+    kernel: Kernel, api: MessagesApi, codes: Sequence[str]
+) -> None:
+    looks_are_answered(kernel, api, codes)
+
+
+@pytest.mark.parametrize("codes", in_groups(LOOKS_OF_ANALYSIS))
+def test_looks_at_data_are_answered_unasked_and_leave_the_kernel_as_it_was(
+    analysis: Kernel, api: MessagesApi, codes: Sequence[str]
+) -> None:
+    looks_are_answered(analysis, api, codes)
+
+
+def test_what_a_look_gives_is_what_running_it_gives(analysis: Kernel, api: MessagesApi) -> None:
     for code in ("print(flights.delay.mean())", "flights.delay.mean()", "rows", "1 / 0", "print('a'); print('b')"):
-        found = outcome(kernel, api, code)
-        cell = kernel.run(code)
+        found = outcome(analysis, api, code)
+        cell = analysis.run(code)
         given = cell.streams.strip() or (cell.results[-1]["text/plain"] if cell.results else "ZeroDivisionError")
         assert given in found, code
 
 
-@pytest.mark.parametrize("code", EFFECTS, ids=[code[:50] for code in EFFECTS])
-def test_an_effect_is_asked_about_by_its_name_and_does_not_happen(kernel: Kernel, api: MessagesApi, code: str) -> None:
+def effects_are_asked_about(kernel: Kernel, api: MessagesApi, effects: Mapping[str, str]) -> None:
     home = kernel.folder.parent / "home"
-    code, told = code.replace("SECRET", str(home / "secret.txt")).replace("HOME", str(home)), EFFECTS[code]
+    filled = {code.replace("SECRET", str(home / "secret.txt")).replace("HOME", str(home)): code for code in effects}
     before = state(kernel)
-    asked = question(kernel, api, code)
-    assert told in asked.translate(
-        {ord(mark): None for mark in "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"}
-    )
-    assert state(kernel) == before
+    asked = dict(zip(filled.values(), questions(kernel, api, list(filled)), strict=True))
+    quotes = {ord(mark): None for mark in "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"}
+    assert {code: text for code, text in asked.items() if effects[code] not in text.translate(quotes)} == {}
+    assert state(kernel) == before, list(effects)
     assert (kernel.folder / "there.txt").exists()
 
 
-def test_new_variables_are_taken_over_without_running_the_code_again(kernel: Kernel, api: MessagesApi) -> None:
+@pytest.mark.parametrize("codes", in_groups(list(EFFECTS)))
+def test_an_effect_is_asked_about_by_its_name_and_does_not_happen(
+    kernel: Kernel, api: MessagesApi, codes: Sequence[str]
+) -> None:
+    effects_are_asked_about(kernel, api, {code: EFFECTS[code] for code in codes})
+
+
+@pytest.mark.parametrize("codes", in_groups(list(EFFECTS_OF_ANALYSIS)))
+def test_an_effect_on_data_is_asked_about_by_its_name_and_does_not_happen(
+    analysis: Kernel, api: MessagesApi, codes: Sequence[str]
+) -> None:
+    effects_are_asked_about(analysis, api, {code: EFFECTS_OF_ANALYSIS[code] for code in codes})
+
+
+def test_new_variables_are_taken_over_without_running_the_code_again(analysis: Kernel, api: MessagesApi) -> None:
     code = "late = flights[flights.delay > 60]\nhow_many = len(late)\nboth = {'rows': rows}\nprint(how_many)"
-    found = outcome(kernel, api, code)
-    assert kernel.run(
+    found = outcome(analysis, api, code)
+    assert analysis.run(
         "print(how_many == (flights.delay > 60).sum(), late.equals(flights[flights.delay > 60]))"
     ).streams == ("True True\n")
-    assert kernel.run("print(how_many)").streams in f"{found}\n"
-    assert kernel.run("print(both['rows'] is rows)").streams == "True\n"
-    kernel.run("%agent undo")
-    assert kernel.run("print('late' in globals(), 'both' in globals())").streams == "False False\n"
+    assert analysis.run("print(how_many)").streams in f"{found}\n"
+    assert analysis.run("print(both['rows'] is rows)").streams == "True\n"
+    analysis.run("%agent undo")
+    assert analysis.run("print('late' in globals(), 'both' in globals())").streams == "False False\n"
 
 
 def test_functions_and_modules_are_taken_over_and_work(kernel: Kernel, api: MessagesApi) -> None:
@@ -329,20 +403,20 @@ def test_functions_and_modules_are_taken_over_and_work(kernel: Kernel, api: Mess
     assert kernel.run("print(doubled(), median([1, 2, 3]), statistics.mean([1, 3]))").streams == "7 2 2\n"
 
 
-def test_random_numbers_go_on_from_where_the_code_came_to(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("random.seed(1); np.random.seed(1)")
-    found = outcome(kernel, api, "print(random.random(), np.random.rand())")
+def test_random_numbers_go_on_from_where_the_code_came_to(analysis: Kernel, api: MessagesApi) -> None:
+    analysis.run("random.seed(1); np.random.seed(1)")
+    found = outcome(analysis, api, "print(random.random(), np.random.rand())")
     expected = "import random as r; a = r.Random(1); a.random(); print(a.random() == random.random())"
     assert found.startswith("0.13436424411240122 0.417022004702574")
-    assert kernel.run(expected).streams == "True\n"
-    assert kernel.run("print(np.random.rand() == np.random.RandomState(1).rand(2)[1])").streams == "True\n"
+    assert analysis.run(expected).streams == "True\n"
+    assert analysis.run("print(np.random.rand() == np.random.RandomState(1).rand(2)[1])").streams == "True\n"
 
 
-def test_a_figure_is_shown_and_its_axes_are_told_not_to_be_kept(kernel: Kernel, api: MessagesApi) -> None:
-    found = outcome(kernel, api, "fig, ax = plt.subplots(); ax.plot([1, 2])")
+def test_a_figure_is_shown_and_its_axes_are_told_not_to_be_kept(analysis: Kernel, api: MessagesApi) -> None:
+    found = outcome(analysis, api, "fig, ax = plt.subplots(); ax.plot([1, 2])")
     assert "[image]" in found
     assert "ax, fig are not kept" in found
-    assert kernel.run("print('fig' in globals())").streams == "False\n"
+    assert analysis.run("print('fig' in globals())").streams == "False\n"
 
 
 def test_the_first_figure_of_a_kernel_is_shown_unasked(tmp_path: Path, api: MessagesApi) -> None:
@@ -451,9 +525,9 @@ def test_a_forged_report_does_not_write_the_question(kernel: Kernel, api: Messag
     assert len(outcome(kernel, api, code)) < 100_000
 
 
-def test_a_state_of_random_numbers_that_is_none_is_not_taken_over(kernel: Kernel, api: MessagesApi) -> None:
-    outcome(kernel, api, "np.random.set_state((*np.random.get_state()[:2], 10**9))")
-    assert kernel.run("print(0 <= np.random.rand() < 1)").streams == "True\n"
+def test_a_state_of_random_numbers_that_is_none_is_not_taken_over(analysis: Kernel, api: MessagesApi) -> None:
+    outcome(analysis, api, "np.random.set_state((*np.random.get_state()[:2], 10**9))")
+    assert analysis.run("print(0 <= np.random.rand() < 1)").streams == "True\n"
 
 
 def test_a_function_of_the_agents_own_is_not_replaced_unasked(kernel: Kernel, api: MessagesApi) -> None:
@@ -532,24 +606,24 @@ print("found", {*search()})
 """
 
 
-def test_known_keys_are_nowhere_in_the_memory_of_the_copy(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import os, json\nbearer = json.loads(json.dumps(['Bearer sk-' + 'zq9ProjXk31vbn5']))")
-    assert "found set()" in outcome(kernel, api, SEARCH)
+def test_known_keys_are_nowhere_in_the_memory_of_the_copy(analysis: Kernel, api: MessagesApi) -> None:
+    analysis.run("import os, json\nbearer = json.loads(json.dumps(['Bearer sk-' + 'zq9ProjXk31vbn5']))")
+    assert "found set()" in outcome(analysis, api, SEARCH)
     assert "aHVudGVyMlBhNTV3b3Jk" not in outcome(
-        kernel, api, "import os, base64; base64.b64encode(os.environ['DATABASE_URL'][14:].encode())"
+        analysis, api, "import os, base64; base64.b64encode(os.environ['DATABASE_URL'][14:].encode())"
     )
-    own = kernel.run("import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())").streams
+    own = analysis.run("import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())").streams
     assert own.strip() not in outcome(
-        kernel, api, "import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())"
+        analysis, api, "import hashlib; print(hashlib.sha256(get_ipython().kernel.session.key).hexdigest())"
     )
-    assert "xxxxxxxxxx" in outcome(kernel, api, "print(bearer[0][7:])")
+    assert "xxxxxxxxxx" in outcome(analysis, api, "print(bearer[0][7:])")
 
 
-def test_values_that_are_made_of_keys_are_not_taken_over(kernel: Kernel, api: MessagesApi) -> None:
+def test_values_that_are_made_of_keys_are_not_taken_over(analysis: Kernel, api: MessagesApi) -> None:
     for code in ("made = bearer[0] + '!'", "import os; made = [os.environ['DATABASE_URL']]"):
-        assert "uses a key, which a copy of the kernel does not have" in question(kernel, api, code)
-    assert "could not be tried" in question(kernel, api, "print('hunter2Pa55word'[::-1])")
-    assert kernel.run("print('made' in globals())").streams == "False\n"
+        assert "uses a key, which a copy of the kernel does not have" in question(analysis, api, code)
+    assert "could not be tried" in question(analysis, api, "print('hunter2Pa55word'[::-1])")
+    assert analysis.run("print('made' in globals())").streams == "False\n"
 
 
 def test_a_traceback_has_no_frames_of_the_copys_own(kernel: Kernel, api: MessagesApi) -> None:
