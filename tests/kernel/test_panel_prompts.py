@@ -204,6 +204,9 @@ def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) ->
     for text in ("what is #sa", "what is $sa", "(#sa"):
         assert offered(page, text) == ["sales"]
     assert [item["text"] for item in page.state["completions"]["items"]] == ["$sales"]
+    assert kernel.run("sales_of_may = total").status == "ok"
+    assert offered(page, "what is $sales") == ["sales", "sales_of_may"]
+    assert kernel.run("del sales_of_may").status == "ok"
     assert offered(page, "the mean({sa") == ["sales"]
     assert [item["text"] for item in page.state["completions"]["items"]] == ["{sales}"]
     assert offered(page, "a {{sa") == []

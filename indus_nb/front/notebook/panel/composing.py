@@ -165,6 +165,7 @@ def _variables(typed: str, kinds: Mapping[str, str]) -> list[states.Completion]:
     newest_first = [*kinds][::-1]
     names = [name for name in newest_first if name.casefold().startswith(folded)]
     names = names or [name for name in newest_first if folded in name.casefold()]
+    names.sort(key=lambda name: name.casefold() != folded)
     return [{"text": f"${name}", "label": name, "detail": kinds[name]} for name in names[:_MAX_OFFERS]]
 
 
