@@ -361,7 +361,7 @@ function lengthOfSentences(text) {
 }
 
 function lastWord(text) {
-  return text.split(/\s/).at(-1) ?? "";
+  return /(?:^|\s)(@"[^"\n]*)$/.exec(text)?.[1] ?? text.split(/\s/).at(-1) ?? "";
 }
 
 function isCompletable(before) {
@@ -425,7 +425,7 @@ function relativePath(path, notebook) {
 }
 
 function mention(path) {
-  return /\s/.test(path) ? `"${path}"` : `@${path}`;
+  return /\s/.test(path) ? `@"${path}"` : `@${path}`;
 }
 
 function contextFill({ tokens, window }) {
@@ -2249,7 +2249,7 @@ function dataUrl(file) {
 
 // src/completions.js
 const MAX_SHOWN = 50;
-const WAIT_MS = 1000;
+const WAIT_MS = 2000;
 
 class Completions {
   constructor(field, id, onAccept) {

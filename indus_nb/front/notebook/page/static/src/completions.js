@@ -12,7 +12,7 @@ import { completed } from "./text.js";
 
 const MAX_SHOWN = 50;
 /** How long a key waits for completions that have not come. */
-const WAIT_MS = 1000;
+const WAIT_MS = 2000;
 
 export class Completions {
   /**
