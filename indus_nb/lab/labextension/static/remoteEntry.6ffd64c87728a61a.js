@@ -25,6 +25,10 @@ ${o}
 .jp-Cell:not(.jp-mod-outputsScrolled) .jp-OutputArea:has(> .indus-error-bar) {
   overflow: visible;
 }
+/* The kernel does not know of the buttons before the page has talked to it. */
+.indus-error-bar ~ .jp-OutputArea-child:has(.indus-hint) {
+  display: none;
+}
 .indus-error-bar button {
   padding: 2px 10px;
   border: 1px solid var(--jp-border-color1);
