@@ -45,6 +45,8 @@ class CellIds:
         """The ids, with the connection over which each cell was run last."""
         self.numbers: dict[int, str] = {}
         """The ids by the numbers that the cells ran with, of those that have ended."""
+        self._begun: str | None = None
+        """The cell that has begun, and not ended."""
         self._note(self.running)
         shell.events.register("pre_run_cell", self._note_cell)
         shell.events.register("post_run_cell", self._note_number)
@@ -76,6 +78,17 @@ class CellIds:
         """Return the number that a cell ran with last, by its id; ``None`` where that is not known."""
         return next((number for number, own in reversed([*self.numbers.items()]) if own == cell), None)
 
+    def shown_at(self, cell: str | None, shown: int | None) -> int | None:
+        """Return the number that stands at a cell, by its id; at the one that runs, which shows none, it will.
+
+        Args:
+            shown: The number that the page shows at it.
+        """
+        if shown is not None or cell is None or cell != self._begun:
+            return shown
+        # Some versions of IPython count a cell when it begins, and others when it has ended.
+        return len(self._shell.history_manager.input_hist_raw) - 1
+
     def client_of(self, cell: str | None) -> str | None:
         """Return the connection over which a cell was run last, by its id; ``None`` where that is not known."""
         return self._ids.get(cell or "")
@@ -94,7 +107,10 @@ class CellIds:
         return frozenset(self._ids)
 
     def _note_cell(self, info: Any) -> None:
-        self._note(getattr(info, "cell_id", None))
+        cell_id = getattr(info, "cell_id", None)
+        self._note(cell_id)
+        if getattr(info, "store_history", False):  # else it is the agent's, within that of the user's
+            self._begun = cell_id
 
     def _note_number(self, result: Any) -> None:
         # While the cell runs, some versions of IPython count it already and others do not.
@@ -102,6 +118,7 @@ class CellIds:
         cell_id: object = getattr(info, "cell_id", None)
         if not (isinstance(cell_id, str) and isinstance(number, int) and getattr(info, "store_history", False)):
             return
+        self._begun = None
         if len(self.numbers) < _MAX_IDS:
             self.numbers[number] = cell_id
 

@@ -81,6 +81,29 @@ def test_a_stale_value_is_marked_at_once_and_computed_by_a_key_beside_the_old_on
     assert "6 now" not in (lab.folder / "stale.ipynb").read_text()
 
 
+def test_that_a_cell_ran_is_said_beside_the_button_until_it_has_ended(lab: Lab, page: Page, api: MessagesApi) -> None:
+    waits = "import pathlib, time\nprint('begun')\nwhile not pathlib.Path('go-on').exists(): time.sleep(0.02)"
+    lab.write("busy.ipynb", "%load_ext indus_nb\nrows = [1, 2]", ASK, "rows.append(4)", waits)
+    api.add("In all `{python} sum(rows)`.")
+    notebook = lab.open(page, "busy.ipynb")
+    for number in range(2):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    line = notebook.cell(1).locator(".indus-outdated-line")
+    notebook.run(2)
+    expect(line).to_contain_text("1 value is from before")
+    notebook.run(3)
+    expect(notebook.cell(3).locator(".jp-OutputArea")).to_contain_text("begun")
+    line.get_by_role("button", name="Compute again").click()
+    expect(line).to_contain_text("A cell of yours was running")
+    (lab.folder / "go-on").touch()
+    notebook.wait_until_run(3)
+    expect(line).not_to_contain_text("A cell of yours")
+    expect(line).to_contain_text("1 value is from before")
+    line.get_by_role("button", name="Compute again").click()
+    expect(line).to_contain_text("1 value is another one now.")
+
+
 def test_marks_come_back_with_the_page_and_go_with_an_undo(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("undone.ipynb", "%load_ext indus_nb\nrows = [1, 2]", ASK, f"{ASK} change", "%agent undo")
     api.add("In all `{python} sum(rows)`.")

@@ -22,6 +22,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[
     folder = root / "work"
     folder.mkdir()
     (folder / "rides.csv").write_text("day,rides\n2025-01-01,823\n2025-01-02,855\n")
+    (folder / "my notes.txt").write_text("Ask about June.\n")
     environment = private_environment(root)
     models = [
         {"id": "small", "name": "Scripted small", "input": ["text", "image"], "cost": {"input": 1, "output": 5}},
@@ -184,6 +185,9 @@ def test_enter_on_the_beginning_of_a_command_sends_it_and_tab_completes_it(panel
     said = panel.said.count()
     keyboard.press("Enter")
     expect(panel.composer).to_have_value("look at @rides.csv")
+    keyboard.type(" and @my")
+    keyboard.press("Enter")
+    expect(panel.composer).to_have_value('look at @rides.csv and @"my notes.txt"')
     expect(panel.said).to_have_count(said)
     panel.composer.fill("")
 

@@ -108,6 +108,23 @@ def test_an_error_is_asked_about_by_a_click_before_anything_was_loaded(lab: Lab,
     assert "Explain" not in (lab.folder / "error.ipynb").read_text()
 
 
+def test_beside_the_bar_the_line_that_names_the_command_is_not_seen(lab: Lab, own_page: Page) -> None:
+    lab.write("loaded.ipynb", "%load_ext indus_nb", FAILS)
+    notebook = lab.open(own_page, "loaded.ipynb")
+    for number in range(2):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    expect(bar(notebook.cell(1)).get_by_role("button", name="Fix")).to_be_visible()
+    line = notebook.cell(1).get_by_text("asks the agent about this error.")
+    expect(line).to_have_count(1)
+    expect(line).to_be_hidden()
+    own_page.evaluate("() => { window.jupyterapp.commands.execute('settingeditor:open', {query: 'Indus agent'}) }")
+    own_page.get_by_label("Buttons below errors").uncheck()
+    expect(bar(own_page)).to_have_count(0)
+    own_page.get_by_role("tab", name="loaded.ipynb").click()
+    expect(line).to_be_visible()
+
+
 def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("keys.ipynb", FAILS, "'below'")
     notebook = lab.open(page, "keys.ipynb")

@@ -670,6 +670,44 @@ def test_commands_are_completed(panel: Stage) -> None:
     assert not any(message["kind"] == "abort" for message in panel.heard())
 
 
+def test_enter_waits_for_the_mentions_that_were_asked_for(panel: Stage) -> None:
+    panel.composer.click()
+    keyboard = panel.page.keyboard
+
+    def write(text: str) -> None:
+        keyboard.type(text)
+        keyboard.press("Enter")
+        panel.hears(kind="complete", text=text)
+
+    def answer(text: str, *offered: str) -> None:
+        panel.set(completions={"text": text, "items": [{"text": each, "label": each} for each in offered]})
+
+    def sent() -> list[str]:
+        return [message["text"] for message in panel.heard() if message["kind"] == "prompt"]
+
+    write("look at @fli")
+    expect(panel.composer).to_have_value("look at @fli")
+    answer("look at @fli", "@flights.csv", "@flight_codes.csv")
+    expect(panel.composer).to_have_value("look at @flights.csv")
+    assert sent() == []
+    keyboard.press("Enter")
+    panel.wait(lambda: sent() == ["look at @flights.csv"])
+    write("tell @nobody")  # for which there is nothing
+    answer("tell @nobody")
+    panel.wait(lambda: sent()[1:] == ["tell @nobody"])
+    write("what of @flights.csv")  # as it stands
+    answer("what of @flights.csv", "@flights.csv", "@flights.csv.gz")
+    panel.wait(lambda: sent()[2:] == ["what of @flights.csv"])
+    write("see @late")  # which no answer comes to
+    panel.wait(lambda: sent()[3:] == ["see @late"])
+    write("but @on")
+    keyboard.type("ly a beginning")
+    answer("but @on", "@only.csv")
+    panel.hears(kind="complete", text="but @only")
+    expect(panel.composer).to_have_value("but @only a beginning")
+    assert len(sent()) == 4
+
+
 def test_what_waits_can_be_taken_back(panel: Stage) -> None:
     panel.composer.fill("half-written")
     panel.set(busy=True, queue={"steering": ["not that"], "followUp": ["then test\nand rest"]})

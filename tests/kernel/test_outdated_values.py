@@ -47,6 +47,10 @@ class Pages:
     def check(self) -> dict[str, Any]:
         """Have the stale values computed again, as a click does."""
         self._say("comm_msg", data={"kind": "check_values"})
+        return self.sent()
+
+    def sent(self) -> dict[str, Any]:
+        """What the page is sent next."""
         return self._next("outdated")
 
     def begin(self, code: str) -> None:
@@ -158,7 +162,7 @@ async def test_a_look_for_which_a_cell_left_no_time_is_taken_for_it_later() -> N
     rows.claim()
     rows.outdated.watch(rows.sent.append)
     rows.namespace["rows"].append(2)
-    rows.failure = UsageError("A cell of yours is running.")
+    rows.failure = UsageError("A cell of yours was running.")
     rows.outdated.look_soon(7)
     with pytest.raises(UsageError):
         await rows.outdated.look()
@@ -192,8 +196,9 @@ def test_while_a_cell_runs_nothing_is_computed_and_the_page_says_why(pages: Page
     pages.begin("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
     checked = pages.check()
     (tmp_path / "go").touch()
-    assert checked["problem"].startswith("A cell of yours is running")
+    assert checked["problem"].startswith("A cell of yours was running")
     assert checked["cells"][0]["outdated"]["stale"]
+    assert pages.sent() == {**checked, "problem": ""}, "the cell has ended"
     assert not pages.check()["cells"][0]["outdated"]["stale"]
 
 

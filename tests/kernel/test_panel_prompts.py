@@ -149,7 +149,7 @@ def test_while_a_cell_runs_a_value_is_not_looked_up_and_other_prompts_are_sent(
         if hears:
             page.prompt("what is {rate}?")
             page.wait_for(lambda: page.toasts)
-            assert "A cell of yours is running" in page.toasts[0]
+            assert "A cell of yours was running" in page.toasts[0]
             assert api.requests == []
         api.add("Hello to you.")
         page.prompt("hello")
@@ -204,6 +204,15 @@ def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) ->
     for text in ("what is #sa", "what is $sa", "(#sa"):
         assert offered(page, text) == ["sales"]
     assert [item["text"] for item in page.state["completions"]["items"]] == ["$sales"]
+    (folder / "my data.csv").write_text("x")
+    for typed in ("my", '"my', '"my da', '"'):
+        assert "my data.csv" in offered(page, f"look at @{typed}")
+    assert offered(page, 'look at @"my d') == ["my data.csv"]
+    assert [item["text"] for item in page.state["completions"]["items"]] == ['@"my data.csv"']
+    assert offered(page, 'look at @"my data.csv"') == []
+    assert kernel.run("sales_of_may = total").status == "ok"
+    assert offered(page, "what is $sales") == ["sales", "sales_of_may"]
+    assert kernel.run("del sales_of_may").status == "ok"
     assert offered(page, "the mean({sa") == ["sales"]
     assert [item["text"] for item in page.state["completions"]["items"]] == ["{sales}"]
     assert offered(page, "a {{sa") == []

@@ -110,6 +110,18 @@ def test_cells_without_a_number_are_named_by_the_one_above_and_notes_for_the_mod
     assert "no cell was written" not in page.text
 
 
+def test_a_cell_below_the_one_that_asks_is_named_by_the_number_that_this_gets(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    page.cells = {"load": "rows = [1]", "asks": "%agent fill them"}
+    page.in_brackets = {"load": 1}
+    api.add(Reply(python("rows.append(2)")), Reply("Done."))
+    shown = run(kernel, page, "%agent fill them", "asks")
+    number = kernel.run("print(len(In) - 2)").streams.strip()
+    assert f"It is the cell below [{number}] of the notebook." in shown
+    assert f"the cell below [{number}] new" in shown
+
+
 def test_one_undo_takes_back_cells_and_what_their_code_changed(
     kernel: Kernel, page: NotebookPage, api: MessagesApi
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from indus_nb.base.events import (
+    AgentEnd,
     AgentStart,
     AutoRetryEnd,
     AutoRetryStart,
@@ -125,6 +126,23 @@ class Run:
     def close(self) -> None:
         self.transcript.close()
         self.view.close()
+
+
+def test_a_cell_and_a_panel_say_the_same_seconds_of_a_run() -> None:
+    run = Run()
+    made, ended = run.now, AgentEnd(messages=[])
+    cell = Transcript("Model M", lambda: run.now)
+    run.now = made + 5  # for which the cell prepares
+    panel = Transcript("Model M", lambda: run.now, whole=True)
+    for view in (cell, panel):
+        view.feed(AgentStart())
+    run.now += 2
+    for view in (cell, panel):
+        view.feed(ended)
+    cell.close()
+    run.now += 4  # in which the session settles
+    panel.close()
+    assert (cell.beside, panel.beside) == ("2.0 s", "2.0 s")
 
 
 def test_a_sign_of_life_is_shown_before_anything_has_come_and_gives_way_to_the_answer() -> None:

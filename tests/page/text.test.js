@@ -59,9 +59,10 @@ test("of a growing answer only whole sentences and lines are read out", () => {
 });
 
 test("completions are asked for commands, their arguments, paths and mentions", () => {
-  for (const text of ["/", "/comp", "/model son", "see src/ma", "@not", "mean({sa", "{"])
+  for (const text of ["/", "/comp", "/model son", "see src/ma", "@not", 'see @"my da', "mean({sa", "{"])
     assert.ok(isCompletable(text), text);
-  for (const text of ["", "word", "see src/main.py ", "/model ", "{{sa", "{a.b"]) assert.ok(!isCompletable(text), text);
+  for (const text of ["", "word", "see src/main.py ", '@"my data.csv"', "/model ", "{{sa", "{a.b"])
+    assert.ok(!isCompletable(text), text);
 });
 
 test("a completion replaces everything that was asked for if it begins like it, else the last word", () => {
@@ -69,6 +70,7 @@ test("a completion replaces everything that was asked for if it begins like it, 
   assert.equal(completed("/model son", "/model sonnet"), "/model sonnet");
   assert.equal(completed("look at src/ma", "src/main.py"), "look at src/main.py");
   assert.equal(completed("is mean({sa", "{sales}"), "is mean({sales}");
+  assert.equal(completed('look at @"my da', '@"my data.csv"'), 'look at @"my data.csv"');
 });
 
 test("a command's name is completed whatever its case, and its arguments are not", () => {

@@ -166,6 +166,7 @@ class LiveAnswers:
         Raises:
             UsageError: A cell of the user's runs.
         """
+        self.outdated.shows_again = True  # in the place of what pages say where this fails
         stale = await self._do(lambda _: self.claims.stale())
         sources = {claim.source: claim.source for claim in stale}
         if not sources:

@@ -75,11 +75,13 @@ class Outdated:
 
     Attributes:
         answers: What the last look found.
+        shows_again: Whether the next look shows what it found even if that is the same.
     """
 
     def __init__(self, claims: KeptClaims, do: Do) -> None:
         """Watch claims, for no page yet."""
         self.answers: tuple[OutdatedAnswers, ...] = ()
+        self.shows_again: bool = False
         self._claims = claims
         self._do = do
         self._pages: dict[object, Show] = {}
@@ -138,8 +140,8 @@ class Outdated:
         except BaseException:  # the next look finds what this one was to find
             self._cell = cell if self._cell is None else self._cell
             raise
-        if found != self.answers:
-            self.answers = found
+        if found != self.answers or self.shows_again:
+            self.answers, self.shows_again = found, False
             for show in [*self._pages.values()]:
                 show(found)
         return seconds

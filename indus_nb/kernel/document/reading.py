@@ -323,6 +323,7 @@ class NotebookReader:
         if not page:
             file = await in_thread(lambda _: find_notebook(traces))
             return KnownNotebook(file.cells, file, traces.ran_in(file.cells), from_page=False, ids=self.cells.numbers)
+        page = [replace(cell, shown_as=self.cells.shown_at(cell.id, cell.shown_as)) for cell in page]
         path = path_of(answer)
         try:
             file = await in_thread(lambda _: self._file_of(page, path, traces))

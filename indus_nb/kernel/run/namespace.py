@@ -48,7 +48,7 @@ class UserNamespace:
         except TimeoutError:
             if not looking.over:
                 raise UsageError(
-                    "A cell of yours is running, and your variables can be looked at when it has ended."
+                    "A cell of yours was running, so your variables were not looked at. Try again when it has ended."
                 ) from None
         return looking.result()
 

@@ -16,7 +16,7 @@ _SPACES = "[\u00a0\u2000-\u200a\u202f\u205f\u3000]"
 def resolve(path: str, cwd: Path) -> Path:
     """Return the absolute path of an existing file meant by a path, else of the one that would be created.
 
-    A file of exactly that name comes first. Then a leading ``@`` is dropped and unusual spaces become plain ones; then
+    A file of exactly that name comes first. Then it is read as a mention and unusual spaces become plain ones; then
     the spellings that macOS gives to names are tried.
 
     Args:
@@ -30,9 +30,28 @@ def resolve(path: str, cwd: Path) -> Path:
     """
     if (error := rejection(path)) is not None:
         raise error
-    plain = _expanded(re.sub(_SPACES, " ", path.removeprefix("@")), cwd)
+    plain = _expanded(re.sub(_SPACES, " ", mentioned(path)), cwd)
     candidates = (_expanded(path, cwd), plain, *_macos_spellings(plain))
     return next((found for found in candidates if os.path.lexists(found)), plain)
+
+
+def mention(path: str) -> str:
+    """Write a path as a prompt mentions it.
+
+    >>> mention("data.csv"), mention("my data.csv")
+    ('@data.csv', '@"my data.csv"')
+    """
+    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
+
+
+def mentioned(path: str) -> str:
+    """Return the path of a mention; what is none stays as it is.
+
+    >>> mentioned("@data.csv"), mentioned('@"my data.csv"'), mentioned("my data.csv")
+    ('data.csv', 'my data.csv', 'my data.csv')
+    """
+    quoted = re.fullmatch(r'@"([^"]+)"', path)
+    return quoted[1] if quoted else path.removeprefix("@")
 
 
 def rejection(path: str) -> ToolError | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from indus_nb.safety.key_places import holds_keys
 from indus_nb.tools.description import Target
+from indus_nb.tools.files.paths import mentioned
 from indus_nb.tools.files.replacement import Replacement
 from indus_nb.tools.files.targets import open_target
 from indus_nb.tools.tool import ToolError
@@ -43,7 +44,7 @@ def file_notes(target: Target, given: str, cwd: Path) -> str | None:
     """
     here = Path(os.path.realpath(cwd))
     notes: list[str] = []
-    named = Path(os.path.normpath(here / os.path.expanduser(given.removeprefix("@"))))  # noqa: PTH111
+    named = Path(os.path.normpath(here / os.path.expanduser(mentioned(given))))  # noqa: PTH111
     if named != target.path:
         notes.append(f"The path {given!r} leads there.")
     if not target.path.is_relative_to(here):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +11,7 @@ from indus_nb.base.messages import Attachment, ImageContent, check_image
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel, wire_field
 from indus_nb.front.console.acp.peer import INVALID_PARAMS, RpcError
+from indus_nb.tools.files.paths import mention
 
 _MAX_PATH_CHARACTERS = 4_000
 _SESSION_ID = r"^[\w-]{1,200}$"
@@ -167,7 +167,7 @@ def _image(data: str, kind: str, number: int) -> ImageContent:
 def _link(uri: str, name: object) -> str:
     path = _path_of(uri)
     if path is not None:
-        return f"@{path}" if not re.search(r"\s", path) else f'@"{path}"'
+        return mention(path)
     return f"[{name}]({uri})" if isinstance(name, str) and name else uri
 
 

@@ -114,4 +114,4 @@ class ErrorHint:
         if front is None or not asks_for_input(front):  # a notebook that is run without its user
             return
         if load_settings(Path.cwd(), agent_directory(), trusted=False).settings.notebook.error_hint:
-            screen_of(self._shell).show(blocks.notice("%agent fix asks the agent about this error."), final=True)
+            screen_of(self._shell).show(blocks.hint("%agent fix asks the agent about this error."), final=True)

@@ -7,7 +7,7 @@ card, and so does all of it where no page can insert cells.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -20,7 +20,7 @@ from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.front.notebook.cells.run_as_cells import has_figure, notebook_outputs
-from indus_nb.kernel.cell_ids import Origin
+from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, parse_cell
 from indus_nb.kernel.document.reading import AskPage
@@ -61,14 +61,10 @@ class _Group:
 class WorkInCells:
     """Writes the cells of a kernel's sessions; used on the agent's thread."""
 
-    def __init__(self, ask_page: AskPage, origin: Callable[[], Origin], steps: Steps, board: OutputBoard) -> None:
-        """Make the writer of one kernel.
-
-        Args:
-            origin: Returns where what goes on was asked for.
-        """
+    def __init__(self, ask_page: AskPage, ids: CellIds, steps: Steps, board: OutputBoard) -> None:
+        """Make the writer of one kernel."""
         self._ask_page = ask_page
-        self._origin = origin
+        self._ids = ids
         self._steps = steps
         self._board = board
         self._groups: dict[str, _Group] = {}
@@ -78,7 +74,7 @@ class WorkInCells:
         api.on("before_agent_start", self._begin)
 
     def _begin(self, event: BeforeAgentStart, ctx: Context) -> None:
-        asking = self._origin().cell
+        asking = self._ids.origin.cell
         places, heading = ([], event.prompt) if asking is None else ([asking], "")
         self._groups[ctx.session.session_id] = _Group(uuid4().hex, places, heading)
 
@@ -123,7 +119,7 @@ class WorkInCells:
         cells = await self._cells()
         if cells is None:
             return None
-        above, numbers = _above(group, cells), [cell.shown_as for cell in cells]
+        above, numbers = _above(group, cells), [self._ids.shown_at(cell.id, cell.shown_as) for cell in cells]
         mark: JsonObject = {"agent": {"run": group.run, "call": call.call_id}}
         if group.heading:
             # Hidden now, and as a whole: the run may have found a secret that the prompt holds.

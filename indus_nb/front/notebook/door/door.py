@@ -126,6 +126,8 @@ class Door:
         self._editing = Editing(self._post, host.cell_shown)
         self._edits: dict[str, asyncio.Task[None]] = {}
         self._outdated: list[messages.OutdatedCell] = []
+        self._has_problem = False
+        """Whether the page says why these were not computed again."""
         self._watching: Callable[[], None] | None = None
         self._opening = asyncio.Lock()
         self._own: Mapping[type, Callable[[Any], object]] = {
@@ -321,8 +323,8 @@ class Door:
         outdated: list[messages.OutdatedCell] = [
             {"cell": each.cell, "outdated": outdated_values(each.values)} for each in answers if each.cell is not None
         ]
-        if outdated != self._outdated:
-            self._outdated = outdated
+        if outdated != self._outdated or self._has_problem:
+            self._outdated, self._has_problem = outdated, False
             self._post({"kind": "outdated", "cells": outdated, "problem": ""})
 
     async def _check_values(self) -> None:
@@ -331,6 +333,7 @@ class Door:
             await self._host.check_values()
         except IndusError as error:
             problem = textcut.one_line(str(error), 2_000)
+        self._has_problem = bool(problem)
         if problem or self._outdated is before:
             self._post({"kind": "outdated", "cells": self._outdated, "problem": problem})
 

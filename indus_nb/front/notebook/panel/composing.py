@@ -18,6 +18,7 @@ from indus_nb.front.notebook.page import states
 from indus_nb.front.notebook.panel import session_state
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand, Surroundings
 from indus_nb.safety.key_places import holds_keys
+from indus_nb.tools.files.paths import mention
 from indus_nb.tools.files.walk import walk
 
 COMMANDS: Mapping[str, PanelCommand] = {
@@ -36,7 +37,7 @@ HELP = """\
 Enter sends, Shift+Enter begins a new line. While the agent works Enter steers it, Alt+Enter waits for its end.
 Esc stops it; arrow up brings back what you wrote.
 
-@path        a file of the working directory
+@path        a file of the working directory; @"my file" with blanks
 @cell 5      the cell that ran as In [5], with its outputs
 $name {expr} the value of a variable, or of an expression, with a format as in an f-string: {mean:.2f}
 #name        offers your variables
@@ -44,7 +45,7 @@ $name {expr} the value of a variable, or of an expression, with a format as in a
 {commands}"""
 _COMMAND = re.compile(r"/(?P<name>[a-z]+)(?:[ \t]+(?P<argument>\S.*?))?\s*", re.DOTALL)
 _CELL = re.compile(r"(?<!\S)@cell[ \t]*(?P<number>\d{1,6})\b")
-_FILE = re.compile(r"(?:^|\s)@(?P<typed>[^\s@]*)$")
+_FILE = re.compile(r'(?:^|\s)@(?:"(?P<quoted>[^"\n]*)|(?P<typed>[^\s@]*))$')
 _VARIABLE = re.compile(r"(?:^|(?<=[\s(,\[]))[#$](?P<typed>[^\W\d]\w*)?$")
 _EXPRESSION = re.compile(r"(?<!\{)\{(?P<typed>[^\W\d]\w*)?$")
 _MAX_CELLS = 8
@@ -116,7 +117,7 @@ async def written_out(
     if surroundings is None:
         return Filled(text), []
     mentions = () if literal else islice(_CELL.finditer(text), 100)
-    numbers = dict.fromkeys(int(mention["number"]) for mention in mentions)
+    numbers = dict.fromkeys(int(each["number"]) for each in mentions)
     cells = [await surroundings.cell(number) for number in islice(numbers, _MAX_CELLS)]
     return await surroundings.fill_in(text, literal=literal), cells
 
@@ -146,8 +147,8 @@ async def completions(text: str, session: AgentSession, surroundings: Surroundin
     if surroundings is not None and (begun := _EXPRESSION.search(text)):
         offered = _variables(begun["typed"] or "", surroundings.variables())
         return [{**each, "text": f"{{{each['label']}}}"} for each in offered]
-    if mention := _FILE.search(text):
-        typed = mention["typed"]
+    if begun := _FILE.search(text):
+        typed = begun["typed"] if begun["quoted"] is None else begun["quoted"]
         found = await asyncio.to_thread(_files, session.store.cwd, typed)
         cells = _cells(surroundings.cells()) if surroundings is not None and "cell".startswith(typed) else []
         return [*cells, *found]
@@ -165,6 +166,7 @@ def _variables(typed: str, kinds: Mapping[str, str]) -> list[states.Completion]:
     newest_first = [*kinds][::-1]
     names = [name for name in newest_first if name.casefold().startswith(folded)]
     names = names or [name for name in newest_first if folded in name.casefold()]
+    names.sort(key=lambda name: name.casefold() != folded)
     return [{"text": f"${name}", "label": name, "detail": kinds[name]} for name in names[:_MAX_OFFERS]]
 
 
@@ -177,7 +179,7 @@ def _files(directory: Path, typed: str) -> list[states.Completion]:
         name = PurePath(path).name.casefold()
         return not path.casefold().startswith(folded), not name.startswith(folded), path.count("/"), path
 
-    return [{"text": f"@{path}", "label": path, "detail": ""} for path in sorted(found, key=rank)[:_MAX_OFFERS]]
+    return [{"text": mention(path), "label": path, "detail": ""} for path in sorted(found, key=rank)[:_MAX_OFFERS]]
 
 
 def _paths(directory: Path) -> Iterator[str]:
@@ -187,8 +189,8 @@ def _paths(directory: Path) -> Iterator[str]:
         if time.monotonic() > until:
             return
         parts = PurePath(path).parts
-        # Whitespace would end the mention.
-        if is_directory or any(part.startswith(".") for part in parts) or re.search(r"\s", path):
+        # These would end the mention.
+        if is_directory or any(part.startswith(".") for part in parts) or re.search(r'["\n]', path):
             continue
         if not holds_keys(PurePath(path)) and entry.is_file():
             yield path

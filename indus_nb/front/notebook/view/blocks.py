@@ -180,6 +180,11 @@ def notice(text: str) -> MimeBundle:
     return bundle(_line(without_home(text), "notice"))
 
 
+def hint(text: str) -> MimeBundle:
+    """Draw a quiet line about what the front-end extension has buttons for: where it draws them, the line is hidden."""
+    return bundle(_line(text, "hint"))
+
+
 def listing(text: str) -> MimeBundle:
     """Draw text in columns."""
     return bundle(Box("card", "notice", CodeBlock(without_home(text), "listing")))

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from indus_nb.base import textcut
 from indus_nb.base.events import (
+    AgentEnd,
     AgentStart,
     AutoRetryEnd,
     AutoRetryStart,
@@ -189,6 +190,8 @@ class Transcript:
         self._last: AssistantMessage | None = None
         self._failed: AssistantMessage | None = None
         self._stopped = False
+        self._ended: float | None = None
+        """When the run ended, by the clock: cells and panels count until then, whatever they do afterwards."""
         self._prompted = False
         self._context: MimeBundle | None = None
         """Context that was sent with the next prompt: it is shown above the answer to that."""
@@ -201,8 +204,8 @@ class Transcript:
             case MessageUpdate():  # first, for it comes with every delta
                 self._grew_at = self.clock()
                 self._grow(event.assistant_message_event)
-            case AgentStart():
-                self._begin()
+            case AgentStart() | AgentEnd():
+                self._begin_or_end(event)
             case TurnStart():
                 self.waiting_since = self.clock()
                 self.note = None
@@ -320,7 +323,8 @@ class Transcript:
             ending = None
             self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
         self._tell_changes()
-        took = blocks.measures(self.usage, self.clock() - self.began)
+        ended = self.clock() if self._ended is None else self._ended
+        took = blocks.measures(self.usage, ended - self.began)
         ends = (self.conversation, unseen, ending)
         unsaved = blocks.usage(self.model, took, *ends, *self.asides)
         self._add(Line(self._key(), finished=True, shown=blocks.usage(self.model, *ends), unsaved=unsaved))
@@ -340,9 +344,14 @@ class Transcript:
         else:
             self.add_line(shown)
 
-    def _begin(self) -> None:
-        if self._whole and not self.asked:
+    def _begin_or_end(self, event: AgentStart | AgentEnd) -> None:
+        if isinstance(event, AgentEnd):
+            self._ended = self.clock()
+            return
+        self._ended = None  # it goes on, as after a retry
+        if not self.asked:
             self.began: float = self.clock()
+        if self._whole and not self.asked:
             self.usage = Usage()
             self._last = self._failed = None
             self._stopped = False

@@ -361,7 +361,7 @@ function lengthOfSentences(text) {
 }
 
 function lastWord(text) {
-  return text.split(/\s/).at(-1) ?? "";
+  return /(?:^|\s)(@"[^"\n]*)$/.exec(text)?.[1] ?? text.split(/\s/).at(-1) ?? "";
 }
 
 function isCompletable(before) {
@@ -425,7 +425,7 @@ function relativePath(path, notebook) {
 }
 
 function mention(path) {
-  return /\s/.test(path) ? `"${path}"` : `@${path}`;
+  return /\s/.test(path) ? `@"${path}"` : `@${path}`;
 }
 
 function contextFill({ tokens, window }) {
@@ -2249,6 +2249,7 @@ function dataUrl(file) {
 
 // src/completions.js
 const MAX_SHOWN = 50;
+const WAIT_MS = 2000;
 
 class Completions {
   constructor(field, id, onAccept) {
@@ -2259,14 +2260,21 @@ class Completions {
     this.offered = null;
     this.items = [];
     this.chosen = 0;
+    this.waiting = null;
   }
 
   get isOpen() {
     return !this.node.hidden;
   }
 
+  get isAwaited() {
+    return this.asked !== null && this.asked !== this.offered;
+  }
+
   get isComplete() {
-    return this.items[this.chosen]?.text.trim() === this.field.value.trim();
+    const item = this.items[this.chosen];
+    if (!item || this.asked === null) return false;
+    return completed(this.asked, item.text).trim() === this.field.value.trim();
   }
 
   get isWhole() {
@@ -2284,6 +2292,21 @@ class Completions {
     const again = this.asked === this.offered ? this.items.findIndex(({ text }) => text === chosen) : 0;
     this.offered = this.asked;
     this.choose(Math.max(0, again));
+    this.waiting?.act();
+  }
+
+  wait(act) {
+    if (this.waiting) return;
+    const once = () => {
+      this.stopWaiting();
+      act();
+    };
+    this.waiting = { timer: setTimeout(once, WAIT_MS), act: once };
+  }
+
+  stopWaiting() {
+    clearTimeout(this.waiting?.timer);
+    this.waiting = null;
   }
 
   row(item, index) {
@@ -2320,6 +2343,7 @@ class Completions {
   }
 
   close() {
+    this.stopWaiting();
     this.asked = this.offered = null;
     this.items = [];
     this.node.hidden = true;
@@ -2580,17 +2604,23 @@ class Composer {
       event.preventDefault();
       return;
     }
+    const action = this.actionOf(event);
+    if (!action) return;
+    event.preventDefault();
+    const chooses = event.key === "Enter" && !event.altKey && this.completions.isAwaited;
+    if (chooses) this.completions.wait(() => this.perform(this.actionOf(event) ?? action));
+    else this.perform(action);
+  }
+
+  actionOf(event) {
     const { completions, field, store } = this;
-    const action = composerAction(event, {
+    return composerAction(event, {
       open: completions.isOpen,
-      busy: joinsRun(this.store.state),
+      busy: joinsRun(store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
       complete: completions.isComplete || completions.isWhole,
     });
-    if (!action) return;
-    event.preventDefault();
-    this.perform(action);
   }
 
   perform(action) {

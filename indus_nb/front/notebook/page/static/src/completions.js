@@ -11,6 +11,8 @@ import { completed } from "./text.js";
 /** @import { Completion } from "../protocol.d.ts" */
 
 const MAX_SHOWN = 50;
+/** How long a key waits for completions that have not come. */
+const WAIT_MS = 2000;
 
 export class Completions {
   /**
@@ -31,15 +33,25 @@ export class Completions {
     /** @type {Completion[]} */
     this.items = [];
     this.chosen = 0;
+    /** A key that waits for them.
+     * @type {{ timer: ReturnType<typeof setTimeout>, act: () => void } | null} */
+    this.waiting = null;
   }
 
   get isOpen() {
     return !this.node.hidden;
   }
 
+  /** Whether those that were asked for have not come. */
+  get isAwaited() {
+    return this.asked !== null && this.asked !== this.offered;
+  }
+
   /** Whether the field already holds the chosen one. */
   get isComplete() {
-    return this.items[this.chosen]?.text.trim() === this.field.value.trim();
+    const item = this.items[this.chosen];
+    if (!item || this.asked === null) return false;
+    return completed(this.asked, item.text).trim() === this.field.value.trim();
   }
 
   /** Whether the chosen one makes a whole prompt of the field; the first of all commands was chosen by nothing yet. */
@@ -64,6 +76,26 @@ export class Completions {
     const again = this.asked === this.offered ? this.items.findIndex(({ text }) => text === chosen) : 0;
     this.offered = this.asked;
     this.choose(Math.max(0, again));
+    this.waiting?.act();
+  }
+
+  /**
+   * Act as soon as they have come, or took too long; never if the field changes or loses the focus before.
+   *
+   * @param {() => void} act
+   */
+  wait(act) {
+    if (this.waiting) return;
+    const once = () => {
+      this.stopWaiting();
+      act();
+    };
+    this.waiting = { timer: setTimeout(once, WAIT_MS), act: once };
+  }
+
+  stopWaiting() {
+    clearTimeout(this.waiting?.timer);
+    this.waiting = null;
   }
 
   /**
@@ -110,6 +142,7 @@ export class Completions {
   }
 
   close() {
+    this.stopWaiting();
     this.asked = this.offered = null;
     this.items = [];
     this.node.hidden = true;

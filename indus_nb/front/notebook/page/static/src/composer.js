@@ -251,17 +251,24 @@ export class Composer {
       event.preventDefault();
       return;
     }
+    const action = this.actionOf(event);
+    if (!action) return;
+    event.preventDefault();
+    const chooses = event.key === "Enter" && !event.altKey && this.completions.isAwaited;
+    if (chooses) this.completions.wait(() => this.perform(this.actionOf(event) ?? action));
+    else this.perform(action);
+  }
+
+  /** @param {KeyboardEvent} event */
+  actionOf(event) {
     const { completions, field, store } = this;
-    const action = composerAction(event, {
+    return composerAction(event, {
       open: completions.isOpen,
-      busy: joinsRun(this.store.state),
+      busy: joinsRun(store.state),
       recalling: store.draft.recalled !== null,
       empty: field.value === "",
       complete: completions.isComplete || completions.isWhole,
     });
-    if (!action) return;
-    event.preventDefault();
-    this.perform(action);
   }
 
   /** @param {ComposerAction} action */

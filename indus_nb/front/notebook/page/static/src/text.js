@@ -105,12 +105,12 @@ export function lengthOfSentences(text) {
 }
 
 /**
- * Return the last word of a text, "" behind a space.
+ * Return the last word of a text, "" behind a space; the beginning of a mention in quotation marks is one word.
  *
  * @param {string} text
  */
 export function lastWord(text) {
-  return text.split(/\s/).at(-1) ?? "";
+  return /(?:^|\s)(@"[^"\n]*)$/.exec(text)?.[1] ?? text.split(/\s/).at(-1) ?? "";
 }
 
 /**
@@ -205,12 +205,12 @@ export function relativePath(path, notebook) {
 }
 
 /**
- * Write a path as a prompt mentions it.
+ * Write a path as a prompt mentions it, as `mention` in the kernel.
  *
  * @param {string} path
  */
 export function mention(path) {
-  return /\s/.test(path) ? `"${path}"` : `@${path}`;
+  return /\s/.test(path) ? `@"${path}"` : `@${path}`;
 }
 
 /**
