@@ -133,6 +133,35 @@ def test_a_page_is_linked_by_itself_to_a_kernel_in_which_the_package_was_loaded_
     expect(status).to_contain_text("Agent idle")
 
 
+FIRST_VIEWS_ARE_EMPTY = """count => {
+    const {rendermime} = window.jupyterapp.shell.currentWidget.content;
+    const createRenderer = rendermime.createRenderer.bind(rendermime);
+    rendermime.createRenderer = type => {
+        const view = createRenderer(type);
+        if (type.includes('widget-view') && count-- > 0) view.renderModel = async () => {};
+        return view;
+    };
+}"""
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_panel_that_is_not_drawn_is_tried_once_more_and_then_says_what_helps(
+    lab: Lab, page: Page, count: int
+) -> None:
+    lab.write("empty.ipynb", "1")
+    notebook = lab.open(page, "empty.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    page.evaluate(FIRST_VIEWS_ARE_EMPTY, count)
+    chat = open_panel(page)
+    expect(chat.get_by_role("status").first).to_have_text("The agent is on its way.")
+    if count == 1:
+        expect(chat.locator("textarea")).to_be_visible(timeout=30_000)
+        expect(chat).not_to_contain_text("on its way")
+    else:
+        expect(chat).to_contain_text("Reload the page.", timeout=60_000)
+
+
 def test_a_kernel_that_runs_a_cell_is_waited_for(lab: Lab, page: Page) -> None:
     lab.write("busy.ipynb", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.1)")
     notebook = lab.open(page, "busy.ipynb")

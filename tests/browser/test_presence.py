@@ -136,7 +136,7 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
         if fix.evaluate("button => button === document.activeElement"):
             break
         page.keyboard.press("Tab")
-    held = Gate()
+    held, before = Gate(), len(api.requests)
     api.add(Reply(Text("Men", held, "ded.")))
     page.keyboard.press("Enter")
     fix.press("Enter")
@@ -147,7 +147,7 @@ def test_the_bar_is_reached_and_pressed_with_keys(lab: Lab, page: Page, api: Mes
     expect(page.get_by_text("Mended.").first).to_be_visible()
     expect(page.locator(".indus-status button")).to_contain_text("Agent idle")
     assert "propose the mended cell" in said(api)
-    assert len(api.requests) == 1
+    assert len(api.requests) == before + 1
     api.add("Mended once more.")
     fix.press("Enter")
     expect(page.get_by_text("Mended once more.").first).to_be_visible()

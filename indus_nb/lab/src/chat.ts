@@ -25,6 +25,9 @@ const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {
 };
 /** What a renderer of widgets is marked with that cannot draw one. */
 const NOT_DRAWN = "jupyter-widgets";
+const PANEL = ".ia-panel";
+/** How long a view may take to draw the panel: then it is rendered once more, and after as long again it is given up. */
+const DRAW_MS = 10_000;
 const NO_WIDGETS = "This page cannot show widgets: install the package jupyterlab_widgets where Jupyter itself runs.";
 const RELOAD = "This page does not know the agent's panel, as after a change of kernel. Reload the page.";
 
@@ -38,6 +41,7 @@ export class Chat extends Widget {
   /** The conversation whose panel was asked for; `undefined` before, `null` where the notebook had none. */
   private asked: string | null | undefined;
   private begun = false;
+  private readonly watch = new MutationObserver(() => this.say());
 
   constructor(
     private readonly link: Link,
@@ -67,13 +71,13 @@ export class Chat extends Widget {
 
   /** Focus the composer, when it is there. */
   focusWhenThere(): void {
-    const composer = this.node.querySelector<HTMLElement>(COMPOSER);
+    const composer = this.composer;
     if (composer) {
       composer.focus();
       return;
     }
     const watch = new MutationObserver(() => {
-      const found = this.node.querySelector<HTMLElement>(COMPOSER);
+      const found = this.composer;
       if (!found) return;
       watch.disconnect();
       found.focus();
@@ -83,7 +87,16 @@ export class Chat extends Widget {
 
   override dispose(): void {
     this.link.changed.disconnect(this.follow, this);
+    this.watch.disconnect();
     super.dispose();
+  }
+
+  private get composer(): HTMLElement | null {
+    return this.node.querySelector<HTMLElement>(COMPOSER);
+  }
+
+  private get isDrawn(): boolean {
+    return this.node.querySelector(PANEL) !== null;
   }
 
   private follow(): void {
@@ -96,16 +109,23 @@ export class Chat extends Widget {
     }
     if (!kernel) this.asked = undefined;
     this.showView(kernel?.panel ?? null);
-    const sentence = this.view ? "" : this.sentence();
-    this.said.hidden = sentence === "";
-    if (this.said.textContent !== sentence) this.said.textContent = sentence;
+    this.say();
     this.installer.show(phase === "not-installed");
+  }
+
+  /** Say why there is no panel, as long as none is drawn. */
+  private say(): void {
+    const sentence = this.isDrawn ? "" : this.sentence();
+    this.said.hidden = sentence === "";
+    if (this.isDrawn) this.watch.disconnect();
+    if (this.said.textContent !== sentence) this.said.textContent = sentence;
   }
 
   private sentence(): string {
     const { phase, problem, kernel } = this.link.state;
     if (phase === "not-installed") return Installer.sentence;
-    if (kernel?.panel) return this.isUndrawn ? RELOAD : NO_WIDGETS;
+    if (kernel?.panel && this.isUndrawn) return RELOAD;
+    if (kernel?.panel && !this.view) return NO_WIDGETS;
     const why = kernel?.error ?? problem;
     return why ? `${SENTENCES.failed} ${why}` : SENTENCES[phase];
   }
@@ -116,11 +136,14 @@ export class Chat extends Widget {
     this.isUndrawn = false;
     this.view?.dispose();
     this.view = id === null ? null : this.render(id);
-    if (this.view) (this.layout as PanelLayout).addWidget(this.view);
   }
 
-  /** Show a widget of the kernel, as an output of the notebook would. */
-  private render(id: string): Widget | null {
+  /**
+   * Show a widget of the kernel, as an output of the notebook would.
+   *
+   * @param again whether a view of it was there that drew nothing
+   */
+  private render(id: string, again = false): Widget | null {
     const { rendermime } = this.link.notebook.content;
     const data = { [VIEW]: { version_major: 2, version_minor: 0, model_id: id } };
     const model = rendermime.createModel({ data, trusted: true });
@@ -128,12 +151,25 @@ export class Chat extends Widget {
     const view = rendermime.createRenderer(VIEW);
     view.addClass("indus_nb-View");
     view.renderModel(model).then(() => {
-      if (this.view !== view || !view.hasClass(NOT_DRAWN)) return;
-      view.dispose();
-      this.view = null;
-      this.isUndrawn = true;
-      this.follow();
+      if (this.view === view && view.hasClass(NOT_DRAWN)) this.giveUp();
     });
+    setTimeout(() => {
+      if (this.view !== view || this.isDrawn) return;
+      if (again) this.giveUp();
+      else {
+        view.dispose();
+        this.view = this.render(id, true);
+      }
+    }, DRAW_MS);
+    (this.layout as PanelLayout).addWidget(view);
+    this.watch.observe(this.node, { childList: true, subtree: true });
     return view;
+  }
+
+  private giveUp(): void {
+    this.view?.dispose();
+    this.view = null;
+    this.isUndrawn = true;
+    this.follow();
   }
 }
