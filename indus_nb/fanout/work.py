@@ -272,11 +272,12 @@ class Work:
     def _ahead(self, asked: Asked) -> int:
         """Return how many rows more than ``parallel`` are under way, of which each waits for a place or an attempt.
 
-        Only where that costs nothing: tools of rows may do what not more of them should, and requests that wait have
-        their share of a limited budget.
+        Only where that costs nothing: tools of rows may do what not more of them should, requests that wait have their
+        share of a limited budget and of their ``timeout``, and each model of a cascade has places of its own.
         """
-        is_bare = asked.shared is not None and asked.shared.bare and self._batches is None
-        return self._parallel // _AHEAD if is_bare and not self.budget.is_limited else 0
+        is_bare = asked.shared is not None and asked.shared.bare and self._batches is None and self._cheap is None
+        waits = is_bare and not self.budget.is_limited and self._question.session.timeout is None
+        return self._parallel // _AHEAD if waits else 0
 
     async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
         """Ask for one row after another."""

@@ -35,10 +35,10 @@ PYTHON = shlex.quote(sys.executable)
 IMPORTS = "import ctypes, mmap, os, signal, socket, struct, sys, threading, time"
 
 
-def python(code: str, *, quiet: bool = True) -> str:
-    """A command that runs code and swallows how that ends."""
+def python(code: str, *, quiet: bool = True, alone: str = "-I -S") -> str:
+    """A command that runs code, without the packages of the environment, and swallows how that ends."""
     hidden = " 2>/dev/null" if quiet else ""
-    return f"{PYTHON} -I -S - <<'END'{hidden}; true\n{IMPORTS}\n{code}\nEND"
+    return f"{PYTHON} {alone} - <<'END'{hidden}; true\n{IMPORTS}\n{code}\nEND"
 
 
 CHANGES = {
@@ -49,7 +49,7 @@ CHANGES = {
     "a descriptor's path": "exec 5<x.csv; echo x > /proc/self/fd/5; echo x > /dev/fd/5",
     "a file without a name": python("os.write(os.open('.', os.O_TMPFILE | os.O_RDWR), b'x')"),
     "truncation by reading": python("os.open('x.csv', os.O_RDONLY | os.O_TRUNC)"),
-    "truncation by name": python("os.truncate('x.csv', 0)"),
+    "truncation by name": python("os.truncate('x.csv', 0)", alone=""),
     "a directory's descriptor": python("d = os.open('sub', os.O_RDONLY)\nos.unlink('y.csv', dir_fd=d)"),
     "a mode": python("os.chmod('x.csv', 0o777)\nos.fchmod(os.open('x.py', 0), 0)\nos.chmod('sub', 0)"),
     "times": python("os.utime('x.csv', (1, 1))\nos.utime(os.open('x.py', 0), (1, 1))"),

@@ -109,6 +109,40 @@ def test_it_says_why_rows_are_asked_again_until_one_is_answered(messages_api: Me
     assert "asking again" not in seen[-1]
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"max_cost": 5.0}, {"tools": ["read"]}, {"cheap": "claude-haiku-4-5", "model": "claude-sonnet-4-5"}]
+)
+def test_no_more_requests_go_on_at_once_than_parallel_says_whatever_is_made_ready(
+    messages_api: MessagesApi, options: dict[str, Any]
+) -> None:
+    together, lock, at_once = threading.Barrier(6), threading.Lock(), Counter[str]()
+
+    def answer(request: Recorded) -> Reply:
+        with lock:
+            at_once["now"] += 1
+            at_once["most"] = max(at_once["most"], at_once["now"])
+        together.wait(60)
+        with lock:
+            at_once["now"] -= 1
+        unsure = ToolUse("answer", {"answer": "?", "probability": 0.1})
+        return Reply(unsure) if request.body["model"] == options.get("cheap") else Reply("sure")
+
+    answer_with(messages_api, answer)
+    done = agent.map("{item}", range(24), parallel=6, **options)
+    assert ([*done], at_once["most"]) == (["sure"] * 24, 6)
+
+
+def test_no_row_waits_for_its_place_while_its_timeout_runs(messages_api: MessagesApi) -> None:
+    latency = threading.Event()
+
+    def answer(_: Recorded) -> Reply:
+        latency.wait(3.5)
+        return Reply("in time")
+
+    answer_with(messages_api, answer)
+    assert [*agent.map("{item}", range(8), parallel=4, timeout=6)] == ["in time"] * 8
+
+
 def test_each_row_is_a_session_that_can_be_continued(messages_api: MessagesApi) -> None:
     answer_with(messages_api, echo)
     done = agent.map("say {item}", ["a", "b"])

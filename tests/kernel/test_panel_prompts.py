@@ -210,6 +210,7 @@ def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) ->
     assert offered(page, 'look at @"my d') == ["my data.csv"]
     assert [item["text"] for item in page.state["completions"]["items"]] == ['@"my data.csv"']
     assert offered(page, 'look at @"my data.csv"') == []
+    assert offered(page, 'look at @"my #sa') == [], "a variable is none within quotation marks"
     assert kernel.run("sales_of_may = total").status == "ok"
     assert offered(page, "what is $sales") == ["sales", "sales_of_may"]
     assert kernel.run("del sales_of_may").status == "ok"

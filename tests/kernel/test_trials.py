@@ -330,8 +330,9 @@ def looks_are_answered(kernel: Kernel, api: MessagesApi, codes: Sequence[str]) -
     before = state(kernel)
     found = dict(zip(codes, outcomes(kernel, api, codes), strict=True))
     assert {code: each for code, each in found.items() if "approval" in each} == {}
-    left = set(kernel.run("print(*globals())").streams.split()) - names
-    kernel.run("; ".join(f"del {name}" for name in left if name[0] != "_"))  # of loops and assignments of looks
+    left = {name for name in kernel.run("print(*globals())").streams.split() if name[0] != "_"} - names
+    assert left <= {"row", "figure", "palette", "path", "json"}, "which loops and assignments of looks leave"
+    assert kernel.run("; ".join(f"del {name}" for name in left)).status == "ok"
     assert state(kernel) == before, codes
 
 

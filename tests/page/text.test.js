@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  beginsMention,
   completeCommand,
   completed,
   diffLines,
@@ -9,6 +10,7 @@ import {
   isCompletable,
   lengthOfSentences,
   markWords,
+  mention,
   oneLine,
   splitTitle,
 } from "../../indus_nb/front/notebook/page/static/src/text.js";
@@ -63,6 +65,17 @@ test("completions are asked for commands, their arguments, paths and mentions", 
     assert.ok(isCompletable(text), text);
   for (const text of ["", "word", "see src/main.py ", '@"my data.csv"', "/model ", "{{sa", "{a.b"])
     assert.ok(!isCompletable(text), text);
+});
+
+test("Enter waits for the list of a mention or a variable alone", () => {
+  for (const text of ["@not", 'see @"my da', "what is #sa", "f(#sa", "mean({sa", "$sa"])
+    assert.ok(beginsMention(text), text);
+  for (const text of ["/name My analysis", "and/or", "me@example.org", "see src/ma", "{a.b", ""])
+    assert.ok(!beginsMention(text), text);
+});
+
+test("a mention of a path with blanks is in quotation marks, unless it has some itself", () => {
+  assert.deepEqual(["a.csv", "a b.csv", 'a "b".csv'].map(mention), ["@a.csv", '@"a b.csv"', '@a "b".csv']);
 });
 
 test("a completion replaces everything that was asked for if it begins like it, else the last word", () => {

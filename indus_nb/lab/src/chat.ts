@@ -26,7 +26,7 @@ const SENTENCES: Record<Exclude<Phase, "not-installed">, string> = {
 /** What a renderer of widgets is marked with that cannot draw one. */
 const NOT_DRAWN = "jupyter-widgets";
 const PANEL = ".ia-panel";
-/** How long a view may take to draw the panel: then it is rendered once more, and after as long again it is given up. */
+/** How long a rendered view may draw nothing: then it is rendered once more, and after as long again given up. */
 const DRAW_MS = 10_000;
 const NO_WIDGETS = "This page cannot show widgets: install the package jupyterlab_widgets where Jupyter itself runs.";
 const RELOAD = "This page does not know the agent's panel, as after a change of kernel. Reload the page.";
@@ -42,6 +42,7 @@ export class Chat extends Widget {
   private asked: string | null | undefined;
   private begun = false;
   private readonly watch = new MutationObserver(() => this.say());
+  private timer = 0;
 
   constructor(
     private readonly link: Link,
@@ -88,6 +89,8 @@ export class Chat extends Widget {
   override dispose(): void {
     this.link.changed.disconnect(this.follow, this);
     this.watch.disconnect();
+    clearTimeout(this.timer);
+    this.view = null;
     super.dispose();
   }
 
@@ -134,8 +137,14 @@ export class Chat extends Widget {
     if (id === this.shown) return;
     this.shown = id;
     this.isUndrawn = false;
-    this.view?.dispose();
+    this.clear();
     this.view = id === null ? null : this.render(id);
+  }
+
+  private clear(): void {
+    clearTimeout(this.timer);
+    this.view?.dispose();
+    this.view = null;
   }
 
   /**
@@ -150,25 +159,28 @@ export class Chat extends Widget {
     if (!rendermime.mimeTypes.includes(VIEW)) return null;
     const view = rendermime.createRenderer(VIEW);
     view.addClass("indus_nb-View");
-    view.renderModel(model).then(() => {
-      if (this.view === view && view.hasClass(NOT_DRAWN)) this.giveUp();
-    });
-    setTimeout(() => {
+    const look = () => {
       if (this.view !== view || this.isDrawn) return;
-      if (again) this.giveUp();
-      else {
-        view.dispose();
-        this.view = this.render(id, true);
+      if (again) {
+        this.giveUp();
+        return;
       }
-    }, DRAW_MS);
+      this.clear();
+      this.view = this.render(id, true);
+    };
+    // What takes its time to be rendered is left to it.
+    view.renderModel(model).then(() => {
+      if (this.view !== view) return;
+      if (view.hasClass(NOT_DRAWN)) this.giveUp();
+      else this.timer = window.setTimeout(look, DRAW_MS);
+    });
     (this.layout as PanelLayout).addWidget(view);
     this.watch.observe(this.node, { childList: true, subtree: true });
     return view;
   }
 
   private giveUp(): void {
-    this.view?.dispose();
-    this.view = null;
+    this.clear();
     this.isUndrawn = true;
     this.follow();
   }

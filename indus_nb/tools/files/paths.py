@@ -41,7 +41,7 @@ def mention(path: str) -> str:
     >>> mention("data.csv"), mention("my data.csv")
     ('@data.csv', '@"my data.csv"')
     """
-    return f'@"{path}"' if re.search(r"\s", path) else f"@{path}"
+    return f'@"{path}"' if re.search(r"\s", path) and '"' not in path else f"@{path}"
 
 
 def mentioned(path: str) -> str:
@@ -50,7 +50,7 @@ def mentioned(path: str) -> str:
     >>> mentioned("@data.csv"), mentioned('@"my data.csv"'), mentioned("my data.csv")
     ('data.csv', 'my data.csv', 'my data.csv')
     """
-    quoted = re.fullmatch(r'@"([^"]+)"', path)
+    quoted = re.fullmatch(r'@"([^"]+)"', path.strip())
     return quoted[1] if quoted else path.removeprefix("@")
 
 

@@ -142,12 +142,13 @@ async def completions(text: str, session: AgentSession, surroundings: Surroundin
             for each in commands(session, surroundings)
             if f"/{each['name']}".lower().startswith(text.lower())
         ]
-    if surroundings is not None and (variable := _VARIABLE.search(text)):
+    begun = _FILE.search(text)  # whatever stands in quotation marks is of the name
+    if begun is None and surroundings is not None and (variable := _VARIABLE.search(text)):
         return _variables(variable["typed"] or "", surroundings.variables())
-    if surroundings is not None and (begun := _EXPRESSION.search(text)):
-        offered = _variables(begun["typed"] or "", surroundings.variables())
+    if begun is None and surroundings is not None and (expression := _EXPRESSION.search(text)):
+        offered = _variables(expression["typed"] or "", surroundings.variables())
         return [{**each, "text": f"{{{each['label']}}}"} for each in offered]
-    if begun := _FILE.search(text):
+    if begun is not None:
         typed = begun["typed"] if begun["quoted"] is None else begun["quoted"]
         found = await asyncio.to_thread(_files, session.store.cwd, typed)
         cells = _cells(surroundings.cells()) if surroundings is not None and "cell".startswith(typed) else []

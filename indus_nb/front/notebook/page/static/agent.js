@@ -425,7 +425,11 @@ function relativePath(path, notebook) {
 }
 
 function mention(path) {
-  return /\s/.test(path) ? `@"${path}"` : `@${path}`;
+  return /\s/.test(path) && !path.includes('"') ? `@"${path}"` : `@${path}`;
+}
+
+function beginsMention(text) {
+  return /^@|(?:^|[(,[])[#$]\w*$|\{\w*$/.test(lastWord(text));
 }
 
 function contextFill({ tokens, window }) {
@@ -2268,7 +2272,9 @@ class Completions {
   }
 
   get isAwaited() {
-    return this.asked !== null && this.asked !== this.offered;
+    const isOutstanding =
+      this.asked !== this.offered && this.asked === this.field.value.slice(0, this.field.selectionStart);
+    return isOutstanding && beginsMention(this.asked ?? "");
   }
 
   get isComplete() {
@@ -2477,7 +2483,10 @@ class Composer {
       oninput: () => this.handleInput(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
       onpaste: (/** @type {ClipboardEvent} */ event) => this.handlePaste(event),
-      onblur: () => this.completions.close(),
+      onblur: () => {
+        this.completions.waiting?.act();
+        this.completions.close();
+      },
     });
   }
 
@@ -2602,6 +2611,11 @@ class Composer {
     if (event.isComposing) return;
     if (this.passOn(event)) {
       event.preventDefault();
+      return;
+    }
+    if (event.key === "Escape" && this.completions.waiting) {
+      event.preventDefault();
+      this.completions.close();
       return;
     }
     const action = this.actionOf(event);

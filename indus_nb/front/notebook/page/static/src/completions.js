@@ -6,7 +6,7 @@
  */
 
 import { h } from "./dom.js";
-import { completed } from "./text.js";
+import { beginsMention, completed } from "./text.js";
 
 /** @import { Completion } from "../protocol.d.ts" */
 
@@ -42,9 +42,11 @@ export class Completions {
     return !this.node.hidden;
   }
 
-  /** Whether those that were asked for have not come. */
+  /** Whether those of a mention or a variable at the caret have not come. */
   get isAwaited() {
-    return this.asked !== null && this.asked !== this.offered;
+    const isOutstanding =
+      this.asked !== this.offered && this.asked === this.field.value.slice(0, this.field.selectionStart);
+    return isOutstanding && beginsMention(this.asked ?? "");
   }
 
   /** Whether the field already holds the chosen one. */
@@ -80,7 +82,7 @@ export class Completions {
   }
 
   /**
-   * Act as soon as they have come, or took too long; never if the field changes or loses the focus before.
+   * Act as soon as they have come, took too long, or the field loses the focus; never if the field changes before.
    *
    * @param {() => void} act
    */

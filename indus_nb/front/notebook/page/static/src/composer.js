@@ -90,7 +90,10 @@ export class Composer {
       oninput: () => this.handleInput(),
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
       onpaste: (/** @type {ClipboardEvent} */ event) => this.handlePaste(event),
-      onblur: () => this.completions.close(),
+      onblur: () => {
+        this.completions.waiting?.act();
+        this.completions.close();
+      },
     });
   }
 
@@ -249,6 +252,11 @@ export class Composer {
     if (event.isComposing) return;
     if (this.passOn(event)) {
       event.preventDefault();
+      return;
+    }
+    if (event.key === "Escape" && this.completions.waiting) {
+      event.preventDefault();
+      this.completions.close();
       return;
     }
     const action = this.actionOf(event);

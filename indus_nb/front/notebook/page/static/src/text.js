@@ -210,7 +210,16 @@ export function relativePath(path, notebook) {
  * @param {string} path
  */
 export function mention(path) {
-  return /\s/.test(path) ? `@"${path}"` : `@${path}`;
+  return /\s/.test(path) && !path.includes('"') ? `@"${path}"` : `@${path}`;
+}
+
+/**
+ * Whether the last word of a text begins a mention or names a variable.
+ *
+ * @param {string} text
+ */
+export function beginsMention(text) {
+  return /^@|(?:^|[(,[])[#$]\w*$|\{\w*$/.test(lastWord(text));
 }
 
 /**
