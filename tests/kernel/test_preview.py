@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import nbformat
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.contextmanager
-def kernel_of(root: Path, api: MessagesApi, ipykernel: str | None = None) -> Iterator[Kernel]:
+def kernel_of(root: Path, api: MessagesApi, ipykernel: str | None = None) -> Generator[Kernel]:
     (work := root / "work").mkdir(parents=True)
     (root / "tmp").mkdir()
     environment = private_environment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def write(path: Path, *cells: tuple[str, str] | tuple[str, str, str]) -> None:
 
 
 @contextmanager
-def kernel_in(root: Path, api: MessagesApi) -> Iterator[Kernel]:
+def kernel_in(root: Path, api: MessagesApi) -> Generator[Kernel]:
     (root / "work").mkdir()
     environment = private_environment(
         root,
