@@ -21,17 +21,25 @@ def late(): return int((flights.delay > 2).sum())
 ANSWER = "`{python} f'{flights.delay.mean():.2f}'` and `{python} hotels.price.max()`, `{python} late()` late."
 
 
-@pytest.fixture
-def kernel(tmp_path, api: MessagesApi) -> Iterator[Kernel]:
-    (tmp_path / "work").mkdir()
-    environment = private_environment(tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
-    with Kernel(tmp_path / "work", environment) as kernel:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    root = tmp_path_factory.mktemp("claims")
+    (root / "work").mkdir()
+    environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
+    with Kernel(root / "work", environment) as kernel:
         assert kernel.run("%load_ext indus_nb").status == "ok"
-        assert kernel.run(SET_UP).status == "ok"
-        assert kernel.run("%agent --thinking off --approve never --model anthropic/claude-sonnet-4-5").status == "ok"
-        api.add(ANSWER)
-        assert "1.75 and 90, 1 late." in kernel.run("%agent so", cell_id="asks").shown
         yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel, api: MessagesApi) -> Kernel:
+    """A kernel whose only claims are those of an answer just now, in a new conversation."""
+    assert shared.run(SET_UP).status == "ok"
+    assert shared.run("%agent --new --thinking off --approve never --model anthropic/claude-sonnet-4-5").status == "ok"
+    assert shared.run("%agent claims drop").status == "ok"
+    api.add(ANSWER)
+    assert "1.75 and 90, 1 late." in shared.run("%agent so", cell_id="asks").shown
+    return shared
 
 
 def listed(kernel: Kernel, command: str = "") -> list[str]:
@@ -59,8 +67,9 @@ def test_exactly_the_claims_that_read_what_a_cell_has_changed_are_stale(kernel: 
 
 
 def test_each_value_is_listed_with_the_cell_that_asked(kernel: Kernel) -> None:
+    asked = int(kernel.run("print(len(In) - 2)").streams)  # the cell before this one
     rows = kernel.run("%agent claims").shown[-1].split("\n")[2:]
-    assert [row.split("  ")[0] for row in rows] == ["In [4]"] * 3
+    assert [row.split("  ")[0] for row in rows] == [f"In [{asked}]"] * 3
 
 
 def test_what_reads_one_column_is_not_stale_when_another_changes(kernel: Kernel) -> None:

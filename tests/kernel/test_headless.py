@@ -26,9 +26,9 @@ def notebook(*cells: str) -> nbformat.NotebookNode:
     return made
 
 
-GOOD = ("%load_ext indus_nb", "%agent --provider offline list the files here", "print('done')")
-ASKING = (
+GOOD = (
     "%load_ext indus_nb",
+    "%agent --provider offline list the files here",
     """\
 from indus_nb import agent
 @agent.command()
@@ -51,7 +51,6 @@ def directory(tmp_path: Path) -> Path:
     (directory / "notes.txt").touch()
     nbformat.write(notebook(*GOOD), directory / "good.ipynb")
     nbformat.write(notebook(*BAD), directory / "bad.ipynb")
-    nbformat.write(notebook(*ASKING), directory / "asking.ipynb")
     return directory
 
 
@@ -68,21 +67,18 @@ def call(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def transcript(path: Path) -> list[str]:
-    """The plain text of the outputs of the agent's cell in a saved notebook."""
-    cell = nbformat.read(path, as_version=4).cells[1]
+def texts(cell: nbformat.NotebookNode) -> list[str]:
+    """The plain text of the outputs of a cell."""
     return [output.data["text/plain"] for output in cell.outputs if "data" in output]
 
 
 def assert_no_user_was_asked(made: nbformat.NotebookNode, directory: Path) -> None:
     """Every dialog answered what no user said, and what needed a yes was refused with the reason."""
-    (told, *_), refused = (
-        [output.data["text/plain"] for output in cell.outputs if "data" in output] for cell in made.cells[2:4]
-    )
+    (told, *_), refused = map(texts, made.cells[3:5])
     assert told == "answers: [None, False, None, None]"
     assert any("✗ bash  touch unasked" in text and "nobody can be asked" in text for text in refused)
-    assert "left out: nobody is there" in made.cells[4].outputs[0].data["text/plain"]
-    assert made.cells[5].outputs[0].text == "done\n"
+    assert "left out: nobody is there" in made.cells[5].outputs[0].data["text/plain"]
+    assert made.cells[6].outputs[0].text == "done\n"
     assert not (directory / "unasked").exists()
 
 
@@ -93,27 +89,21 @@ def assert_has_no_widget(made: nbformat.NotebookNode) -> None:
     assert kinds == {"text/html", "text/markdown", "text/plain"}
 
 
-def assert_is_a_transcript(shown: list[str]) -> None:
+def assert_has_the_transcript(made: nbformat.NotebookNode) -> None:
+    shown = texts(made.cells[1])
     assert any("✓ bash  ls" in text and "notes.txt" in text for text in shown)
     assert shown[-1] == "offline"
     assert not any("waiting for" in text for text in shown)
 
 
-def test_nbclient_keeps_the_transcript_in_the_outputs(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nbclient_keeps_the_transcript_in_the_outputs_and_answers_no_question(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in private_environment(directory.parent).items():
         monkeypatch.setenv(name, value)
     made = notebook(*GOOD)
     NotebookClient(made, timeout=240, resources={"metadata": {"path": str(directory)}}).execute()
-    assert_is_a_transcript([output.data["text/plain"] for output in made.cells[1].outputs])
-    assert made.cells[2].outputs[0].text == "done\n"
-    assert_has_no_widget(made)
-
-
-def test_nbclient_answers_no_question(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in private_environment(directory.parent).items():
-        monkeypatch.setenv(name, value)
-    made = notebook(*ASKING)
-    NotebookClient(made, timeout=240, resources={"metadata": {"path": str(directory)}}).execute()
+    assert_has_the_transcript(made)
     assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
@@ -128,11 +118,12 @@ def test_nbclient_stops_at_a_cell_that_failed(directory: Path, monkeypatch: pyte
     assert not made.cells[2].outputs
 
 
-def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(directory: Path) -> None:
+def test_nbconvert_executes_and_answers_no_question_and_what_it_makes_of_it_reads_well(directory: Path) -> None:
     done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "good.ipynb")
     assert done.returncode == 0, done.stderr
     made = nbformat.read(directory / "good.ipynb", as_version=4)
-    assert_is_a_transcript(transcript(directory / "good.ipynb"))
+    assert_has_the_transcript(made)
+    assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 
     def converted(kind: str, source: nbformat.NotebookNode = made, **settings: Any) -> str:
@@ -152,31 +143,17 @@ def test_nbconvert_executes_and_what_it_makes_of_it_reads_well(directory: Path) 
     compile(script, "good.py", "exec")
 
 
-def test_nbconvert_answers_no_question(directory: Path) -> None:
-    done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "asking.ipynb")
-    assert done.returncode == 0, done.stderr
-    made = nbformat.read(directory / "asking.ipynb", as_version=4)
-    assert_no_user_was_asked(made, directory)
-    assert_has_no_widget(made)
-
-
 def test_nbconvert_fails_with_the_cell(directory: Path) -> None:
     done = call(directory, "jupyter", "nbconvert", "--execute", "--to", "notebook", "--inplace", "bad.ipynb")
     assert done.returncode != 0
     assert "Unknown provider: nobody" in done.stderr
 
 
-def test_papermill_keeps_the_transcript(directory: Path) -> None:
+def test_papermill_keeps_the_transcript_and_answers_no_question(directory: Path) -> None:
     done = call(directory, "papermill", "good.ipynb", "out.ipynb")
     assert done.returncode == 0, done.stderr
-    assert_is_a_transcript(transcript(directory / "out.ipynb"))
-    assert_has_no_widget(nbformat.read(directory / "out.ipynb", as_version=4))
-
-
-def test_papermill_answers_no_question(directory: Path) -> None:
-    done = call(directory, "papermill", "asking.ipynb", "out.ipynb")
-    assert done.returncode == 0, done.stderr
     made = nbformat.read(directory / "out.ipynb", as_version=4)
+    assert_has_the_transcript(made)
     assert_no_user_was_asked(made, directory)
     assert_has_no_widget(made)
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import nbformat
@@ -28,14 +28,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("preview")
 
 
-@pytest.fixture(scope="module", params=[None, "6.29.5"])
-def kernel(request: pytest.FixtureRequest, folder: Path, api: MessagesApi) -> Iterator[Kernel]:
-    root = folder / str(request.param)
+@contextlib.contextmanager
+def kernel_of(root: Path, api: MessagesApi, ipykernel: str | None = None) -> Generator[Kernel]:
     (work := root / "work").mkdir(parents=True)
     (root / "tmp").mkdir()
     environment = private_environment(
         root,
-        ipykernel=request.param,
+        ipykernel=ipykernel,
         ANTHROPIC_BASE_URL=api.url,
         ANTHROPIC_API_KEY="test-key",
         TMPDIR=str(root / "tmp"),
@@ -46,6 +45,24 @@ def kernel(request: pytest.FixtureRequest, folder: Path, api: MessagesApi) -> It
         assert kernel.run("%load_ext indus_nb").status == "ok"
         assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield kernel
+
+
+@pytest.fixture(scope="module")
+def kernel(folder: Path, api: MessagesApi) -> Iterator[Kernel]:
+    with kernel_of(folder / "installed", api) as kernel:
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def oldest_kernel(folder: Path, api: MessagesApi) -> Iterator[Kernel]:
+    with kernel_of(folder / "oldest", api, "6.29.5") as kernel:
+        yield kernel
+
+
+@pytest.fixture(params=["kernel", "oldest_kernel"])
+def either_kernel(request: pytest.FixtureRequest) -> Kernel:
+    """What goes through ipykernel is seen in two versions; files, calls of the system and values are not its own."""
+    return request.getfixturevalue(request.param)
 
 
 def set_settings(root: Path, **settings: object) -> None:
@@ -90,25 +107,17 @@ def told(api: MessagesApi) -> str:
     return content if isinstance(content, str) else "".join(block.get("text", "") for block in content)
 
 
-def test_what_it_prints_and_changes_is_told_and_does_not_happen(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("rows = [1, 2, 3]; also = rows; import random; random.seed(1)")
+def test_what_it_prints_and_changes_is_told_and_does_not_happen(either_kernel: Kernel, api: MessagesApi) -> None:
+    either_kernel.run("rows = [1, 2, 3]; also = rows; import random; random.seed(1)")
     code = "rows.append(4); fresh = 1; print('drawn', random.random())"
-    question = asked(kernel, api, code)
+    question = asked(either_kernel, api, code)
     assert "This changes also 3 → 4 items, changes rows 3 → 4 items and adds fresh. Run this code" in question
     assert "Preview — not run yet: changes also 3 → 4 items" in question
     assert "new variable `fresh`" in question
     assert "draws random numbers; prints drawn 0.13436424411240122" in question
     assert "drawn" not in json.dumps([request.body["messages"][-1] for request in api.requests])
-    found = kernel.run("print(rows, 'fresh' in globals(), random.random())").streams
+    found = either_kernel.run("print(rows, 'fresh' in globals(), random.random())").streams
     assert found == "[1, 2, 3] False 0.13436424411240122\n"
-
-
-def test_what_would_change_inside_of_a_frame_is_said(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import pandas as pd; sales = pd.DataFrame({'price': ['1', '2'], 'note': [None, 'x'], 'old': [1, 2]})")
-    code = "sales['price'] = sales['price'].astype(float)\nsales['note'] = sales['note'].fillna('')\ndel sales['old']"
-    question = asked(kernel, api, code)
-    assert "changes sales 3 → 2 columns (old removed; price: str → float64; note: 1 → 0 missing)" in question
-    assert kernel.run("print(list(sales), sales['price'].dtype)").streams == "['price', 'note', 'old'] str\n"
 
 
 def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(kernel: Kernel, api: MessagesApi) -> None:
@@ -118,19 +127,21 @@ def test_the_code_stands_before_what_it_would_do_of_which_six_lines_are_shown(ke
     assert [line.strip() for line in shown] == ["line 0", "line 1", "… 8 lines …", "line 27", "line 28", "line 29"]
 
 
-def test_a_yes_runs_the_code_itself(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("count = 0")
+def test_a_yes_runs_the_code_itself(either_kernel: Kernel, api: MessagesApi) -> None:
+    either_kernel.run("count = 0")
     code = "count += 1; import os; print('in', os.getpid())"
-    assert "changes count 0 → 1" in asked(kernel, api, code, answer="1")
-    assert told(api) == f"in {kernel.pid}\n"
-    assert kernel.run("print(count)").streams == "1\n"
+    assert "changes count 0 → 1" in asked(either_kernel, api, code, answer="1")
+    assert told(api) == f"in {either_kernel.pid}\n"
+    assert either_kernel.run("print(count)").streams == "1\n"
 
 
-def test_what_has_no_effect_is_done_in_the_copy_and_asked_about_nowhere(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import os; rows = [1, 2, 3]")
-    length, process = unasked(kernel, api, "print(len(rows), os.getpid())").split()
+def test_what_has_no_effect_is_done_in_the_copy_and_asked_about_nowhere(
+    either_kernel: Kernel, api: MessagesApi
+) -> None:
+    either_kernel.run("import os; rows = [1, 2, 3]")
+    length, process = unasked(either_kernel, api, "print(len(rows), os.getpid())").split()
     assert length == "3"
-    assert int(process) != kernel.pid
+    assert int(process) != either_kernel.pid
 
 
 def test_the_card_of_a_call_that_was_not_allowed_says_so_and_not_what_was_tried(
@@ -161,12 +172,10 @@ def test_files_are_written_to_copies(kernel: Kernel, api: MessagesApi) -> None:
     [
         ("import urllib.request; urllib.request.urlopen('http://127.0.0.1:PORT')", "connects to 127.0.0.1:PORT"),
         ("try:\n    import socket; socket.create_connection(('127.0.0.1', PORT))\nexcept:\n    pass", "connects to"),
-        ("!touch touched", "runs “touch touched”"),
         ("import subprocess; subprocess.run(['touch', 'touched'])", "runs “touch touched”"),
         ("import os\nwhile True: os.fork()", "starts a process"),
         ("import os; os.kill(os.getppid(), 9)", "sends signal 9 to this kernel"),
         ("import os; os.remove('there.txt')", "deletes there.txt"),
-        ("input('name? ')", "asks for input"),
         ("block = bytearray(8 << 30)", "needs more memory than a copy of the kernel may have"),
         ("held.read()", "uses a file or connection that was open before"),
     ],
@@ -185,6 +194,14 @@ def test_what_would_reach_outside_is_told_and_stopped(kernel: Kernel, api: Messa
     assert there.exists()
     there.unlink()
     assert not (kernel.folder / "touched").exists()
+
+
+def test_what_would_reach_outside_by_way_of_the_kernel_is_told_and_stopped(
+    either_kernel: Kernel, api: MessagesApi
+) -> None:
+    assert "stopped at: asks for input" in asked(either_kernel, api, "input('name? ')")
+    assert "stopped at: runs “touch touched”" in asked(either_kernel, api, "!touch touched")
+    assert not (either_kernel.folder / "touched").exists()
 
 
 @pytest.mark.parametrize(
@@ -227,11 +244,6 @@ def test_what_no_hook_of_python_sees_is_refused_by_the_system(kernel: Kernel, ap
             "reaches held (a TextIOWrapper), whose changes cannot be seen",
         ),
         (
-            "import pandas as pd; df = pd.DataFrame({'a': [1]}).convert_dtypes()\ndef clean(d): d['a'].values[:] = 0",
-            "clean(df)",
-            "not run yet: changes df",
-        ),
-        (
             "import sqlite3; sqlite3.connect('kept.db').execute('create table t (a)')",
             "INSERT",
             "stopped at: writes to a",
@@ -252,19 +264,14 @@ def test_what_it_cannot_tell_it_does_not_deny(
     Path(kernel.folder, "kept.db").unlink(missing_ok=True)
 
 
-def test_what_text_would_take_for_a_change_is_none_if_nothing_changed(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import pandas as pd; df = pd.DataFrame({'a': [1], 'b': 'x'})", 120)
-    assert unasked(kernel, api, "df.values[0] = 5; print(df.a[0])") == "1\n"
-
-
-def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(kernel: Kernel, api: MessagesApi) -> None:
-    with other_settings(kernel, looksSeconds=1):
-        kernel.run("counter = 1")
-        question = asked(kernel, api, "counter = 0\nwhile True: pass")
+def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(either_kernel: Kernel, api: MessagesApi) -> None:
+    with other_settings(either_kernel, looksSeconds=1):
+        either_kernel.run("counter = 1")
+        question = asked(either_kernel, api, "counter = 0\nwhile True: pass")
     assert "no effect" not in question
     assert "So far it has started no program and connected to nothing; which variables and files it changes" in question
     assert "4  Wait for its end" in question
-    wait_until(lambda: kernel.children() == [])
+    wait_until(lambda: either_kernel.children() == [])
 
 
 def test_a_wait_for_its_end_gives_what_the_copy_gives(kernel: Kernel, api: MessagesApi) -> None:
@@ -313,15 +320,15 @@ def test_without_anybody_to_be_asked_looks_are_done_and_the_rest_is_rejected(api
     assert done[4].outputs[0].text == "False\n"
 
 
-def test_a_stop_ends_a_preview_and_the_run(kernel: Kernel, api: MessagesApi) -> None:
-    process = psutil.Process(int(kernel.run("import os; print(os.getpid())").streams))
+def test_a_stop_ends_a_preview_and_the_run(either_kernel: Kernel, api: MessagesApi) -> None:
+    process = psutil.Process(int(either_kernel.run("import os; print(os.getpid())").streams))
     api.add(Reply(ToolUse("python", {"code": "while True: pass"})))
-    cell = kernel.begin("%agent go", asks=True)
+    cell = either_kernel.begin("%agent go", asks=True)
     wait_until(process.children)
-    kernel.interrupt()
+    either_kernel.interrupt()
     assert cell.finish().status == "error"
     wait_until(lambda: not process.children())
-    assert kernel.run("print(6 * 7)").streams == "42\n"
+    assert either_kernel.run("print(6 * 7)").streams == "42\n"
 
 
 def test_secrets_and_signs_that_hide_something_are_shown_as_in_any_question(kernel: Kernel, api: MessagesApi) -> None:
@@ -333,15 +340,37 @@ def test_secrets_and_signs_that_hide_something_are_shown_as_in_any_question(kern
     assert "\x1b" not in question
 
 
-def test_figures_are_counted_and_errors_named(kernel: Kernel, api: MessagesApi) -> None:
-    kernel.run("import matplotlib.pyplot as plt", 120)
-    assert "shows a figure" in asked(kernel, api, "drawn = 1; plt.plot([1, 2]); plt.show()")
-    assert kernel.run("print(plt.get_fignums())").streams == "[]\n"
-    assert "raises ZeroDivisionError: division by zero" in asked(kernel, api, "part = 1; share = 1 / 0")
-
-
 def test_without_the_setting_nothing_is_tried_and_all_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
     with other_settings(kernel, notebook={"preview": False}):
         question = asked(kernel, api, "print('no effect')")
     assert "Run this code in your kernel?" in question
     assert "review" not in question
+
+
+# From here on libraries are loaded: each copy of a kernel that has them takes longer.
+
+
+def test_figures_are_counted_and_errors_named(either_kernel: Kernel, api: MessagesApi) -> None:
+    either_kernel.run("import matplotlib.pyplot as plt", 120)
+    assert "shows a figure" in asked(either_kernel, api, "drawn = 1; plt.plot([1, 2]); plt.show()")
+    assert either_kernel.run("print(plt.get_fignums())").streams == "[]\n"
+    assert "raises ZeroDivisionError: division by zero" in asked(either_kernel, api, "part = 1; share = 1 / 0")
+
+
+def test_what_would_change_inside_of_a_frame_is_said(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import pandas as pd; sales = pd.DataFrame({'price': ['1', '2'], 'note': [None, 'x'], 'old': [1, 2]})")
+    code = "sales['price'] = sales['price'].astype(float)\nsales['note'] = sales['note'].fillna('')\ndel sales['old']"
+    question = asked(kernel, api, code)
+    assert "changes sales 3 → 2 columns (old removed; price: str → float64; note: 1 → 0 missing)" in question
+    assert kernel.run("print(list(sales), sales['price'].dtype)").streams == "['price', 'note', 'old'] str\n"
+
+
+def test_what_text_would_take_for_a_change_is_none_if_nothing_changed(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import pandas as pd; df = pd.DataFrame({'a': [1], 'b': 'x'})", 120)
+    assert unasked(kernel, api, "df.values[0] = 5; print(df.a[0])") == "1\n"
+
+
+def test_a_frame_whose_changes_cannot_be_compared_is_said_to_change(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import pandas as pd; df = pd.DataFrame({'a': [1]}).convert_dtypes()", 120)
+    kernel.run("def clean(d): d['a'].values[:] = 0")
+    assert "not run yet: changes df" in asked(kernel, api, "clean(df)")

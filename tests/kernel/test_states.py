@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 
 
-@pytest.fixture
-def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
     root = tmp_path_factory.mktemp("states")
     environment = private_environment(root, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key")
     with Kernel(root, environment) as kernel:
-        assert kernel.run("%load_ext indus_nb\nfrom pathlib import Path").status == "ok"
-        assert kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
         yield kernel
+
+
+@pytest.fixture
+def kernel(shared: Kernel, tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel without steps, states and variables, in an empty folder."""
+    assert shared.run(f"%reset -f\n%cd -q {tmp_path}\nfrom pathlib import Path").status == "ok"
+    assert shared.run("%load_ext indus_nb").status == "ok"
+    assert shared.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off").status == "ok"
+    yield shared
+    assert shared.run("%unload_ext indus_nb").status == "ok"
 
 
 def asked(kernel: Kernel, api: MessagesApi, *calls: ToolUse) -> Cell:
@@ -311,8 +320,16 @@ def test_what_was_once_refused_is_not_in_the_way_of_what_need_not_be_asked(kerne
     assert kernel.run("print(rows)").streams == "[1]\n"
 
 
+@pytest.fixture
+def no_free_memory(kernel: Kernel) -> Iterator[None]:
+    kernel.run("import indus_nb.kernel.toolset.undoing as u; free_memory, u.free_memory = u.free_memory, lambda: 0")
+    yield
+    assert kernel.run("u.free_memory = free_memory").status == "ok"
+
+
+@pytest.mark.usefixtures("no_free_memory")
 def test_a_state_is_lost_with_a_sentence_when_there_is_no_memory_left_for_it(kernel: Kernel) -> None:
-    kernel.run("import indus_nb.kernel.toolset.undoing as u; u.free_memory = lambda: 0; big = bytearray(100 << 20)")
+    kernel.run("big = bytearray(100 << 20)")
     kernel.run("%agent state on")
     said(kernel, "%agent state save raw")
     kernel.run("big[0] = 1")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -11,6 +12,7 @@ import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from panel_pages import Page, Wire
+from waiting import wait_until
 
 from indus_nb.kernel.document.claimed import claimed
 from indus_nb.kernel.document.verifying import difference
@@ -31,19 +33,39 @@ def write(path: Path, *cells: tuple[str, str] | tuple[str, str, str]) -> None:
     nbformat.write(made, path)
 
 
-@pytest.fixture
-def kernel(tmp_path: Path, api: MessagesApi) -> Iterator[Kernel]:
-    (tmp_path / "work").mkdir()
+@contextmanager
+def kernel_in(root: Path, api: MessagesApi) -> Generator[Kernel]:
+    (root / "work").mkdir()
     environment = private_environment(
-        tmp_path,
+        root,
         ANTHROPIC_BASE_URL=api.url,
         ANTHROPIC_API_KEY="test-key",
-        JPY_SESSION_NAME=str(tmp_path / "work" / "book.ipynb"),
+        JPY_SESSION_NAME=str(root / "work" / "book.ipynb"),
     )
     api.requests.clear()
-    with Kernel(tmp_path / "work", environment) as kernel:
+    with Kernel(root / "work", environment) as kernel:
         kernel.run("%load_ext indus_nb")
         yield kernel
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, api: MessagesApi) -> Iterator[Kernel]:
+    with kernel_in(tmp_path, api) as kernel:
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterator[Kernel]:
+    with kernel_in(tmp_path_factory.mktemp("verify"), api) as kernel:
+        yield kernel
+
+
+@pytest.fixture
+def silent_kernel(shared: Kernel) -> Kernel:
+    """A kernel whose agent was never asked, and whose folder is empty."""
+    for file in shared.folder.iterdir():
+        file.unlink()
+    return shared
 
 
 def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_asked(
@@ -113,15 +135,15 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
 
 
 @pytest.mark.parametrize("asks", ["--new -o by_region sum up", "map --output by_region '{item}' over range(2)"])
-def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(kernel: Kernel, asks: str) -> None:
+def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(silent_kernel: Kernel, asks: str) -> None:
     write(
-        kernel.folder / "book.ipynb",
+        silent_kernel.folder / "book.ipynb",
         ("%load_ext indus_nb", ""),
         (f"%agent {asks}", ""),
         ("%agent hello", ""),
         ("print(by_region)", "3\n"),
     )
-    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    shown = "\n".join(silent_kernel.run("%agent verify", 90).shown)
     assert "The 4th cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
         "by_region is an answer that the 2nd cell asks the agent for, which was left out: write its value into a cell "
@@ -130,16 +152,16 @@ def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(ker
     assert "agent cell all" not in shown
 
 
-def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(kernel: Kernel) -> None:
+def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(silent_kernel: Kernel) -> None:
     write(
-        kernel.folder / "book.ipynb",
+        silent_kernel.folder / "book.ipynb",
         ("%load_ext indus_nb", ""),
         (f"{ASK}sum up", ""),
         ("print(by_region)", "3\n"),
         ("%time by_region\nby_region", ""),
         ("def use():\n    by_region = 1\nfor by_region in [3]: pass", ""),
     )
-    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    shown = "\n".join(silent_kernel.run("%agent verify", 90).shown)
     assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
         "The 5th cell stands below and assigns by_region: if that is its code, move it above the 3rd cell."
@@ -193,43 +215,42 @@ def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(ke
     ) in shown
 
 
-def test_that_the_file_is_not_known_is_said_in_a_sentence(kernel: Kernel) -> None:
-    cell = kernel.run("%agent verify", 90)
+def test_that_the_file_is_not_known_is_said_in_a_sentence(silent_kernel: Kernel) -> None:
+    cell = silent_kernel.run("%agent verify", 90)
     assert cell.error is not None
     (said,) = cell.error["traceback"]
     assert "book.ipynb was this kernel's notebook when it was started, and is not there any more." in said
 
 
-def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(kernel: Kernel) -> None:
+def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(silent_kernel: Kernel) -> None:
     write(
-        kernel.folder / "book.ipynb",
+        silent_kernel.folder / "book.ipynb",
         ("%load_ext indus_nb", ""),
         ("import sys; sys.exit('never')", "", "skip-execution"),
         ("1 / 0", "", "raises-exception"),
         ("print('now')", "before\n", "nbval-ignore-output"),
         ("print('later')", "later\n", "a-tag-of-my-own"),
     )
-    shown = "\n".join(kernel.run(f"{ASK}verify", 90).shown)
+    shown = "\n".join(silent_kernel.run(f"{ASK}verify", 90).shown)
     assert "4 of 4 cells ran well in a fresh kernel" in shown
     assert "Not run, for their tags say so: the 2nd cell." in shown
     assert "✓ All outputs are as the notebook shows them." in shown
 
 
-def test_an_interrupt_ends_it_with_all_that_its_cells_started(kernel: Kernel) -> None:
+def test_an_interrupt_ends_it_with_all_that_its_cells_started(silent_kernel: Kernel) -> None:
     write(
-        kernel.folder / "book.ipynb",
+        silent_kernel.folder / "book.ipynb",
         ("%load_ext indus_nb", ""),
         ("import subprocess, pathlib\nsubprocess.Popen(['sleep', '600'])\npathlib.Path('begun').touch()", ""),
         ("import time\ntime.sleep(600)", ""),
     )
-    before = kernel.children()
-    cell = kernel.begin(f"{ASK}verify")
-    while not (kernel.folder / "begun").exists():
-        kernel.children()
+    before = silent_kernel.children()
+    cell = silent_kernel.begin(f"{ASK}verify")
+    wait_until((silent_kernel.folder / "begun").exists)
     cell.wait_for(
         lambda cell: any("the 3rd cell runs in a fresh kernel: import time" in text for text in cell.shown), 60
     )
-    kernel.interrupt()
+    silent_kernel.interrupt()
     assert cell.finish(60).status == "error"
     assert cell.error is not None
     assert cell.error["evalue"] == "Stopped: the fresh kernel has ended, and all that its cells had started."
@@ -237,7 +258,7 @@ def test_an_interrupt_ends_it_with_all_that_its_cells_started(kernel: Kernel) ->
     assert "2 of 3 cells ran well in a fresh kernel" in shown
     assert "The 3rd cell was running when it was stopped." in shown
     assert "verify --fix" not in shown
-    assert kernel.children() == before
+    assert silent_kernel.children() == before
 
 
 def test_what_varies_by_itself_is_no_difference() -> None:
@@ -273,11 +294,11 @@ def write_claims(path: Path, *claims: tuple[str, str]) -> None:
 
 
 @pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
-def test_values_in_answers_are_computed_in_the_fresh_kernel_where_they_stand(kernel: Kernel) -> None:
-    path = kernel.folder / "book.ipynb"
+def test_values_in_answers_are_computed_in_the_fresh_kernel_where_they_stand(silent_kernel: Kernel) -> None:
+    path = silent_kernel.folder / "book.ipynb"
     write(path, ("%load_ext indus_nb", ""), ("items = [1, 2]", ""), ("items = []", ""))
     write_claims(path, ("sum(items)", "3"), ("len(items)", "5"), ("by_agent + 1", "7"), ("open('made', 'w')", "x"))
-    shown = "\n".join(kernel.run("%agent verify").shown)
+    shown = "\n".join(silent_kernel.run("%agent verify").shown)
     assert "3 of 3 cells ran well in a fresh kernel." in shown
     assert "≠ Values in the answer of cell [9] are others now:" in shown
     assert "    5 is 2: len(items)" in shown
@@ -285,22 +306,22 @@ def test_values_in_answers_are_computed_in_the_fresh_kernel_where_they_stand(ker
     assert "    x is not computed (" in shown
     assert "1 value in answers: the same." in shown
     assert "All outputs are as the notebook shows them" not in shown
-    assert [each.name for each in kernel.folder.iterdir()] == ["book.ipynb"]
+    assert [each.name for each in silent_kernel.folder.iterdir()] == ["book.ipynb"]
 
 
 @pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
-def test_values_that_are_the_same_are_counted(kernel: Kernel) -> None:
-    path = kernel.folder / "book.ipynb"
+def test_values_that_are_the_same_are_counted(silent_kernel: Kernel) -> None:
+    path = silent_kernel.folder / "book.ipynb"
     write(path, ("%load_ext indus_nb", ""), ("items = [1, 2]", ""), ("print(items)", "[1, 2]\n"))
     write_claims(path, ("sum(items)", "3"), ("f'{items[0]:.1f}'", "1.0"))
-    shown = "\n".join(kernel.run("%agent verify").shown)
+    shown = "\n".join(silent_kernel.run("%agent verify").shown)
     assert "2 values in answers: the same." in shown
     assert "✓ All outputs are as the notebook shows them." in shown
 
 
 @pytest.mark.skipif(not (landlock_version() and can_filter()), reason="no Landlock here")
-def test_values_of_what_the_agent_wrote_into_cells_are_computed_where_these_have_run(kernel: Kernel) -> None:
-    path = kernel.folder / "book.ipynb"
+def test_values_of_what_the_agent_wrote_into_cells_are_computed_where_these_have_run(silent_kernel: Kernel) -> None:
+    path = silent_kernel.folder / "book.ipynb"
     cells = ("w = 3000", "w = 1", "at_the_end = 4", "w = 2")
     write(path, ("%load_ext indus_nb", ""), *((source, "") for source in cells))
     write_claims(path, ("w", "3000"), ("at_the_end", "4"), ("never", "5"))
@@ -308,7 +329,7 @@ def test_values_of_what_the_agent_wrote_into_cells_are_computed_where_these_have
     made.cells.insert(1, made.cells.pop(-2))
     made.cells[2].metadata["indus_nb"] = {"run": "a", "call": "b"}
     nbformat.write(made, path)
-    shown = "\n".join(kernel.run("%agent verify").shown)
+    shown = "\n".join(silent_kernel.run("%agent verify").shown)
     assert "2 values in answers: the same." in shown
     assert "    5 is not computed (NameError: name 'never' is not defined): never" in shown
     assert "3000 is" not in shown
