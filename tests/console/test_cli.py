@@ -132,6 +132,7 @@ def test_a_failed_answer_exits_with_1_and_one_sentence_and_keeps_what_was_said(
         (("--provider", "offline", "--thinking", "much", "hi"), 2, "much"),
         (("--provider", "offline", "--no-tools", "--tools", "read", "hi"), 2, "--no-tools"),
         (("--provider", "offline", "--no-session", "--continue", "hi"), 2, "--no-session"),
+        ((), 2, "Nothing to do"),
         (("--provider", "offline"), 2, "Nothing to do"),
         (("--nope",), 2, "--nope is no option of `indus-nb`"),
         (("--provider", "offline", " "), 2, "empty"),

@@ -48,8 +48,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _check_approve(arguments: Sequence[str]) -> None:
     """Reject ``--approve`` without a value: pi's clients mean trust by it, all others that they are asked."""
-    options = list(itertools.takewhile(lambda argument: argument != "--", arguments))
-    for argument, following in zip(options, [*options[1:], "--"], strict=True):
+    options = itertools.takewhile(lambda argument: argument != "--", arguments)
+    for argument, following in itertools.pairwise([*options, "--"]):
         if argument == "--approve" and following.startswith("-"):
             raise UsageError(
                 "--approve needs a value: never, effects, writes, always or looks, the tool calls to ask about. "
