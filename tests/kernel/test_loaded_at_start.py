@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attaching import attached_to
 from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from panel_pages import Page, Wire
@@ -53,6 +55,18 @@ def test_a_panel_looks_expressions_up_and_runs_code(
         assert "There are 2 of" in str(api.requests[-2].body["messages"])
         assert kernel.run("print(orders)").streams == "[1, 2, 3]\n"
         wire.close()
+
+
+async def test_an_attached_program_runs_code_before_any_cell(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    Path(environment["INDUS_NB_AGENT_DIR"], "settings.json").write_text('{"approve": "never"}')
+    with Kernel(tmp_path, environment) as kernel:
+        attached = await attached_to(kernel)
+        try:
+            async with asyncio.timeout(60):
+                assert "42" in await attached.text("python", code="found = 40 + 2; print(found)")
+        finally:
+            await attached.kernel.close()
+        assert kernel.run("print(found)").streams == "42\n"
 
 
 def _widget(cell: Cell) -> str:

@@ -431,7 +431,8 @@ async def _followed(job: Job, whole: Coroutine[Any, Any, None]) -> None:
 
 def _is_starting(shell: Any) -> bool:
     """Return whether the shell is a kernel's that has not begun, so that no cell can be running."""
-    return getattr(getattr(shell, "kernel", None), "io_loop", False) is None
+    kernel = getattr(shell, "kernel", None)
+    return kernel is not None and getattr(kernel, "io_loop", None) is None
 
 
 def _tool_error() -> type[ToolError]:
