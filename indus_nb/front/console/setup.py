@@ -138,5 +138,11 @@ def _content(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written ({error.strerror}). Name a directory that can by IPYTHONDIR, or load the "
+            "extension in each notebook by %load_ext indus_nb."
+        ) from None
