@@ -131,7 +131,7 @@ def _loaded_no_more() -> str:
 def _content(path: Path) -> str:
     try:
         return read_file(path, most=_MAX_PROFILE_BYTES).decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except ValueError:
         raise UsageError(f"{path} is no UTF-8: add the line by hand: {_LINE}") from None
