@@ -132,7 +132,8 @@ class ToolContext:
 
     ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
     allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
-    without secrets: for what a tool shows elsewhere than in its output.
+    without secrets: for what a tool shows elsewhere than in its output. ``on_ask`` is called when the work is done and
+    the user is about to be asked whether what it made is kept; it returns the id of the job that the call is, or ``""``.
     """
 
     call_id: str
@@ -140,6 +141,7 @@ class ToolContext:
     target: Target | None = None
     hide: Callable[[Any], Any] = lambda value: value
     gate: CallGate | None = None
+    on_ask: Callable[[], str] = str
 
 
 class Tool(Protocol):

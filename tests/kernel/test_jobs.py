@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import psutil
@@ -321,3 +322,35 @@ def test_what_cannot_be_brought_back_is_said_and_nothing_is_kept(claude: Kernel,
     assert "Run it without beside." in said
     assert not (claude.folder / "from_beside").exists()
     assert claude.run("'found' in dir()").results[-1]["text/plain"] == "False"
+
+
+ASKS = """\
+while not os.path.exists("go"):
+    time.sleep(0.05)
+total, mine, losses = 6, "from the copy", [1]
+print("trained")
+"""
+
+
+def test_a_job_whose_code_has_ended_says_so_while_it_asks_and_its_time_does_not_count_that(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import os, time\ntotal, mine = 50, 1")
+    api.add(Reply(ToolUse("python", {"code": ASKS, "beside": True})), "It trains.")
+    claude.run("%agent --approve effects train")
+    gate = Gate()
+    api.add(Reply(gate, ToolUse("job", {"action": "look"})), Reply(ToolUse("job", {"action": "wait"})), "Trained.")
+    cell = claude.begin("%agent and?", asks=True)
+    assert gate.reached.wait(60)
+    go(claude)
+    cell.answer(None)  # it asks now
+    gate.open()
+    wait_until(lambda: len(api.requests) == 4)
+    said = text_of(result(api, 3))
+    ended = re.search(r" ended after \d+ s(?=, and waits for the user's answer\.)", said)
+    assert ended is not None, said
+    cell.client.input("1")
+    cell.finish()
+    claude.run("%agent --approve never")
+    assert f"{ended[0]}." in text_of(result(api, 4))
+    assert claude.run("total").results[-1]["text/plain"] == "6"

@@ -281,6 +281,7 @@ class UserKernel:
             if effects and not trial.holds:
                 raise ToolError(not_kept(trial, effects))
             if context.gate is not None and not await context.gate.covers(effects):
+                context.on_ask()
                 outcome = hide_known(lines(trial), labelled_secrets())
                 await context.gate.ask(effects, outcome=outcome, holds=True)
             if effects:
