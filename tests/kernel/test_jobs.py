@@ -392,3 +392,19 @@ def test_a_no_at_a_jobs_end_leaves_its_variables_out(claude: Kernel, api: Messag
     assert claude.run("total, mine, 'losses' in dir(), 'mine_beside' in dir()").results[-1]["text/plain"] == (
         "(50, 'changed meanwhile', False, False)"
     )
+
+
+def test_after_a_restart_the_model_is_told_once_that_a_job_ended_with_the_old_kernel(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import os, time\ntotal, mine = 50, 1")
+    api.add(Reply(ToolUse("python", {"code": ASKS, "beside": True})), "It trains.")
+    claude.run("%agent train")
+    claude.restart()
+    claude.run("%load_ext indus_nb")
+    api.add("It is gone.", "Yes.")
+    claude.run("%agent --continue and?")
+    claude.run("%agent sure?")
+    for request in api.requests[2:]:
+        told = json.dumps(request.body["messages"])
+        assert told.count("job-1 (python beside) is over: it ended with the kernel or the program that it ran in.") == 1
