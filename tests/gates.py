@@ -51,6 +51,7 @@ class RecordingGate:
         self,
         effects: Sequence[Effect],
         *,
+        question: str = "",
         outcome: str = "",
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,

@@ -49,6 +49,7 @@ class Job:
         state: State in its life cycle.
         output: Its newest report; in the end its result.
         told: True once the model was told how it ended, or need not be.
+        asks: True once its work is done, and the user is asked about what it made.
         ended: Set when it has ended.
     """
 
@@ -59,6 +60,7 @@ class Job:
     state: JobState = "running"
     told: bool = False
     by_user: bool = False
+    asks: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     _began: float = field(default_factory=time.monotonic)
     _took: float | None = None
@@ -70,7 +72,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Return how long it has run, or ran."""
+        """Return how long it has run, or ran; the user's time for an answer does not count."""
         return time.monotonic() - self._began if self._took is None else self._took
 
     @property
@@ -94,7 +96,7 @@ class Job:
         """Return a sentence on the job and its state."""
         ran = duration(self.seconds)
         how = {
-            "running": f"has run for {ran}",
+            "running": f"ended after {ran}, and waits for the user's answer" if self.asks else f"has run for {ran}",
             "ended": f"ended after {ran}",
             "failed": f"failed after {ran}",
             "stopped": f"was stopped{' by the user' if self.by_user else ''} after {ran}",
@@ -108,6 +110,15 @@ class Job:
     def info(self) -> JobInfo:
         """Return the fields for events."""
         return JobInfo(id=self.id, tool=self.tool, title=self.what, state=self.state, seconds=round(self.seconds, 3))
+
+    def ask(self) -> str:
+        """Mark its work as done but for the user's answer about what it made.
+
+        Returns:
+            Its id; empty while it is no job yet.
+        """
+        self._took, self.asks = self.seconds, True
+        return self.id
 
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
         """Mark the job as ended.
@@ -190,7 +201,7 @@ class Jobs:
             if not job.id:
                 context.report(output)
 
-        task = asyncio.ensure_future(work(replace(context, report=report)))
+        task = asyncio.ensure_future(work(replace(context, report=report, on_ask=job.ask)))
         seconds = _FIRST_SECONDS if background else None if waits else self.after
         try:
             await asyncio.wait([task], timeout=seconds)

@@ -105,6 +105,7 @@ class CallGate(Protocol):
         self,
         effects: Sequence[Effect],
         *,
+        question: str = "",
         outcome: str = "",
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
@@ -113,6 +114,7 @@ class CallGate(Protocol):
 
         Args:
             effects: Effects that a trial found so far.
+            question: What is asked, in the place of what the call itself asks before it runs.
             outcome: The preview: what it printed and changed, in a few lines.
             holds: True if the tool can hold a call to these effects, so that they can be allowed for good.
             trial: A trial that goes on. The question is withdrawn when it ends.
@@ -132,7 +134,8 @@ class ToolContext:
 
     ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
     allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
-    without secrets: for what a tool shows elsewhere than in its output.
+    without secrets: for what a tool shows elsewhere than in its output. ``on_ask`` is called when the work is done and
+    the user is about to be asked whether what it made is kept; it returns the id of the call's job, or ``""``.
     """
 
     call_id: str
@@ -140,6 +143,7 @@ class ToolContext:
     target: Target | None = None
     hide: Callable[[Any], Any] = lambda value: value
     gate: CallGate | None = None
+    on_ask: Callable[[], str] = str
 
 
 class Tool(Protocol):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import psutil
 import pytest
-from kernels import Kernel, private_environment
+from kernels import Cell, Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from waiting import wait_until
 
@@ -321,3 +322,89 @@ def test_what_cannot_be_brought_back_is_said_and_nothing_is_kept(claude: Kernel,
     assert "Run it without beside." in said
     assert not (claude.folder / "from_beside").exists()
     assert claude.run("'found' in dir()").results[-1]["text/plain"] == "False"
+
+
+ASKS = """\
+while not os.path.exists("go"):
+    time.sleep(0.05)
+total, mine, losses = 6, "from the copy", [1]
+print("trained")
+"""
+
+
+def ask_beside(kernel: Kernel, api: MessagesApi) -> tuple[Cell, str]:
+    """Have code run beside the user, who changes ``mine`` meanwhile.
+
+    Returns the cell that asks at its end, and the question.
+    The model's answers in that cell are held until the question is there.
+    """
+    kernel.run("%reset_selective -f losses|beside\nimport os, time\ntotal, mine = 50, 1")
+    api.add(Reply(ToolUse("python", {"code": ASKS, "beside": True})), "It trains.")
+    kernel.run("%agent --approve effects train")
+    kernel.run("mine = 'changed meanwhile'")
+    gate = Gate()
+    api.add(Reply(gate, ToolUse("job", {"action": "look"})), Reply(ToolUse("job", {"action": "wait"})), "I see.")
+    cell = kernel.begin("%agent and?", asks=True)
+    assert gate.reached.wait(60)
+    go(kernel)
+    question = cell.answer(None)
+    gate.open()
+    wait_until(lambda: len(api.requests) == 4)
+    return cell, " ".join(question.replace("\n┆ ", "").split())
+
+
+def answer(cell: Cell, text: str) -> None:
+    cell.client.input(text)
+    cell.finish()
+
+
+def test_a_job_whose_code_has_ended_says_so_while_it_asks_and_its_time_does_not_count_that(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    cell, _ = ask_beside(claude, api)
+    said = text_of(result(api, 3))
+    ended = re.search(r" ended after \d+ s(?=, and waits for the user's answer\.)", said)
+    assert ended is not None, said
+    answer(cell, "1")
+    claude.run("%agent --approve never")
+    assert f"{ended[0]}." in text_of(result(api, 4))
+
+
+def test_the_question_at_a_jobs_end_says_that_it_ran_what_gets_another_name_and_what_no_means(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    cell, question = ask_beside(claude, api)
+    answer(cell, "1")
+    claude.run("%agent --approve never")
+    assert "This adds losses, makes mine_beside (mine stays as it is) and changes total 50 → 6." in question
+    assert "job-1 has ended: take its variables over? It does not run again; with No they are left out" in question
+    assert "It has run beside you: prints trained" in question
+    assert "Run this code" not in question
+    assert claude.run("total, mine, mine_beside, losses").results[-1]["text/plain"] == (
+        "(6, 'changed meanwhile', 'from the copy', [1])"
+    )
+
+
+def test_a_no_at_a_jobs_end_leaves_its_variables_out(claude: Kernel, api: MessagesApi) -> None:
+    cell, _ = ask_beside(claude, api)
+    answer(cell, "n")
+    claude.run("%agent --approve never")
+    assert claude.run("total, mine, 'losses' in dir(), 'mine_beside' in dir()").results[-1]["text/plain"] == (
+        "(50, 'changed meanwhile', False, False)"
+    )
+
+
+def test_after_a_restart_the_model_is_told_once_that_a_job_ended_with_the_old_kernel(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import os, time\ntotal, mine = 50, 1")
+    api.add(Reply(ToolUse("python", {"code": ASKS, "beside": True})), "It trains.")
+    claude.run("%agent train")
+    claude.restart()
+    claude.run("%load_ext indus_nb")
+    api.add("It is gone.", "Yes.")
+    claude.run("%agent --continue and?")
+    claude.run("%agent sure?")
+    for request in api.requests[2:]:
+        told = json.dumps(request.body["messages"])
+        assert told.count("job-1 (python beside) is over: it ended with the kernel or the program that it ran in.") == 1

@@ -389,6 +389,25 @@ async def test_another_session_in_its_place_ends_the_jobs(
     assert len(messages_api.requests) == 2
 
 
+async def test_a_conversation_that_goes_on_elsewhere_is_told_of_the_jobs_whose_end_was_never_reported(
+    open_one: Callable[..., AgentSession], messages_api: MessagesApi, tmp_path: Path
+) -> None:
+    first = open_one(no_session=False)
+    messages_api.add(
+        Reply(ToolUse("bash", {"command": "sleep 1; echo over"})),
+        Reply(ToolUse("job", {"action": "wait"})),
+        Reply(ToolUse("bash", {"command": WAITS})),
+        Reply("It runs."),
+    )
+    await first.prompt("go")
+    first.close()
+    messages_api.add("I see.", "Yes.")
+    second = open_one(no_session=False, continue_last=True)
+    await second.prompt("and?")
+    await second.prompt("sure?")
+    assert [text.partition(":")[0] for text in told(second)] == ["job-2 (bash) is over"]
+
+
 async def test_no_key_is_in_what_is_said_of_a_job(
     open_one: Callable[..., AgentSession], messages_api: MessagesApi, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -2,18 +2,29 @@
 
 What this module promises: the model gets one report. While a run goes on it gets it when that would end, and the run
 goes on. While the session is idle, the report begins a run, unless no user is there to see it, the settings do not want
-it, or the user has stopped the job or the run: then it joins the next prompt.
+it, or the user has stopped the job or the run: then it joins the next prompt. Of a job whose end was never reported, as
+it ended with an earlier kernel, the model is told with the first prompt after that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import JobUpdate
-from indus_nb.base.messages import AssistantMessage, CustomMessage, ImageContent, TextContent
+from indus_nb.base.messages import (
+    AssistantMessage,
+    CustomMessage,
+    ImageContent,
+    Message,
+    TextContent,
+    ToolResultMessage,
+)
+from indus_nb.base.wire import JsonObject
 from indus_nb.core.loop.watchers import RunWatcher
 from indus_nb.core.session.session import AgentSession
+from indus_nb.core.storage import SessionStore
 from indus_nb.models.cassettes.environment import is_in_use
 from indus_nb.tools.jobs import Job, Jobs, end_of
 
@@ -53,6 +64,23 @@ class _JobReports(RunWatcher):
         self._session = session
         self._jobs = jobs
         self._starts_turn = starts_turn
+        self._looked_through: SessionStore | None = None
+
+    def before_answer(self) -> Sequence[CustomMessage]:
+        """Return reports of jobs that the conversation has begun elsewhere, as in an earlier kernel, and not ended."""
+        if self._looked_through is self._session.store:
+            return ()
+        self._looked_through = self._session.store
+        here = {job.id for job in self._jobs.running}
+        newest: dict[str, JsonObject] = {}
+        for message in reversed(self._session.messages):
+            if (found := _job_of(message)) is not None:
+                newest.setdefault(found["id"], found)
+        return [
+            _message_on_lost(found)
+            for job_id, found in reversed(newest.items())
+            if found.get("state") == "running" and job_id not in here
+        ]
 
     async def after_turn(self, answer: AssistantMessage) -> Sequence[CustomMessage]:
         """Return reports of the jobs that have ended meanwhile, unless the run has failed."""
@@ -89,3 +117,21 @@ class _JobReports(RunWatcher):
 def _message(job: Job) -> CustomMessage:
     content: list[TextContent | ImageContent] = [TextContent(text=end_of(job)), *job.images]
     return CustomMessage(custom_type=JOB_MESSAGE, content=content, display=True, details={"job": job.details()})
+
+
+def _job_of(message: Message) -> JsonObject | None:
+    """Return what a message says of a job: as a session's file holds it."""
+    details: object = message.details if isinstance(message, (CustomMessage, ToolResultMessage)) else None
+    job: object = cast("JsonObject", details).get("job") if isinstance(details, dict) else None
+    found = cast("JsonObject", job) if isinstance(job, dict) else {}
+    return found if isinstance(found.get("id"), str) else None
+
+
+def _message_on_lost(job: JsonObject) -> CustomMessage:
+    text = (
+        f"{job['id']} ({job.get('tool')}) is over: it ended with the kernel or the program that it ran in.\n\n"
+        "What came of it is not known. Look whether its results are there before you rely on them."
+    )
+    return CustomMessage(
+        custom_type=JOB_MESSAGE, content=text, display=True, details={"job": {**job, "state": "stopped"}}
+    )

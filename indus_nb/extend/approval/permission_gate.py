@@ -267,6 +267,7 @@ class _CallGate:
         self,
         effects: Sequence[Effect],
         *,
+        question: str = "",
         outcome: str = "",
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
@@ -281,7 +282,8 @@ class _CallGate:
         # A rule about reading only widens what a trial may read: nothing runs by it that is not confined.
         kinds = {each.kind for each in effects if decision(each.kind, settings.approve_now, settings.effects) == "ask"}
         holds = holds or kinds == {"reads_outside"}
-        asked = _by_effects(await asyncio.to_thread(self.described.approval), effects)
+        approval = await asyncio.to_thread(self.described.approval)
+        asked = _by_effects(replace(approval, question=question or approval.question), effects)
         if not holds and (why := await self._why_no_rule(effects)):
             asked = replace(asked, warning="\n".join(filter(None, (asked.warning, why))))
         asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))

@@ -40,7 +40,12 @@ async def run_beside(
 
 
 def names_beside(
-    names: Collection[str], before: Mapping[str, Any], now: Mapping[str, Any], *, cells_ran: bool
+    names: Collection[str],
+    before: Mapping[str, Any],
+    now: Mapping[str, Any],
+    *,
+    cells_ran: bool,
+    asked: Collection[str] = (),
 ) -> dict[str, str]:
     """Return other names for variables that may have been changed since the copy was made.
 
@@ -49,6 +54,7 @@ def names_beside(
         before: Those of its variables that were there then.
         now: The variables of now.
         cells_ran: Whether cells have run since, which may have changed a list or a frame in itself.
+        asked: Variables of which the user was told that they stay.
 
     >>> names_beside(["a", "b", "c"], {"a": 1, "b": 2}, {"a": 1, "b": 3, "b_beside": 4}, cells_ran=True)
     {'b': 'b_beside_2'}
@@ -57,12 +63,15 @@ def names_beside(
     {}
     >>> names_beside(["a"], {"a": listed}, {"a": listed}, cells_ran=True)
     {'a': 'a_beside'}
+    >>> names_beside(["a"], {"a": 1}, {"a": 1}, cells_ran=False, asked=["a"])
+    {'a': 'a_beside'}
     """
     missing = object()
     changed = (
         name
         for name in sorted(names)
-        if now.get(name, missing) is not (value := before.get(name, missing))
+        if name in asked
+        or now.get(name, missing) is not (value := before.get(name, missing))
         or (cells_ran and value is not missing and type(value) not in _UNCHANGING)
     )
     return {name: _free_name(f"{name}_beside", now) for name in changed}
@@ -71,6 +80,32 @@ def names_beside(
 def _free_name(name: str, taken: Mapping[str, Any]) -> str:
     others = (f"{name}_{number}" for number in count(2))
     return name if name not in taken else next(other for other in others if other not in taken)
+
+
+def renamed(effects: Sequence[Effect], instead: Mapping[str, str]) -> list[Effect]:
+    """Return the effects of taking values over, some of them under other names.
+
+    >>> [each.words for each in renamed([Effect("changes_variable", "a", "changes a 1 → 2")], {"a": "a_beside"})]
+    ['makes a_beside (a stays as it is)']
+    """
+    return [
+        Effect("new_names", new, f"makes {new} ({effect.what} stays as it is)")
+        if (new := instead.get(effect.what)) is not None
+        else effect
+        for effect in effects
+    ]
+
+
+def question_of(job: str) -> str:
+    """Return what is asked once the code has run.
+
+    Args:
+        job: The id of the job that it was; empty if it had none yet.
+    """
+    return (
+        f"{job or 'The code'} has ended: take its variables over? It does not run again; with No they are left out, "
+        "and the result is gone."
+    )
 
 
 def not_kept(trial: Trial, effects: Sequence[Effect]) -> str:

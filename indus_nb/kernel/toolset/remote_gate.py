@@ -57,13 +57,15 @@ class RemoteGate:
         self,
         effects: Sequence[Effect],
         *,
+        question: str = "",
         outcome: str = "",
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
         """See ``CallGate``."""
-        question: JsonObject = {"verb": "ask", "outcome": outcome, "holds": holds, "waits": trial is not None}
-        asking = asyncio.ensure_future(self._asked(effects, question))
+        del question  # only of code beside the user, which a call from elsewhere cannot run
+        asked: JsonObject = {"verb": "ask", "outcome": outcome, "holds": holds, "waits": trial is not None}
+        asking = asyncio.ensure_future(self._asked(effects, asked))
         try:
             await asyncio.wait([asking, *([] if trial is None else [trial])], return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():

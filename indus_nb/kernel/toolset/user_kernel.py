@@ -30,7 +30,7 @@ from indus_nb.kernel.run.main_thread import Job, running
 from indus_nb.kernel.run.namespace import ShortWork
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
-from indus_nb.kernel.toolset.beside import names_beside, not_kept, run_beside
+from indus_nb.kernel.toolset.beside import names_beside, not_kept, question_of, renamed, run_beside
 from indus_nb.kernel.toolset.call_steps import CallSteps, change_details
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.declarations import (
@@ -270,21 +270,29 @@ class UserKernel:
         """Run code in a copy of the kernel, and take over its values at its end."""
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
         bound = bound_in_source(arguments.code, self._shell.transform_cell)
-        names = self._shell.user_ns if bound is None else bound
+        held = self._shell.user_ns if bound is None else bound
         before, ran = await self.run(
-            lambda: ({name: value for name, value in self._shell.user_ns.items() if name in names}, self._journal.count)
+            lambda: ({name: value for name, value in self._shell.user_ns.items() if name in held}, self._journal.count)
         )
         seconds = arguments.timeout or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
+
+            def names(asked: Collection[str] = ()) -> dict[str, str]:
+                space, cells_ran = self._shell.user_ns, self._journal.count > ran
+                return names_beside(trial.names, before, space, cells_ran=cells_ran, asked=asked)
+
             await following
             effects = trial.effects
             if effects and not trial.holds:
                 raise ToolError(not_kept(trial, effects))
-            if context.gate is not None and not await context.gate.covers(effects):
-                outcome = hide_known(lines(trial), labelled_secrets())
-                await context.gate.ask(effects, outcome=outcome, holds=True)
+            instead = names()
+            shown = renamed(effects, instead)
+            if context.gate is not None and not await context.gate.covers(shown):
+                question = question_of(context.on_ask())
+                outcome = hide_known(lines(trial, has_run=True), labelled_secrets())
+                await context.gate.ask(shown, question=question, outcome=outcome, holds=True)
             if effects:
-                await self.run(lambda: self._take_over(trial, context.call_id, before, ran))
+                await self.run(lambda: self._take_over(trial, context.call_id, names(instead)))
             trial.ran = True
         self.steps.forget(context.call_id)
         return await self._of_trial(trial, outputs)
@@ -321,16 +329,13 @@ class UserKernel:
             else:
                 trial.discard()
 
-    def _take_over(self, trial: Trial, call: str, known: Mapping[str, Any] | None = None, ran: int = 0) -> None:
+    def _take_over(self, trial: Trial, call: str, instead: Mapping[str, str] | None = None) -> None:
         """Take over the values from a copy as an undoable step; on the main thread.
 
         Args:
-            known: The variables that the code may bind, as the copy had them, if the user could change them meanwhile.
-            ran: The number of cells that had run by then.
+            instead: Names that are not taken, with new ones that are.
         """
-        before, code = self.variables.names(), trial.code
-        space, cells_ran = self._shell.user_ns, self._journal.count > ran
-        instead = {} if known is None else names_beside(trial.names, known, space, cells_ran=cells_ran)
+        before, code, instead = self.variables.names(), trial.code, instead or {}
         self.steps.begin(call, code, trial.names | {*instead.values()})
         try:
             trial.take_over(self._shell, self.variables.own(), instead)

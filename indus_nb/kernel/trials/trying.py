@@ -53,6 +53,7 @@ _MAX_OUTCOME_CHARACTERS = 600
 _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
 _BEGINNING = "Preview \N{EM DASH} not run yet: "
+_BEGINNING_OF_RUN = "It has run beside you: "
 _STILL_RUNS = (
     "It still runs in a copy of the kernel. So far it has started no program and connected to nothing; which variables "
     "and files it changes is not known before its end."
@@ -468,12 +469,17 @@ def _is_place(numbers: Any) -> bool:
     return all(type(each) is int and 0 <= each <= _WORDS for each in listed)
 
 
-def lines(trial: Trial) -> str:
-    """Write the preview above a question: the changes and outputs of a trial, and how it ended."""
+def lines(trial: Trial, *, has_run: bool = False) -> str:
+    """Write the preview above a question: the changes and outputs of a trial, and how it ended.
+
+    Args:
+        has_run: Whether it ran for good, and the question is about its values, whose names are decided elsewhere.
+    """
     report = trial.report or Report()
+    beginning = _BEGINNING_OF_RUN if has_run else _BEGINNING
     if report.how == "none":
         return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
-    parts = [textcut.one_line(report.outcome, _MAX_OUTCOME_CHARACTERS)] if report.outcome else []
+    parts = [textcut.one_line(report.outcome, _MAX_OUTCOME_CHARACTERS)] if report.outcome and not has_run else []
     parts += [
         textcut.one_line(effect.words, _MAX_LINE_CHARACTERS)
         for effect in report.effects
@@ -489,10 +495,10 @@ def lines(trial: Trial) -> str:
         parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
     printed = _printed(trial)
     if len(printed) > 1:
-        return "\n".join([f"{_BEGINNING}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
+        return "\n".join([f"{beginning}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
     if printed:
         parts.append(f"prints {printed[0].strip()}")
-    return f"{_BEGINNING}{'; '.join(parts) or 'prints nothing'}"
+    return f"{beginning}{'; '.join(parts) or 'prints nothing'}"
 
 
 def lines_so_far(trial: Trial) -> str:

@@ -116,6 +116,9 @@ def _row(line: str) -> tuple[str, str]:
     return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
 
 
+_QUESTION = "Its question is in the panel, or in the %agent cell that runs."
+
+
 async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
     jobs = session.settings.jobs
     if jobs is None or not jobs.all:
@@ -127,6 +130,8 @@ async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
         await jobs.stop(job, by_user=True)
         return CommandOutput(job.describe(), "notice")
     listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
+    if any(job.running and job.asks for job in jobs.all):
+        listed.append(_QUESTION)
     return CommandOutput(session.settings.vault.hide("\n".join(listed)), "listing")
 
 

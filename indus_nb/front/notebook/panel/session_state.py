@@ -15,6 +15,7 @@ from indus_nb.front.notebook.actions import price
 from indus_nb.front.notebook.page import states
 from indus_nb.kernel.claims.stored import text_with_values
 from indus_nb.render.tree import tree_rows
+from indus_nb.tools.jobs import Job
 
 _MAX_HISTORY_MESSAGES = 200
 _MAX_HISTORY_CHARACTERS = 200_000
@@ -87,9 +88,13 @@ def jobs(session: AgentSession) -> list[states.RunningJob]:
     """List the calls that are running as jobs."""
     known = session.settings.jobs
     return [
-        {"id": job.id, "tool": job.tool, "title": job.what, "ran": ran(job.seconds)}
+        {"id": job.id, "tool": job.tool, "title": job.what, "ran": _state(job)}
         for job in (() if known is None else known.running)
     ]
+
+
+def _state(job: Job) -> str:
+    return f"ended after {ran(job.seconds)}, waits for your answer" if job.asks else ran(job.seconds)
 
 
 def ran(seconds: float) -> str:
