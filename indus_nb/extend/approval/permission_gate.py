@@ -40,7 +40,7 @@ _SAVE = "No, but save all of it in a file for me to read"
 _WAIT = "Wait for its end"
 _HERE = "Yes, run it here"
 _INSTEAD = {
-    False: "Start with --approve never.",
+    False: "With --approve never no call is asked about.",
     True: "The user may answer in the notebook that serves (`%agent serve`), or serve with `--approve never`.",
 }
 """Advice for a call that cannot be asked about; the other one for calls of other programs."""
