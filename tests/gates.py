@@ -39,6 +39,7 @@ class RecordingGate:
 
     readable: Sequence[Path] = ()
     looks_only: bool = False
+    can_ask: bool = True
     allows: Callable[[Effect], bool] = lambda effect: False
     answer: Literal["run", "wait", "no"] = "no"
     asked: list[Asked] = field(default_factory=list[Asked])

@@ -91,6 +91,11 @@ class CallGate(Protocol):
         """Return whether the call may only look: what it defines is not kept."""
         ...
 
+    @property
+    def can_ask(self) -> bool:
+        """Return whether somebody is there now who can be asked."""
+        ...
+
     async def covers(self, effects: Sequence[Effect]) -> bool:
         """Return whether settings and rules allow all of these effects unasked.
 

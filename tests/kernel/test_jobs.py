@@ -394,6 +394,20 @@ def test_a_no_at_a_jobs_end_leaves_its_variables_out(claude: Kernel, api: Messag
     )
 
 
+def test_where_nobody_can_be_asked_at_a_jobs_end_its_values_come_beside_those_that_are_there(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("%reset_selective -f losses|beside\nimport os, time\ntotal, mine = 50, 1")
+    api.add(Reply(ToolUse("python", {"code": ASKS, "beside": True})), "It trains.")
+    claude.run("%agent --approve effects train")
+    go(claude)
+    wait_until(lambda: claude.run("'losses' in dir()").results[-1]["text/plain"] == "True")
+    claude.run("%agent --approve never")
+    assert claude.run("total, mine, total_beside, mine_beside, losses").results[-1]["text/plain"] == (
+        "(50, 1, 6, 'from the copy', [1])"
+    )
+
+
 def test_after_a_restart_the_model_is_told_once_that_a_job_ended_with_the_old_kernel(
     claude: Kernel, api: MessagesApi
 ) -> None:

@@ -260,6 +260,10 @@ class _CallGate:
     def looks_only(self) -> bool:
         return self.ctx.settings.approve_now == "looks"
 
+    @property
+    def can_ask(self) -> bool:
+        return self.ctx.has_ui
+
     async def covers(self, effects: Sequence[Effect]) -> bool:
         return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
 

@@ -45,6 +45,7 @@ class RemoteGate:
         """
         self.readable: list[Path] = [Path(path) for path in readable]
         self.looks_only = looks_only
+        self.can_ask: bool = True  # the program decides that itself
         self._send = send
         self._numbers = count(1)
         self._open: dict[int, asyncio.Future[JsonObject]] = {}

@@ -285,12 +285,14 @@ class UserKernel:
             effects = trial.effects
             if effects and not trial.holds:
                 raise ToolError(not_kept(trial, effects))
-            instead = names()
+            instead, gate = names(), context.gate
+            if gate is not None and not gate.can_ask and not await gate.covers(renamed(effects, instead)):
+                instead = names(trial.names & self._shell.user_ns.keys())  # else all of it would be lost
             shown = renamed(effects, instead)
-            if context.gate is not None and not await context.gate.covers(shown):
+            if gate is not None and not await gate.covers(shown):
                 question = question_of(context.on_ask())
                 outcome = hide_known(lines(trial, has_run=True), labelled_secrets())
-                await context.gate.ask(shown, question=question, outcome=outcome, holds=True)
+                await gate.ask(shown, question=question, outcome=outcome, holds=True)
             if effects:
                 await self.run(lambda: self._take_over(trial, context.call_id, names(instead)))
             trial.ran = True
