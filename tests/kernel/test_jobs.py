@@ -408,6 +408,15 @@ def test_where_nobody_can_be_asked_at_a_jobs_end_its_values_come_beside_those_th
     )
 
 
+def test_where_only_looks_are_allowed_code_beside_the_user_leaves_nothing(claude: Kernel, api: MessagesApi) -> None:
+    api.add(Reply(ToolUse("python", {"code": "longest = 5", "beside": True})), "I see.")
+    claude.run("%agent --approve looks look")
+    claude.run("%agent --approve never")
+    claude.run("%agent and?")
+    assert claude.run("'longest' in dir()").results[-1]["text/plain"] == "False"
+    assert "longest is not kept" in json.dumps(api.requests[-1].body["messages"])
+
+
 def test_after_a_restart_the_model_is_told_once_that_a_job_ended_with_the_old_kernel(
     claude: Kernel, api: MessagesApi
 ) -> None:

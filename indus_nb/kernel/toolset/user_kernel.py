@@ -293,7 +293,9 @@ class UserKernel:
                 question = question_of(context.on_ask())
                 outcome = hide_known(lines(trial, has_run=True), labelled_secrets())
                 await gate.ask(shown, question=question, outcome=outcome, holds=True)
-            if effects:
+            if gate is not None and gate.looks_only:
+                trial.drop()
+            elif effects:
                 await self.run(lambda: self._take_over(trial, context.call_id, names(instead)))
             trial.ran = True
         self.steps.forget(context.call_id)
