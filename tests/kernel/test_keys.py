@@ -191,6 +191,20 @@ def test_a_key_that_is_set_in_a_cell_meanwhile_counts_in_the_panel_at_once(
     page.wait_for(lambda: page.state["keys"] is None)
 
 
+def test_a_prompt_that_was_not_sent_for_want_of_a_key_names_no_conversation(
+    kernel: Kernel, wire: Wire, api: MessagesApi
+) -> None:
+    kernel.run("orders = [1]; sales = [2]")
+    page, _ = form_below(kernel, wire, "%agent panel")
+    assert "No model is chosen" in run(kernel, "%agent which of {orders} are open?").error["evalue"]
+    page.settle()
+    assert page.state["session"]["name"] is None
+    kernel.run(f"import os; os.environ['ANTHROPIC_API_KEY'] = {KEY!r}")
+    api.add("None.")
+    run(kernel, "%agent which of {sales} are old?")
+    page.wait_for(lambda: page.state["session"]["name"] == "which of {sales} are old?")
+
+
 WRONG = "import os; os.environ['ANTHROPIC_API_KEY'] = 'a-wrong-key'"
 REFUSED = HttpError(401, "authentication_error", "invalid x-api-key")
 
