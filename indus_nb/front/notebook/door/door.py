@@ -321,7 +321,9 @@ class Door:
 
     def _show_outdated(self, answers: Sequence[OutdatedAnswers]) -> None:
         outdated: list[messages.OutdatedCell] = [
-            {"cell": each.cell, "outdated": outdated_values(each.values)} for each in answers if each.cell is not None
+            {"cell": each.cell, "outdated": outdated_values(each.values, in_cell=True)}
+            for each in answers
+            if each.cell is not None
         ]
         if outdated != self._outdated or self._has_problem:
             self._outdated, self._has_problem = outdated, False
