@@ -154,6 +154,11 @@ class Door:
         """Return the id that the notebook has for its connection to the kernel."""
         return None if self._shown is None else self._shown.client
 
+    @property
+    def path(self) -> str | None:
+        """Return where the notebook lies, below the directory of Jupyter's server."""
+        return None if self._shown is None else self._shown.path
+
     async def request(
         self,
         what: str,
