@@ -48,6 +48,12 @@ def test_from_the_first_prompt_without_a_key_to_its_answer(
     panel = notebook.cell(3).locator(".ia-panel")
     in_panel = panel.locator(".ia-key-form")
     expect(in_panel).to_be_visible()
+    panel.locator("textarea").fill("hello")
+    panel.locator("textarea").press("Enter")
+    expect(in_panel.get_by_role("alert")).to_contain_text("Fill in this form, and send it again.")
+    expect(panel.locator("textarea")).to_have_value("hello")
+    in_panel.get_by_label("API key").click()  # nothing lies over it
+    expect(panel.locator(".ia-toast")).to_have_count(0)
     field.click()
     page.keyboard.type(KEY)
     page.keyboard.press("Enter")

@@ -67,7 +67,9 @@ def test_a_stale_value_is_marked_at_once_and_computed_by_a_key_beside_the_old_on
     button.focus()
     page.keyboard.press("Enter")
     expect(output).to_contain_text("In all 3 → 6 now in 2 → 3 now items")
-    expect(line).to_contain_text("2 values are others now.")
+    expect(line).to_contain_text(
+        "2 values are others now. The file keeps the old values: run the cell again to have the"
+    )
     expect(line.get_by_role("button")).to_have_count(0)
     assert page.evaluate("window.framesOfComputing") > FRAMES_OF_DRAWING
     assert problems(page, ".jp-OutputArea:has(.indus-outdated-line)") == []
@@ -143,6 +145,7 @@ def test_the_panel_marks_them_too_and_computes_them_by_a_click(lab: Lab, page: P
     line.get_by_role("button", name="Compute again").click()
     expect(panel).to_contain_text("In all 3 → 10 now.")
     expect(line).to_contain_text("1 value is another one now.")
+    expect(line).not_to_contain_text("run the cell again")  # which need not be a cell's answer
 
 
 def test_they_are_marked_in_notebook_7(tmp_path: Path, page: Page, api: MessagesApi) -> None:

@@ -35,7 +35,7 @@ def test_a_cell_says_what_changed_and_what_is_as_before(lab: Lab, page: Page, ap
     expect(notebook.cell(1)).to_contain_text(line)
     notebook.run(2)
     notebook.wait_until_run(2)
-    expect(notebook.cell(2)).to_contain_text("Taken back: clean.py, fresh.txt, rows.")
+    expect(notebook.cell(2)).to_contain_text("Taken back: clean.py, fresh.txt (removed), rows.")
     notebook.screenshot("undo")
     notebook.run(3)
     expect(notebook.cell(3)).to_contain_text("[1, 2, 3]")
@@ -88,7 +88,7 @@ def test_going_back_in_the_tree_of_a_panel_offers_what_was_there(lab: Lab, page:
     expect(panel).to_contain_text("rows 3 → 2 items, clean.py edited, fresh.txt new")
     notebook.screenshot("undo-tree")
     panel.get_by_role("button", name="Yes, take it back").click()
-    expect(panel).to_contain_text("Taken back: clean.py, fresh.txt, rows.")
+    expect(panel).to_contain_text("Taken back: clean.py, fresh.txt (removed), rows.")
     notebook.run(2)
     expect(notebook.cell(2)).to_contain_text("[1, 2, 3]")
 

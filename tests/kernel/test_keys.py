@@ -180,12 +180,29 @@ def test_a_key_that_is_set_in_a_cell_meanwhile_counts_in_the_panel_at_once(
 ) -> None:
     page, _ = form_below(kernel, wire, "%agent panel")
     page.prompt("hello")
-    page.wait_for(lambda: any("No model is chosen" in toast for toast in page.toasts))
+    page.wait_for(lambda: page.state["keys"]["problem"])
+    assert page.state["keys"]["problem"].endswith("Fill in this form, and send it again.")
+    page.wait_for(lambda: page.state.get("composer", {}).get("text") == "hello")
+    assert page.toasts == []
     kernel.run(f"import os; os.environ['ANTHROPIC_API_KEY'] = {KEY!r}")
     api.add("Here.")
     page.prompt("hello")
     page.wait_until_idle("Here.")
     page.wait_for(lambda: page.state["keys"] is None)
+
+
+def test_a_prompt_that_was_not_sent_for_want_of_a_key_names_no_conversation(
+    kernel: Kernel, wire: Wire, api: MessagesApi
+) -> None:
+    kernel.run("orders = [1]; sales = [2]")
+    page, _ = form_below(kernel, wire, "%agent panel")
+    assert "No model is chosen" in run(kernel, "%agent which of {orders} are open?").error["evalue"]
+    page.settle()
+    assert page.state["session"]["name"] is None
+    kernel.run(f"import os; os.environ['ANTHROPIC_API_KEY'] = {KEY!r}")
+    api.add("None.")
+    run(kernel, "%agent which of {sales} are old?")
+    page.wait_for(lambda: page.state["session"]["name"] == "which of {sales} are old?")
 
 
 WRONG = "import os; os.environ['ANTHROPIC_API_KEY'] = 'a-wrong-key'"
@@ -259,6 +276,10 @@ def test_where_a_hub_manages_the_keys_the_form_says_so_and_takes_none(
     page, _ = form_below(kernel, wire, "%agent hello")
     assert page.state["keys"]["providers"] == []
     assert "ask those who run it" in page.state["keys"]["notes"][0]
+    panel, _ = form_below(kernel, wire, "%agent panel")
+    panel.prompt("hello")
+    panel.wait_for(lambda: panel.state["keys"]["problem"])
+    assert panel.state["keys"]["problem"] == "Your prompt was not sent: no key is known."
     page.tell("key", provider="anthropic", key=KEY, keep=False)
     page.wait_for(lambda: "None is taken here" in page.state["keys"]["problem"])
     assert api.lists == []

@@ -249,7 +249,7 @@ def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: Mess
     assert "There are no states." in texts[0]
     assert "This state is “raw” now." in texts[1]
     assert "Since “raw”: frame 3 → 2 items, out.txt new." in texts[3]
-    assert "This is “raw” again: frame, out.txt." in texts[4]
+    assert "This is “raw” again: frame, out.txt (removed)." in texts[4]
     assert "There is no state “nowhere”. There are “raw”, “last”." in texts[5]
     assert kernel.run("print(frame, Path('out.txt').exists())").streams == "[1, 2, 3] False\n"
     said(kernel, "%agent state back last")
@@ -276,7 +276,7 @@ def test_the_user_is_asked_what_going_back_would_change(kernel: Kernel, api: Mes
     assert cell.finish().status == "ok"
     assert "rows 1 → 2 items" in results(api)[-3]
     assert "The user did not allow this call." in results(api)[-2]
-    assert "This is “raw” again: b, rows." in results(api)[-1]
+    assert "This is “raw” again: b (removed), rows." in results(api)[-1]
     assert kernel.run("print(rows, Path('b').exists())").streams == "[1] False\n"
 
 

@@ -167,7 +167,7 @@ def test_a_step_below_one_of_another_conversation_is_taken_back_where_they_share
     kernel.run("%agent redo")
     assert kernel.run(look).streams == "[1, 2, 3] {'held': [1, 2]} True True\n"
     in_another(kernel, api, "theirs['held'].append(3)")
-    assert "Taken back: alike, kept, kept.txt." in "\n".join(kernel.run("%agent undo prompt").shown)
+    assert "Taken back: alike, kept, kept.txt (removed)." in "\n".join(kernel.run("%agent undo prompt").shown)
     assert kernel.run(look).streams == "[1] {'held': [1, 2, 3]} False True\n"
     kernel.run("%agent undo 2")
     assert kernel.run(look).streams == "[1] {'held': [1]} False False\n"
@@ -206,7 +206,7 @@ def test_files_are_taken_back_with_the_variables(kernel: Kernel, api: MessagesAp
     kernel.run("from pathlib import Path; Path('clean.py').write_text('old'); Path('data.csv').write_text('a'); n = 1")
     shown = changed_by_the_agent(kernel, api, "n = 2; Path('clean.py').write_text('new'); Path('data.csv').unlink()")
     assert "Changed: n 1 → 2, clean.py edited, data.csv deleted" in shown
-    assert "Taken back: clean.py, data.csv, n." in "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: clean.py, data.csv (put back), n." in "\n".join(kernel.run("%agent undo").shown)
     look = "print(n, Path('clean.py').read_text(), Path('data.csv').exists())"
     assert kernel.run(look).streams == "1 old True\n"
     kernel.run("%agent redo")
@@ -243,6 +243,15 @@ def test_a_file_the_user_changed_since_is_asked_about_and_both_can_be_had(kernel
     assert "new beside it: both.before.txt, many_before" in "\n".join(kernel.run("%agent undo both").shown)
     look = "print(Path('both.txt').read_text(), Path('both.before.txt').read_text(), many, many_before)"
     assert kernel.run(look).streams == "mine old [1, 2, 3] [1]\n"
+    redone = "\n".join(kernel.run("%agent redo").shown)
+    assert "Done once more: both.before.txt (removed)" in redone
+    assert kernel.run("print(Path('both.before.txt').exists(), Path('both.txt').read_text())").streams == "False mine\n"
+    api.requests.clear()
+    api.add(Reply("I see."))
+    kernel.run("%agent what now?")
+    assert "changed in the kernel, in files and in cells: both.before.txt (removed)" in str(api.requests[-1].body)
+    kernel.run("%agent undo over")
+    assert kernel.run("print(Path('both.txt').read_text(), many)").streams == "mine [1, 2, 3]\n"
 
 
 def test_going_back_in_the_tree_names_what_takes_back_the_rest(kernel: Kernel, api: MessagesApi) -> None:

@@ -330,6 +330,10 @@ def test_both_can_be_had_with_names_of_their_own(place: Place) -> None:
     assert place.names["rows"] == {"x": [1, 2, "mine"]}
     assert place.names["rows_before_"] == {"x": [1]}
     assert (place.read("a.py"), place.read("a.before.py")) == ("mine", "old")
+    assert moved.fates == {}
+    moved = place.history.redo(1)
+    assert (moved.names, moved.fates) == ({"a.before.py"}, {"a.before.py": "removed"})
+    assert place.history.undo(1).fates == {"a.before.py": "put back"}
 
 
 USERS_OWN = pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from indus_nb.core.storage.format import format_line
 from indus_nb.models import Model
 from indus_nb.models.catalog import split_level
 from indus_nb.render.session_page import export_html, page_name
-from indus_nb.start.key_setup import first_price
+from indus_nb.start.key_setup import first_price, needs_key
 
 MAX_SESSIONS = 500
 """Most files of a directory that are read, newest first."""
@@ -154,8 +154,11 @@ def notebook_names() -> dict[str, str]:
 
 
 async def name_by_prompt(session: AgentSession, written: str, sent: str) -> None:
-    """Name a conversation by its first prompt as it was written, before values were filled in."""
-    if written not in ("", sent) and not session.messages and session.store.name is None:
+    """Name a conversation by its first prompt as it was written, before values were filled in.
+
+    One that is not sent, for want of a key, names none.
+    """
+    if written not in ("", sent) and not session.messages and session.store.name is None and not needs_key(session):
         await session.set_name(one_line(written, _MAX_TITLE_CHARACTERS))
 
 

@@ -170,6 +170,7 @@ class Conversations:
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._namespace = UserNamespace(shell, watch.main)
+        self._notebook.proposals.lack = self._lack
         self._in_cells = WorkInCells(self.ask_page, cells, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
         self._answers = CheckedAnswers(
@@ -342,6 +343,19 @@ class Conversations:
         origin = self._cells.origin
         doors = sorted(self._doors.values(), key=lambda door: door.client == origin.client)
         return await ask_notebook([*self._shown, *doors], origin, what, payload)
+
+    async def _lack(self, cells: Mapping[str, str]) -> bool:
+        """Return whether a page has not got cells that another one of the same notebook has, by ids and sources."""
+        doors = [*self._doors.values()]
+        paths = [door.path for door in doors]
+        doors = [door for door in doors if door.path is not None and paths.count(door.path) > 1]
+        lack: dict[str | None, set[bool]] = {}
+        for door, answer in zip(doors, await asyncio.gather(*(door.request("cells") for door in doors)), strict=True):
+            listed = None if answer is None or answer.get("shared") else answer.get("cells")
+            if isinstance(listed, list):
+                has = {each.get("id"): each.get("source") for each in cast("list[JsonObject]", listed)}
+                lack.setdefault(door.path, set()).add(not cells.items() <= has.items())
+        return {True, False} in lack.values()
 
     def insert_below(self, code: str) -> bool:
         """Insert a new cell with ``code`` below the one that waits.

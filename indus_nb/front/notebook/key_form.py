@@ -7,7 +7,7 @@ no output, no message to a page and no log holds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from indus_nb.base.errors import IndusError
@@ -22,6 +22,8 @@ from indus_nb.models.registry import ModelRegistry
 from indus_nb.start.key_setup import OFFLINE, choose_for_key, managed, needs_key, providers, take_key
 
 WITHOUT_WIDGETS = "A form for a key stood here. `%agent key` opens it again."
+_UNSENT = "Your prompt was not sent: no key is known."
+_THEN = "Fill in this form, and send it again."
 _AFTER_COMMAND = "You can ask now."
 # An error in the output of a cell can be neither changed nor removed from the kernel.
 _AFTER_ERROR = "You can ask now: the error below is from before, and goes when you run this cell again."
@@ -40,6 +42,21 @@ class KeyForm:
         self._start = start
         self._form: states.KeyForm | None = None
         self._is_wanted = False
+        self._unsent = False
+
+    def note_unsent(self, session: AgentSession) -> bool:
+        """Say in the form that a prompt was not sent for want of a key.
+
+        Returns:
+            Whether a key is wanted, so that the form is shown, or will be.
+        """
+        if not needs_key(session):
+            return False
+        self._unsent = True
+        self.follow(session)
+        if self._form is not None:
+            self._change(testing=self._form["testing"], problem=_unsent(self._form["providers"]))
+        return True
 
     def follow(self, session: AgentSession) -> None:
         """Show the form while a session wants for a key."""
@@ -63,14 +80,15 @@ class KeyForm:
         offered = [] if by else providers(registry)
         if self._widget.kind == "panel" and not self._is_wanted:
             return  # a key was found meanwhile
+        choices: list[states.KeyChoice] = [{"provider": model.provider, "model": model.name} for model in offered]
         self._set(
             {
-                "providers": [{"provider": model.provider, "model": model.name} for model in offered],
+                "providers": choices,
                 "provider": provider if provider in [model.provider for model in offered] else "",
                 "place": place.name,
                 "notes": [by] if by else [*filter(None, [place.note]), OFFLINE],
                 "testing": False,
-                "problem": "",
+                "problem": _unsent(choices) if self._unsent else "",
             }
         )
 
@@ -99,8 +117,13 @@ class KeyForm:
 
     def _set(self, form: states.KeyForm | None) -> None:
         self._form = form
+        self._unsent = self._unsent and form is not None
         self._widget.set(keys=form)
         self._widget.send()
+
+
+def _unsent(choices: Sequence[states.KeyChoice]) -> str:
+    return f"{_UNSENT} {_THEN}" if choices else _UNSENT
 
 
 class KeyCell:

@@ -54,7 +54,7 @@ class NotebookTools:
         self.live_values: Callable[[], Iterable[tuple[str | None, str, str]]] = lambda: ()
         """Returns the values that answers show: the id of the cell that asked, expression and value of each."""
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
-        self._proposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
+        self.proposals: CellProposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
 
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session, whose others leave open notebooks alone."""
@@ -62,7 +62,7 @@ class NotebookTools:
         api.tool(self._reader.read, name="notebook", read_only=True)
         # It changes nothing by itself: the user is asked, here, about what they will see.
         api.tool(
-            self._proposals.propose,
+            self.proposals.propose,
             name="propose_cell",
             read_only=True,
             describe=described,
@@ -127,14 +127,14 @@ class NotebookTools:
         Returns:
             How many have their outputs.
         """
-        return await self._proposals.insert_finished(cells, asked)
+        return await self.proposals.insert_finished(cells, asked)
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.
 
         Returns ``False`` if that is not possible.
         """
-        return await self._proposals.insert(code)
+        return await self.proposals.insert(code)
 
     async def cell_that_ran(self, number: int) -> str:
         """Write the cell with that execution number, and the outputs that were saved with it.

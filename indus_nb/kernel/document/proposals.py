@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -45,6 +45,10 @@ _ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
 _RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
 _NOT_RUN = "It was not run."
 _AND_RUN = ", to run"
+_ELSEWHERE = (
+    "Only one of the pages that show this notebook has what you accepted. Save the notebook there, then load it again "
+    "in the others: File > Reload Notebook from Disk."
+)
 _PROMPT_REPLY_SECONDS = 0.25
 """Time for a page that is not busy to answer, so that the question has all its choices from the beginning."""
 _ASK_AGAIN_SECONDS = 0.5
@@ -160,6 +164,10 @@ class _RejectedError(ToolError):
     """The user rejected a proposal, and said of nothing else that it is wanted."""
 
 
+async def _none_lacks(_: Mapping[str, str]) -> bool:
+    return False
+
+
 class CellProposals:
     """The tool ``propose_cell`` of one shell.
 
@@ -192,6 +200,8 @@ class CellProposals:
         self._ask_page = ask_page
         self._insert_below = insert_below
         self._note_cell = note_cell
+        self.lack: Callable[[Mapping[str, str]], Awaitable[bool]] = _none_lacks
+        """Returns whether another page of the same notebook has not got some cells, by their ids and sources."""
         self._below = _Below()
         self._one_at_a_time = asyncio.Lock()
 
@@ -297,12 +307,14 @@ class CellProposals:
         shown: list[str] = []
         to_run: list[str] = []
         last: str | None = None
+        put: dict[str, str] = {}
         for plan in plans:
             changed, outcome = (
                 await self._apply_change(plan, ctx) if isinstance(plan, _Change) else await self._put(plan, last, ctx)
             )
             if changed is not None:
                 note(changed)
+                put[changed.id] = plan.source
             last = changed.id if changed is not None and isinstance(plan, _New) else None
             shown.append(plan.outcome(done=changed is not None))
             if changed is not None and run and plan.type == "code" and not _asks_us(plan.source):
@@ -316,6 +328,8 @@ class CellProposals:
             ctx.ui.notify("The front end did not run the new cells: run them yourself.")
             outcomes = [outcome.replace(_RUNS, _NOT_RUN) for outcome in outcomes]
             shown = [outcome.removesuffix(_AND_RUN) for outcome in shown]
+        if put and await self.lack(put):
+            ctx.ui.notify(_ELSEWHERE, "warning")
         details = _details(plans, "; ".join(dict.fromkeys(shown)))
         if len(outcomes) == 1:
             return text_output(f"The user accepted it{outcomes[0]}", details)

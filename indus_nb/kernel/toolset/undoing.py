@@ -511,7 +511,8 @@ def _first(named: Sequence[str], most: int) -> str:
 
 def line(moved: Moved) -> str:
     """Describe what was moved, in a line."""
-    parts = [_listed(moved.names) or "nothing"]
+    named = (f"{name} ({moved.fates[name]})" if name in moved.fates else name for name in moved.names)
+    parts = [_listed(named) or "nothing"]
     if moved.kept:
         parts.append(f"left as the user has it: {_listed(moved.kept)}")
     if moved.beside:

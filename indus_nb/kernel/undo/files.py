@@ -358,6 +358,19 @@ def net_changes(changes: Iterable[FilesChange]) -> str:
     return _few([_changed(*each) for each in sorted(differing, key=lambda each: each[0])])
 
 
+def net_fates(changes: Iterable[FilesChange]) -> dict[str, str]:
+    """Name those files that undoing or redoing changes, in this order, would remove or put back, with which of both."""
+    there: dict[str, tuple[bool, bool]] = {}
+    for change in changes:
+        for step in change.steps:
+            name = shown(step.path, change.root)
+            before = there[name][0] if name in there else os.path.lexists(step.path)
+            there[name] = before, step.other is not None
+    return {
+        name: "put back" if after else "removed" for name, (before, after) in there.items() if not before or not after
+    }
+
+
 def all_touched(changes: Iterable[FilesChange]) -> frozenset[str]:
     """Return the files changed since that undoing or redoing changes in order would overwrite, and those outside."""
     there: dict[Path, State] = {}

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import FileState, hold, net_changes
+from indus_nb.kernel.undo.files import FileState, hold, net_changes, net_fates
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded, with_later
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
@@ -38,6 +38,7 @@ class Moved:
         beside: New variables and files with what those would be.
         bound: Those of them that are variables: they are in no step, so that no way back removes them.
         left_out: Files that were not kept, which stay as they are.
+        fates: What became of those files that were not there before, or are not there now, by their names.
         finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
             step that can be moved once more, which does the rest.
         back: Leaves variables and files as they were before the move, and forgets it; may raise ``RefusedError``.
@@ -48,6 +49,7 @@ class Moved:
     beside: frozenset[str] = frozenset()
     bound: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    fates: Mapping[str, str] = field(default_factory=dict[str, str])
     finish: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     back: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
@@ -393,6 +395,7 @@ class History:
         if undecided:
             raise TouchedError(undecided | overwritten(steps))
         copies = self._copies(way.whole or steps, way.kept) if touched == "both" else {}
+        fates = net_fates([step.files for step in steps if step.files is not None])
         turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
@@ -437,7 +440,7 @@ class History:
         beside = frozenset(turned.beside | bound | cells.beside)
         left_out = frozenset[str]().union(*(step.left_out for step in steps))
         names = frozenset((turned.names | cells.names) - kept - beside)
-        return Moved(names, kept, beside, frozenset(bound), left_out, finish, back)
+        return Moved(names, kept, beside, frozenset(bound), left_out, fates, finish, back)
 
     def _put_in_place(self, way: _Way, turned: Turned) -> None:
         """Have paths be what they are after a move."""

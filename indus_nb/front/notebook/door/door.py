@@ -154,6 +154,11 @@ class Door:
         """Return the id that the notebook has for its connection to the kernel."""
         return None if self._shown is None else self._shown.client
 
+    @property
+    def path(self) -> str | None:
+        """Return where the notebook lies, below the directory of Jupyter's server."""
+        return None if self._shown is None else self._shown.path
+
     async def request(
         self,
         what: str,
@@ -321,7 +326,9 @@ class Door:
 
     def _show_outdated(self, answers: Sequence[OutdatedAnswers]) -> None:
         outdated: list[messages.OutdatedCell] = [
-            {"cell": each.cell, "outdated": outdated_values(each.values)} for each in answers if each.cell is not None
+            {"cell": each.cell, "outdated": outdated_values(each.values, in_cell=True)}
+            for each in answers
+            if each.cell is not None
         ]
         if outdated != self._outdated or self._has_problem:
             self._outdated, self._has_problem = outdated, False

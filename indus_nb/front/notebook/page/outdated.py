@@ -8,11 +8,19 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.page.states import OutdatedValues
 from indus_nb.kernel.claims import OutdatedAnswers, OutdatedValue, in_words
 
+_IN_FILE = ". The file keeps the {old}: run the cell again to have the {new} in it"
 
-def outdated_values(values: Sequence[OutdatedValue]) -> OutdatedValues:
-    """Return values with a sentence about them."""
+
+def outdated_values(values: Sequence[OutdatedValue], *, in_cell: bool = False) -> OutdatedValues:
+    """Return values with a sentence about them.
+
+    Args:
+        in_cell: Whether they are in the output of one cell, and so in the notebook's file.
+    """
+    others = sum(value.now is not None for value in values)
+    old, new = ("old value", "new one") if others == 1 else ("old values", "new ones")
     return {
-        "words": in_words(values),
+        "words": in_words(values) + (_IN_FILE.format(old=old, new=new) if in_cell and others else ""),
         "stale": any(value.now is None for value in values),
         "values": [
             {"expression": value.expression, "value": value.value, "now": value.now, "why": value.why}

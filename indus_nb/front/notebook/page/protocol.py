@@ -623,6 +623,8 @@ class CellList(TypedDict):
     """Where the notebook lies, below the directory of Jupyter's server."""
     saved: NotRequired[str]
     """The time of that file when the page last read or wrote it, as ISO 8601; empty if it does not know."""
+    shared: NotRequired[bool]
+    """Whether all pages that show the notebook have the same cells, as with jupyter-collaboration."""
 
 
 class CellChanged(TypedDict):

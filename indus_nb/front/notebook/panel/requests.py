@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
-from indus_nb.base.errors import CompactionError, IndusError, UsageError
+from indus_nb.base.errors import CompactionError, CredentialsError, IndusError, UsageError
 from indus_nb.base.messages import ImageContent, Message, TextContent, ThinkingLevel, UserMessage, text_of
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.dialogs import Notify, NotifyType, SetEditorText, UiFrame, asked_in
@@ -209,6 +209,9 @@ class PanelRequests:
                 await session.prompt(
                     written.text, request.images, attachments=attached, streaming_behavior=joins, on_accepted=accept
                 )
+        except CredentialsError:
+            if not self.keys.note_unsent(session):
+                raise
         finally:
             if not accepted:
                 self.preparing -= 1

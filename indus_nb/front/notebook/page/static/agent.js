@@ -3612,7 +3612,10 @@ function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
   if (!notebook?.cells) return { error: "unavailable" };
   switch (request.what) {
     case "cells":
-      return { cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))) };
+      return {
+        cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))),
+        ...(notebook.collaborative ? { shared: true } : {}),
+      };
     case "insert_cell":
       return insertCell(notebook, request, ownIndex);
     case "replace_cell":

@@ -353,6 +353,8 @@ export interface CellList {
   path?: string;
   /** The time of that file when the page last read or wrote it, as ISO 8601; empty if it does not know. */
   saved?: string;
+  /** Whether all pages that show the notebook have the same cells, as with jupyter-collaboration. */
+  shared?: boolean;
 }
 
 /** The cell that was inserted or changed. */
