@@ -50,6 +50,9 @@ _SHORT_WAITS = 3
 """After how many refusals the wait of a row grows: the limiter paces all, and rows that wait long end after them."""
 _MAX_FIRST_WAIT_MS = 500
 _MAX_WAIT_MS = 30_000
+_LONGEST_ASKED_S = 3600
+"""Longest wait that a server may ask a row for. ``maxRetryDelayMs`` is for a person who waits; rows are left to
+themselves, and limits of a minute, as of an hour, are over by then. Those of a day are not waited for."""
 _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
@@ -58,7 +61,12 @@ _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any lon
 
 
 class RowRetry(RetrySettings):
-    """Retry policy of a row: shorter waits, for the limiter makes all rows wait, and more attempts."""
+    """Retry policy of a row: shorter waits, for the limiter makes all rows wait, longer asked ones, more attempts."""
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Return the longest wait that a server may ask a row for."""
+        return _LONGEST_ASKED_S * 1000
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again; see ``RetrySettings``.
@@ -67,7 +75,7 @@ class RowRetry(RetrySettings):
             attempt: The number of the retry, counted from 1.
 
         Returns:
-            Milliseconds: what the server asked for, else at most half a minute; ``None`` for no retry.
+            Milliseconds: what the server asked for, an hour at most, else at most half a minute; ``None`` for no retry.
         """
         delay = super().delay_ms(answer, attempt)
         if delay is None:
@@ -262,7 +270,7 @@ class Asked:
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
         except IndusError as problem:
-            error = _sentence(str(problem))
+            error = _sentence(f"{_not_waited_for(session)}{problem}")
         except Exception as problem:  # noqa: BLE001 - a validator or a tool of the user's: never the end of the others
             error = _sentence(f"{type(problem).__name__}: {problem}")
         finally:
@@ -334,6 +342,14 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
     if not message.text.strip():
         raise IndusError("The model gave an empty answer.")
     return message.text
+
+
+def _not_waited_for(session: AgentSession | None) -> str:
+    """Return a sentence about the wait that a server asked for, if it is too long for a row; else an empty text."""
+    answer = None if session is None else session.state.last_answer
+    if answer is None or (asked_delay(answer) or 0) <= _LONGEST_ASKED_S:
+        return ""
+    return "The server asks to wait for more than an hour, and rows wait no longer. "
 
 
 def _saved(store: SessionStore, directory: Path) -> str | None:

@@ -383,6 +383,9 @@ def test_a_row_that_is_refused_again_waits_little_longer_at_first_and_as_long_in
 
     assert waits("429 Too many requests") == [500, 500, 500, 1000, 2000, 4000, 8000, 16_000, None]
     assert waits("429 Too many requests (retry after 1.5 s)") == [1500] * 8 + [None]
+    assert waits("429 Too many requests (retry after 61 s)") == [61_000] * 8 + [None]
+    assert waits("429 Too many requests (retry after 3600 s)") == [3_600_000] * 8 + [None]
+    assert waits("429 Too many requests (retry after 3601 s)") == [None] * 9
     assert waits("500 Internal server error") == [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, None]
 
 
@@ -391,7 +394,9 @@ def test_a_server_that_asks_for_days_stops_the_row_that_it_refused_and_no_other(
     answer_with(messages_api, lambda request: slow_down if asked(request) == "a" else echo(request))
     done = agent.map("{item}", ["a", "b", "c"], parallel=1)
     assert list(done) == [None, "<b>", "<c>"]
-    assert "retry after 31536000 s" in str(done.rows[0].error)
+    error = str(done.rows[0].error)
+    assert "retry after 31536000 s" in error
+    assert error.startswith("The server asks to wait for more than an hour, and rows wait no longer. 429 ")
     assert len(messages_api.requests) == 3
 
 
