@@ -102,7 +102,8 @@ class Asked:
         limiter: The rate limiter of requests.
         budget: The budget of requests.
         definable: Whether rows have tools that this process has defined.
-        on_failure: Called with the error of a failed request, which may be retried.
+        waits: The reasons of the sessions that wait for another attempt, the newest last.
+        on_waits: Called when these have changed.
         engine: The engine that runs the functions of tools; ``None`` for this process.
         batches: The collector of requests; ``None`` if each is sent by itself.
         shared_characters: Characters that every prompt begins with.
@@ -115,7 +116,8 @@ class Asked:
     budget: Budget
     max_tokens: int | None
     definable: bool = False
-    on_failure: Callable[[str], None] = lambda _: None
+    waits: dict[AgentSession, str] = field(default_factory=dict["AgentSession", str])
+    on_waits: Callable[[], None] = lambda: None
     engine: Engine | None = None
     batches: Batches | None = None
     shared_characters: int = 0
@@ -251,9 +253,11 @@ class Asked:
 
         def note(*, goes_on: bool) -> None:
             self.open_sessions[opened] = goes_on
+            if goes_on:
+                self._wait(opened, None)
 
         try:
-            session = opened = self._open(key, note)
+            session = opened = self._open(key, note, lambda why: self._wait(opened, why))
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
             session.settings.is_continued = self.shared is None or not self.shared.bare
@@ -276,6 +280,7 @@ class Asked:
         finally:
             if session is not None:
                 del self.open_sessions[session]
+                self._wait(session, None)
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
@@ -297,11 +302,20 @@ class Asked:
                 )
         return text, [image for _, image in images]
 
-    def _open(self, key: str, note: _Note) -> AgentSession:
+    def _wait(self, session: AgentSession, why: str | None) -> None:
+        """Note why a session waits for another attempt; ``None`` where it does no more."""
+        before = self.waits.pop(session, None)
+        if why is not None:
+            self.waits[session] = why
+        if before or why:
+            self.on_waits()
+
+    def _open(self, key: str, note: _Note, on_failure: Callable[[str], None]) -> AgentSession:
         """Open the session of a row.
 
         Args:
             note: Called with whether a request of it goes on.
+            on_failure: Called with the error of a failed request, which may be retried.
         """
         if self.shared is None or self.leading is None:
             raise RuntimeError("check() comes first")
@@ -309,7 +323,7 @@ class Asked:
         def failed(answer: AssistantMessage) -> None:
             note(goes_on=False)
             self.was_cut_off |= answer.stop_reason == "error" and failed_status(answer) in _CUT_OFF
-            self.on_failure(answer.error_message or answer.stop_reason)
+            on_failure(answer.error_message or answer.stop_reason)
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
