@@ -64,6 +64,8 @@ def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: Message
     assert "A sample: 2 rows, 1 answered, 1 not asked, $" in done.stderr
     messages_api.default = HttpError(400, "invalid_request_error", "not this")
     assert run(work, "rows.csv", *chosen).returncode == 1
+    failed = run(work, "rows.csv", *chosen[:-2])
+    assert "not this. With --journal FILE the next call would ask only for what is missing." in failed.stderr
 
 
 def test_columns_of_files_are_read_and_others_are_texts(work: Path, messages_api: MessagesApi) -> None:

@@ -192,7 +192,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
     if options.sample is not None and not errors:
         complain(f"A sample: {answers.summary}.")
     elif answers.failed:
-        why = f" The first reason: {next(iter(errors))}" if errors else ""
+        why = f" The first reason: {next(iter(errors)).removesuffix('.')}." if errors else ""
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
     if answers.cascade is not None:
