@@ -243,6 +243,22 @@ def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_wha
     assert not list(tmp_path.glob("agent/sessions/**/*.jsonl"))
 
 
+def test_the_diagnosis_names_a_missing_model_and_an_extension_that_fails(tmp_path: Path):
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    (extensions / "broken.py").write_text("def setup(api):\n    raise ValueError('no bananas')\n")
+    problems = indusagi("doctor", home=tmp_path).stdout.split("\nproblems:")[1]
+    assert "- No model is chosen. `indus-nb setup` in a terminal" in problems
+    assert "broken.py" in problems
+    assert "no bananas" in problems
+
+
+@pytest.mark.parametrize("options", [(), ("--provider", "openai")])
+def test_without_a_key_a_prompt_names_what_asks_for_one(tmp_path: Path, options: tuple[str, ...]):
+    done = indusagi("--no-session", *options, "hello", home=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "`indus-nb setup` asks for a key and keeps it." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
