@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,18 @@ def test_the_diagnosis_names_a_missing_model_and_an_extension_that_fails(tmp_pat
     assert "- No model is chosen. `indus-nb setup` in a terminal" in problems
     assert "broken.py" in problems
     assert "no bananas" in problems
+
+
+def test_the_functions_of_the_readme_make_an_extension_below_the_line_that_it_names(tmp_path: Path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## Make it your own")[1]
+    functions = readme.split("```python\nfrom indus_nb import agent\n")[1].split("```")[0]
+    line = re.search(r"below `(def .+?:)` in the place of the import", readme)
+    assert line is not None
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    (extensions / "mine.py").write_text(line[1] + textwrap.indent(functions, "    "))
+    said = indusagi("doctor", "--provider", "offline", home=tmp_path).stdout
+    assert re.search(r"^tools: .*\brows\b", said, re.MULTILINE)
+    assert "\nproblems: none" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--provider", "openai")])
