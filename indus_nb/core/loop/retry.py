@@ -16,8 +16,8 @@ _PASSING = (
     r"|upstream.?connect|reset before headers|socket hang.?up|ended (?:early|without)|without (?:a )?response"
     r"|broke off|time[ds]?.?out|terminated|retry delay|retry after"
 )
-# The request is at fault, or what may be spent on it, whatever numbers the text behind that holds.
-_FINAL = r"4(?!08|09|29)\d\d |The budget of \$|The price of "
+# The request is at fault, what may be spent on it, or its key is missing, whatever numbers the text behind that holds.
+_FINAL = r"4(?!08|09|29)\d\d |The budget of \$|The price of |No API key for "
 _TOO_LONG = (
     r"(?i)"
     r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"
