@@ -106,7 +106,6 @@ async def _approved(session: AgentSession, argument: str) -> CommandOutput:
 
 
 async def _doctor(session: AgentSession, _: str) -> CommandOutput:
-    await session.load()
     title, *lines = diagnosis(session)
     return CommandOutput(title, "listing", [_row(line) for line in lines])
 
