@@ -50,6 +50,9 @@ _SHORT_WAITS = 3
 """After how many refusals the wait of a row grows: the limiter paces all, and rows that wait long end after them."""
 _MAX_FIRST_WAIT_MS = 500
 _MAX_WAIT_MS = 30_000
+_LONGEST_ASKED_S = 3600
+"""Longest wait that a server may ask a row for. ``maxRetryDelayMs`` is for a person who waits; rows are left to
+themselves, and limits of a minute, as of an hour, are over by then. Those of a day are not waited for."""
 _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
@@ -58,7 +61,12 @@ _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any lon
 
 
 class RowRetry(RetrySettings):
-    """Retry policy of a row: shorter waits, for the limiter makes all rows wait, and more attempts."""
+    """Retry policy of a row: shorter waits, for the limiter makes all rows wait, longer asked ones, more attempts."""
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Return the longest wait that a server may ask a row for."""
+        return _LONGEST_ASKED_S * 1000
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again; see ``RetrySettings``.
@@ -67,7 +75,7 @@ class RowRetry(RetrySettings):
             attempt: The number of the retry, counted from 1.
 
         Returns:
-            Milliseconds: what the server asked for, else at most half a minute; ``None`` for no retry.
+            Milliseconds: what the server asked for, an hour at most, else at most half a minute; ``None`` for no retry.
         """
         delay = super().delay_ms(answer, attempt)
         if delay is None:
@@ -94,7 +102,8 @@ class Asked:
         limiter: The rate limiter of requests.
         budget: The budget of requests.
         definable: Whether rows have tools that this process has defined.
-        on_failure: Called with the error of a failed request, which may be retried.
+        waits: The reasons of the sessions that wait for another attempt, the newest last.
+        on_waits: Called when these have changed.
         engine: The engine that runs the functions of tools; ``None`` for this process.
         batches: The collector of requests; ``None`` if each is sent by itself.
         shared_characters: Characters that every prompt begins with.
@@ -107,7 +116,8 @@ class Asked:
     budget: Budget
     max_tokens: int | None
     definable: bool = False
-    on_failure: Callable[[str], None] = lambda _: None
+    waits: dict[AgentSession, str] = field(default_factory=dict["AgentSession", str])
+    on_waits: Callable[[], None] = lambda: None
     engine: Engine | None = None
     batches: Batches | None = None
     shared_characters: int = 0
@@ -243,9 +253,11 @@ class Asked:
 
         def note(*, goes_on: bool) -> None:
             self.open_sessions[opened] = goes_on
+            if goes_on:
+                self._wait(opened, None)
 
         try:
-            session = opened = self._open(key, note)
+            session = opened = self._open(key, note, lambda why: self._wait(opened, why))
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
             session.settings.is_continued = self.shared is None or not self.shared.bare
@@ -262,12 +274,13 @@ class Asked:
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
         except IndusError as problem:
-            error = _sentence(str(problem))
+            error = _sentence(f"{_not_waited_for(session)}{problem}")
         except Exception as problem:  # noqa: BLE001 - a validator or a tool of the user's: never the end of the others
             error = _sentence(f"{type(problem).__name__}: {problem}")
         finally:
             if session is not None:
                 del self.open_sessions[session]
+                self._wait(session, None)
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
@@ -289,11 +302,20 @@ class Asked:
                 )
         return text, [image for _, image in images]
 
-    def _open(self, key: str, note: _Note) -> AgentSession:
+    def _wait(self, session: AgentSession, why: str | None) -> None:
+        """Note why a session waits for another attempt; ``None`` where it does no more."""
+        before = self.waits.pop(session, None)
+        if why is not None:
+            self.waits[session] = why
+        if before or why:
+            self.on_waits()
+
+    def _open(self, key: str, note: _Note, on_failure: Callable[[str], None]) -> AgentSession:
         """Open the session of a row.
 
         Args:
             note: Called with whether a request of it goes on.
+            on_failure: Called with the error of a failed request, which may be retried.
         """
         if self.shared is None or self.leading is None:
             raise RuntimeError("check() comes first")
@@ -301,7 +323,7 @@ class Asked:
         def failed(answer: AssistantMessage) -> None:
             note(goes_on=False)
             self.was_cut_off |= answer.stop_reason == "error" and failed_status(answer) in _CUT_OFF
-            self.on_failure(answer.error_message or answer.stop_reason)
+            on_failure(answer.error_message or answer.stop_reason)
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
@@ -334,6 +356,14 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
     if not message.text.strip():
         raise IndusError("The model gave an empty answer.")
     return message.text
+
+
+def _not_waited_for(session: AgentSession | None) -> str:
+    """Return a sentence about the wait that a server asked for, if it is too long for a row; else an empty text."""
+    answer = None if session is None else session.state.last_answer
+    if answer is None or (asked_delay(answer) or 0) <= _LONGEST_ASKED_S:
+        return ""
+    return "The server asks to wait for more than an hour, and rows wait no longer. "
 
 
 def _saved(store: SessionStore, directory: Path) -> str | None:

@@ -43,7 +43,9 @@ class Progress:
     note: str = ""
     """Description of what the user should know before the rest is paid for."""
     failure: str = ""
-    """Reason why a request has failed, until one succeeds: rows that wait for another attempt show nothing else."""
+    """The newest reason why a row waits for another attempt; empty where none does."""
+    all_wait: bool = False
+    """``True`` if each row that is left waits for another attempt: how long that takes says no rate."""
 
     @property
     def per_minute(self) -> float:
@@ -52,9 +54,9 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the time that the other rows will take at this rate; ``None`` as long as no row has ended."""
+        """Return the time that the other rows will take at this rate; ``None`` where it says nothing about them."""
         rate = self.per_minute
-        return None if self.total is None or rate <= 0 else (self.total - self.done) / rate * 60
+        return None if self.total is None or rate <= 0 or self.all_wait else (self.total - self.done) / rate * 60
 
     @property
     def cost_left(self) -> float | None:

@@ -116,6 +116,9 @@ class Work:
         """Why rows were left that nobody has stopped; empty if none were."""
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""
+        self._waits: dict[AgentSession, str] = {}
+        self._left: float = math.inf
+        """How many rows are to be asked, those that wait included."""
         self._first: int | None = None
         self._measured = 0
         self._measured_cost = 0.0
@@ -242,7 +245,8 @@ class Work:
             self.budget,
             question.max_tokens,
             question.definable,
-            self._note_failure,
+            waits=self._waits,
+            on_waits=self._note_waits,
             engine=engine,
             batches=self._batches,
             shared_characters=question.shared_characters,
@@ -255,7 +259,7 @@ class Work:
         """Ask for rows, several at once: for all ``count``, or for as many as come."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
-        writer = _Writer(journal)
+        writer, self._left = _Writer(journal), count
         at_once = int(min(self._parallel + self._ahead(asked), count))
         self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(at_once)]
         try:
@@ -458,6 +462,8 @@ class Work:
 
     def _note_row(self, number: int, answer: RowAnswer) -> None:
         self.progress.to_ask -= answer.answered
+        self._left -= 1
+        self._note_waits()
         if answer.answered and number != self._first:  # which also pays for what the others read from a cache
             self._measured += 1
             self._measured_cost += answer.cost
@@ -481,15 +487,16 @@ class Work:
                     f"{asked.model.name}: {why}"
                 )
 
-    def _note_failure(self, why: str) -> None:
+    def _note_waits(self) -> None:
+        why = next(reversed(self._waits.values()), "")
         self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)
+        self.progress.all_wait = bool(why) and len(self._waits) >= self._left
 
     def _count(self, row: RowAnswer, limiter: Limiter, budget: Budget) -> None:
         progress = self.progress
         progress.done += row.answered or row.error is not None
         progress.failed += row.error is not None
         self._note_cost(budget)
-        progress.failure = ""
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
 
 

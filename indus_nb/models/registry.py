@@ -251,6 +251,8 @@ class ModelRegistry:
         else:
             provider = cast("Provider", stream) if hasattr(stream, "stream") else _Called(cast("Stream", stream))
         if self._cassette is not None:
+            if self._cassette.may_answer() and not self._is_replaying():
+                provider = _WithKey(provider, self._missing_key)  # what the cassette does not answer needs one
             provider = self._cassette.provider_for(provider)
             if self._is_replaying():
                 return provider
@@ -347,12 +349,17 @@ class ModelRegistry:
 
         It is given one nevertheless if there is any.
         """
-        return (
-            (self._cassette is not None and self._cassette.may_answer())
-            or model.api == "offline"
-            or is_local(model.base_url)
-            or self._config(model.provider, "stream") is not None
-        )
+        return (self._cassette is not None and self._cassette.may_answer()) or self._asks_for_no_key(model)
+
+    def _asks_for_no_key(self, model: Model) -> bool:
+        return model.api == "offline" or is_local(model.base_url) or self._config(model.provider, "stream") is not None
+
+    def _missing_key(self, model: Model) -> str:
+        """Return how to get the key that a request to ``model`` needs and lacks; empty where it lacks none."""
+        name, stored = model.provider, read_stored_keys(self._auth_file)
+        if self._asks_for_no_key(model) or finds_credentials(model.api) or self._has_secret(name, stored):
+            return ""
+        return how_to_get_key(name, stored, sorted(self._keyed()))
 
     def _is_replaying(self) -> bool:
         return self._cassette is not None and self._cassette.is_replaying()
@@ -421,6 +428,30 @@ class _Called:
 
     def preload(self) -> None:
         pass
+
+
+@dataclass(frozen=True, slots=True)
+class _WithKey:
+    """A provider that is asked only where no key is missing."""
+
+    provider: Provider
+    missing: Callable[[Model], str]
+
+    async def stream(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> AsyncGenerator[AssistantMessageEvent]:
+        if options.api_key is None and (problem := await asyncio.to_thread(self.missing, model)):
+            from indus_nb.models.http.failures import failed_answer
+
+            for event in failed_answer(model, problem):
+                yield event
+            return
+        async with aclosing(self.provider.stream(model, context, options)) as events:
+            async for event in events:
+                yield event
+
+    def preload(self) -> None:
+        self.provider.preload()
 
 
 @dataclass(frozen=True, slots=True)

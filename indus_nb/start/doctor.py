@@ -9,6 +9,11 @@ from indus_nb.base.errors import CredentialsError
 from indus_nb.core.session.session import AgentSession
 from indus_nb.version import __version__
 
+_NO_MODEL = (
+    "No model is chosen. `indus-nb setup` in a terminal and `%agent key` in a notebook ask for a key and keep it; "
+    "--provider offline needs none (and is no language model)."
+)
+
 
 def diagnosis(session: AgentSession) -> Iterator[str]:
     """Yield lines about the parts of a session, the sandboxes of this machine, and every known problem."""
@@ -26,7 +31,7 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     yield f"commands: {', '.join(f'/{name}' for name in commands) or 'none'}"
     files = [str(file.path) for file in session.equipment.resources.context_files]
     yield f"context files: {', '.join(files) or 'none'}"
-    problems = session.all_problems
+    problems = [*([] if session.model is not None else [_NO_MODEL]), *session.all_problems]
     yield f"problems: {'none' if not problems else ''}".rstrip()
     yield from (f"- {problem}" for problem in problems)
 

@@ -133,11 +133,12 @@ def test_kept_answers_need_no_key(messages_api: MessagesApi, answers: Path, monk
     with opened() as session:
         before = session.run("hello")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    with opened(provider="anthropic") as session:
+    asked = len(messages_api.requests)
+    with opened(provider="anthropic", model="claude-haiku-4-5") as session:
         assert session.run("hello") == before
-        messages_api.default = HttpError(401, "authentication_error", "no key")
-        with pytest.raises(RunFailedError, match="does not have this answer"):
-            session.run("another")
+        with pytest.raises(RunFailedError, match=r"^No API key for anthropic: set .* does not have this answer"):
+            session.run("another 500")
+    assert len(messages_api.requests) == asked
 
 
 def test_two_processes_that_keep_answers_in_one_file_lose_none(messages_api: MessagesApi, answers: Path) -> None:

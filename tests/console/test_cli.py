@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -242,6 +243,34 @@ def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_wha
     assert "- used: " in done.stdout
     assert f"- {project} is not trusted" in done.stdout.split("\nproblems:")[1]
     assert not list(tmp_path.glob("agent/sessions/**/*.jsonl"))
+
+
+def test_the_diagnosis_names_a_missing_model_and_an_extension_that_fails(tmp_path: Path):
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    (extensions / "broken.py").write_text("def setup(api):\n    raise ValueError('no bananas')\n")
+    problems = indusagi("doctor", home=tmp_path).stdout.split("\nproblems:")[1]
+    assert "- No model is chosen. `indus-nb setup` in a terminal" in problems
+    assert "broken.py" in problems
+    assert "no bananas" in problems
+
+
+def test_the_functions_of_the_readme_make_an_extension_below_the_line_that_it_names(tmp_path: Path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## Make it your own")[1]
+    functions = readme.split("```python\nfrom indus_nb import agent\n")[1].split("```")[0]
+    line = re.search(r"below `(def .+?:)` in the place of the import", readme)
+    assert line is not None
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    (extensions / "mine.py").write_text(line[1] + textwrap.indent(functions, "    "))
+    said = indusagi("doctor", "--provider", "offline", home=tmp_path).stdout
+    assert re.search(r"^tools: .*\brows\b", said, re.MULTILINE)
+    assert "\nproblems: none" in said
+
+
+@pytest.mark.parametrize("options", [(), ("--provider", "openai")])
+def test_without_a_key_a_prompt_names_what_asks_for_one(tmp_path: Path, options: tuple[str, ...]):
+    done = indusagi("--no-session", *options, "hello", home=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "`indus-nb setup` asks for a key and keeps it." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,15 @@ def test_a_csv_file_gets_columns_for_the_answers(work: Path, messages_api: Messa
     assert Path(rows[0]["session"]).exists()
 
 
+def test_answers_that_cannot_be_written_at_the_end_are_printed(work: Path, messages_api: MessagesApi) -> None:
+    messages_api.default = Reply("yes")
+    (work / "full.csv").symlink_to("/dev/full")
+    done = run(work, "rows.csv", "--prompt", "{name}", "--out", "full.csv", "--model", "claude-haiku-4-5")
+    assert done.returncode == 1
+    assert "The answers cannot be written to full.csv (No space left on device): they are on standard" in done.stderr
+    assert [row["answer"] for row in csv.DictReader(done.stdout.splitlines())] == ["yes", "yes"]
+
+
 def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: MessagesApi) -> None:
     messages_api.default = Reply("yes")
     chosen = ("--prompt", "{name}", "--out", "out.jsonl", "--model", "claude-haiku-4-5", "--sample", "1")
@@ -55,6 +64,8 @@ def test_a_sample_is_written_and_is_no_failure(work: Path, messages_api: Message
     assert "A sample: 2 rows, 1 answered, 1 not asked, $" in done.stderr
     messages_api.default = HttpError(400, "invalid_request_error", "not this")
     assert run(work, "rows.csv", *chosen).returncode == 1
+    failed = run(work, "rows.csv", *chosen[:-2])
+    assert "not this. With --journal FILE the next call would ask only for what is missing." in failed.stderr
 
 
 def test_columns_of_files_are_read_and_others_are_texts(work: Path, messages_api: MessagesApi) -> None:
@@ -233,6 +244,7 @@ def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(
         (["rows.csv", "--prompt", "{name}"], "required: --out"),
         (["rows.csv", "--prompt", "{name}", "--out", "o.xlsx"], "--out o.xlsx"),
         (["rows.csv", "--prompt", "{name}", "--out", "nowhere/o.csv"], "no directory"),
+        (["rows.csv", "--prompt", "{name}", "--out", "/proc/o.csv"], "--out /proc/o.csv: "),
         (["none.csv", "--prompt", "{name}", "--out", "o.csv"], "cannot be read"),
         (["empty.csv", "--prompt", "{name}", "--out", "o.csv"], "empty.csv: the first line names the columns"),
         (["header.csv", "--prompt", "{naem}", "--out", "o.csv"], "Its columns are: name, age"),

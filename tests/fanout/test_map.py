@@ -91,9 +91,10 @@ def test_numbers_of_a_frame_stay_exact_where_a_row_has_none(messages_api: Messag
     assert str(frame["answer"].dtype) == "Int64"
 
 
-def test_it_says_why_rows_are_asked_again_until_one_is_answered(messages_api: MessagesApi) -> None:
+def test_it_says_why_rows_are_asked_again_as_long_as_one_waits(messages_api: MessagesApi) -> None:
     gate, seen = Gate(), list[str]()
-    replies = iter([HttpError(529, "overloaded_error", "Over\x1b[2Jloaded"), Reply(Text("ok", gate))])
+    refusal = HttpError(529, "overloaded_error", "Over\x1b[2Jloaded", headers={"retry-after": "1"})
+    replies = iter([refusal, Reply(Text("ok", gate))])
     answer_with(messages_api, lambda _: next(replies))
 
     class Seen(Reporter):
@@ -383,6 +384,9 @@ def test_a_row_that_is_refused_again_waits_little_longer_at_first_and_as_long_in
 
     assert waits("429 Too many requests") == [500, 500, 500, 1000, 2000, 4000, 8000, 16_000, None]
     assert waits("429 Too many requests (retry after 1.5 s)") == [1500] * 8 + [None]
+    assert waits("429 Too many requests (retry after 61 s)") == [61_000] * 8 + [None]
+    assert waits("429 Too many requests (retry after 3600 s)") == [3_600_000] * 8 + [None]
+    assert waits("429 Too many requests (retry after 3601 s)") == [None] * 9
     assert waits("500 Internal server error") == [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, None]
 
 
@@ -391,8 +395,38 @@ def test_a_server_that_asks_for_days_stops_the_row_that_it_refused_and_no_other(
     answer_with(messages_api, lambda request: slow_down if asked(request) == "a" else echo(request))
     done = agent.map("{item}", ["a", "b", "c"], parallel=1)
     assert list(done) == [None, "<b>", "<c>"]
-    assert "retry after 31536000 s" in str(done.rows[0].error)
+    error = str(done.rows[0].error)
+    assert "retry after 31536000 s" in error
+    assert error.startswith("The server asks to wait for more than an hour, and rows wait no longer. 429 ")
     assert len(messages_api.requests) == 3
+
+
+def test_the_line_of_the_last_rows_says_why_they_wait_and_not_how_long(messages_api: MessagesApi) -> None:
+    gate, seen = Gate(), list[str]()
+    slow_down = HttpError(529, "overloaded_error", "Overloaded", headers={"retry-after": "50"})
+
+    def answer(request: Recorded) -> Reply | HttpError:
+        if asked(request) == "quick":
+            return Reply(Text("", gate, "ok"))
+        gate.reached.wait()  # else the other row would not begin
+        return slow_down
+
+    answer_with(messages_api, answer)
+    data = ["quick", "refused"]
+    mapped = Map(data, question("{item}", table_of(data), session=SessionOptions(), directory=Path("rows")))
+
+    class Seen(Reporter):
+        def show(self, progress: Progress) -> None:
+            if progress.failure:
+                gate.open()
+            if progress.done and not progress.stopping:
+                seen.append(str(progress))
+                mapped.work.stop()
+
+    assert list(mapped.here(Seen())) == ["ok", None]
+    assert seen[0].startswith("1 of 2 rows")
+    assert "asking again after: 529 overloaded_error" in seen[0]
+    assert " left" not in seen[0]
 
 
 @pytest.fixture

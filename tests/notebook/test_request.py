@@ -88,6 +88,7 @@ def test_in_front_of_map_stand_options_of_the_conversation_whose_model_answers()
         ("map the sales over the years", None),
         ('map "a" to "b"', None),
         ('map "a" over the top', None),
+        ("map the sales of {city} over the years", None),
         ("mapping -o x", None),
         ("map over the sales", "below"),
         ("map the sales over df", "below"),
@@ -105,6 +106,8 @@ def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> N
     [
         ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
         ("map order {n}: {region} over sample", "takes the question in quotes"),
+        ("map what is {a}? over df.head(3)", "takes the question in quotes"),
+        ('map {a} over db["all over the world"]', "takes the question in quotes"),
         ('map "x {note}" small', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`. Nothing was sent.'),
         ('map -o k "x {note}"', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`.'),
         ("map -o k what is it", 'Behind the options of `map` comes "QUESTION" over DATA'),

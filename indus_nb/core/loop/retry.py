@@ -16,8 +16,8 @@ _PASSING = (
     r"|upstream.?connect|reset before headers|socket hang.?up|ended (?:early|without)|without (?:a )?response"
     r"|broke off|time[ds]?.?out|terminated|retry delay|retry after"
 )
-# The request is at fault, or what may be spent on it, whatever numbers the text behind that holds.
-_FINAL = r"4(?!08|09|29)\d\d |The budget of \$|The price of "
+# The request is at fault, what may be spent on it, or its key is missing, whatever numbers the text behind that holds.
+_FINAL = r"4(?!08|09|29)\d\d |The budget of \$|The price of |No API key for "
 _TOO_LONG = (
     r"(?i)"
     r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"
@@ -49,6 +49,11 @@ class RetrySettings(WireModel):
     base_delay_ms: int = wire_field(default=2000, ge=0)
     provider: ProviderRetrySettings = wire_field(default_factory=ProviderRetrySettings)
 
+    @property
+    def longest_wait_ms(self) -> int:
+        """Return the longest wait that a server may ask for; an answer that asks for more is not tried again."""
+        return self.provider.max_retry_delay_ms
+
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again.
 
@@ -68,9 +73,7 @@ class RetrySettings(WireModel):
         if not self.enabled or attempt > self.max_retries or not is_passing(answer):
             return None
         wanted = round((asked_delay(answer) or 0) * 1000)
-        return (
-            max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.provider.max_retry_delay_ms else None
-        )
+        return max(wanted, self.base_delay_ms * 2 ** (attempt - 1)) if wanted <= self.longest_wait_ms else None
 
 
 def asked_delay(answer: AssistantMessage) -> float | None:

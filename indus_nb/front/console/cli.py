@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(20_000, 20, 20)  # a process of its own may let more lie
     _open_standard_descriptors()
     from indus_nb.base.textcut import one_line
-    from indus_nb.front.console.stdio import complain, leave
+    from indus_nb.front.console.stdio import complain, in_words, leave
     from indus_nb.safety.redaction import hide_shapes, secrets_of  # not when it failed: there may be no descriptor left
 
     try:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         status = 2
     except IndusError as error:
-        complain(str(error))
+        complain(in_words(error))
         status = 1
     except OSError as error:
         # What stands in the place of a path may be anything, such as a key that was set by mistake.
@@ -158,6 +158,7 @@ async def _print_diagnosis(options: argparse.Namespace) -> int:
 
     session, _, descriptor_out = await _open(options)
     with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
+        await session.load()  # extensions, which may fail
         out.writelines(f"{line}\n" for line in diagnosis(session))
     return 0
 
@@ -172,7 +173,7 @@ async def _open(options: argparse.Namespace) -> tuple[AgentSession, int, int]:
         from indus_nb.kernel.attached import working_in
 
         chosen = working_in(options.kernel, chosen)
-    session = open_session(chosen, definable=False)
+    session = open_session(chosen, definable=options.doctor)  # a diagnosis loads extensions, and starts none
     if options.mode == "text" and not options.doctor:
         await _ask_about_project(session)
     for problem in session.problems:

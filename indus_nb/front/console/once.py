@@ -29,7 +29,7 @@ from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.console.frames import Wire, dialect_of
-from indus_nb.front.console.stdio import FrameWriter, complain, on_signals
+from indus_nb.front.console.stdio import FrameWriter, complain, in_words, on_signals
 from indus_nb.tools import ToolError
 from indus_nb.tools.files.read import read_image
 
@@ -107,7 +107,7 @@ async def answer_all(
             complain("Request was aborted.")
     except IndusError as error:
         status = 2 if isinstance(error, UsageError) else 1
-        complain(str(error))
+        complain(in_words(error))
     return await _end(session, writer, status)
 
 

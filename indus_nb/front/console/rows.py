@@ -1,7 +1,8 @@
 """``indus-nb map``: one question for each row of a file, and the answers in another.
 
-What this module promises: standard output stays empty. The file of answers is written once, at the end, wholly or not
-at all, also after a signal; the exit status says whether each row has an answer.
+What this module promises: the file of answers is written once, at the end, wholly or not at all, also after a signal;
+where that fails they are printed, else standard output stays empty. The exit status says whether each row has an
+answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import csv
 import gc
 import io
+import os
 import re
 import signal
 import sys
@@ -185,18 +187,18 @@ def ask_rows(arguments: Sequence[str]) -> int:
     if answers.estimate is not None:
         complain(f"{answers.estimate}.")
         return 128 + signals[0] if signals else 0
-    write_table(out, data.columns, answers.columns, answers.records)
+    is_written = _write_or_print(out, data, answers)
     errors = dict.fromkeys(row.error for row in answers.rows if row.error is not None)
     if options.sample is not None and not errors:
         complain(f"A sample: {answers.summary}.")
     elif answers.failed:
-        why = f" The first reason: {next(iter(errors))}" if errors else ""
+        why = f" The first reason: {next(iter(errors)).removesuffix('.')}." if errors else ""
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
     if answers.cascade is not None:
         complain(f"{answers.cascade}.")
     failed = errors if options.sample is not None else answers.failed
-    return 128 + signals[0] if signals else int(bool(failed))
+    return 128 + signals[0] if signals else int(bool(failed) or not is_written)
 
 
 def _answers_of(asking: Map) -> Answers:
@@ -233,6 +235,15 @@ def _check_place(path: Path) -> None:
         raise UsageError(f"--out {path}: the name ends with .csv, .tsv, .jsonl or .ndjson, which says what is written.")
     if path.is_dir() or not path.absolute().parent.is_dir():
         raise UsageError(f"--out {path}: there is no directory for it, or it is a directory itself.")
+    try:
+        if path.is_file():
+            path.open("ab").close()
+        elif not path.exists():  # else it is a pipe or a device, which opening may change
+            target = Path(os.path.realpath(path))
+            target.touch(exist_ok=False)
+            target.unlink()
+    except OSError as error:
+        raise UsageError(f"--out {path}: it cannot be written ({error.strerror}).") from error
 
 
 def table_in(path: Path) -> Table:
@@ -292,18 +303,32 @@ def write_table(path: Path, columns: Sequence[str], added: Sequence[str], record
         columns: The columns of the data, which are written as they are.
         added: The columns of the answers, of which spreadsheets get no formula.
     """
+    write_atomically(path, _content(path, columns, added, records), in_place=True)
+
+
+def _content(path: Path, columns: Sequence[str], added: Sequence[str], records: Sequence[JsonObject]) -> bytes:
     if path.suffix.lower() in _JSON_LINES:
-        content = b"".join(dump(record) + b"\n" for record in records)
-    else:
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, delimiter=_DELIMITERS[path.suffix.lower()], lineterminator="\n")
-        writer.writerow([*columns, *map(_harmless, added)])
-        writer.writerows(
-            [*(_cell(record.get(name)) for name in columns), *(_harmless(_cell(record.get(name))) for name in added)]
-            for record in records
-        )
-        content = text.getvalue().encode()
-    write_atomically(path, content, in_place=True)
+        return b"".join(dump(record) + b"\n" for record in records)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=_DELIMITERS[path.suffix.lower()], lineterminator="\n")
+    writer.writerow([*columns, *map(_harmless, added)])
+    writer.writerows(
+        [*(_cell(record.get(name)) for name in columns), *(_harmless(_cell(record.get(name))) for name in added)]
+        for record in records
+    )
+    return text.getvalue().encode()
+
+
+def _write_or_print(path: Path, data: Table, answers: Answers) -> bool:
+    """Write the file of answers, and return whether that is done: what is paid for is not lost on a full disk."""
+    try:
+        write_table(path, data.columns, answers.columns, answers.records)
+    except OSError as error:
+        complain(f"The answers cannot be written to {path} ({error.strerror or error}): they are on standard output.")
+        sys.stdout.buffer.write(_content(path, data.columns, answers.columns, answers.records))
+        sys.stdout.flush()
+        return False
+    return True
 
 
 def _harmless(text: str) -> str:

@@ -31,6 +31,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
+from indus_nb.base.errors import CredentialsError, IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.base.streaming import DELTAS, BlockDelta
 from indus_nb.base.terminal import PlainFormatter, plain
@@ -67,6 +68,13 @@ def complain(sentence: str) -> None:
     shown = plain(sentence).replace("\n", "\n  ")  # or a line in it could pose as a sentence of its own
     with contextlib.suppress(OSError):
         print(f"indus-nb: {shown}", file=sys.stderr, flush=True)  # noqa: T201 - the one place that speaks to a person
+
+
+def in_words(error: IndusError) -> str:
+    """Return an error as a sentence for a terminal: where a key is missing with the command that asks for one."""
+    return (
+        f"{error} `indus-nb setup` asks for a key and keeps it." if isinstance(error, CredentialsError) else str(error)
+    )
 
 
 def on_signals(end: Callable[[int], None]) -> None:

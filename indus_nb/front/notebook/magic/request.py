@@ -31,7 +31,9 @@ _MAP = re.compile(r"\s*map(?=\s|$)")
 _HELP = re.compile(r"\s*(?P<name>[a-z]+)\s+(?:--help|-h)\s*")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
-_UNQUOTED_MAP = re.compile(r"\s*[^\"'\s][^{]{0,2000}\{\w{1,100}\}.{0,2000}\sover\s+\w+\s*")
+_UNQUOTED = re.compile(r"\s*(?![\"'\s])[^{]{0,2000}\{\w{1,100}\}")
+_OVER_DATA = re.compile(r"\sover\s+")
+_MAX_BEHIND_COLUMN = 2000
 _WITHOUT_OVER = re.compile(r"\s*(\"[^\"]*\"|'[^']*')(?!\s+over\s)")
 _COLUMN = re.compile(r"\{\w[^{}]*\}")
 _MAX_NAME_WORDS = 4
@@ -214,7 +216,7 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
     given, rest, _ = _options(line, find_map_option, [option.name for option in MAP_OPTIONS])
     written = (_OVER_BELOW if cell is not None else _OVER).fullmatch(rest)
     if written is None or not _is_expression(written["data"]):
-        if cell is None and _UNQUOTED_MAP.fullmatch(rest):
+        if cell is None and _is_unquoted_map(rest):
             raise UsageError(
                 '`%agent map` takes the question in quotes: `%agent map -o NAME "QUESTION" over DATA`. '
                 f"Nothing was sent. To say just that to the agent: `%agent -- map{line}`."
@@ -235,6 +237,14 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
         raise UsageError("`%agent map` needs a variable for the answers, which are paid for: -o NAME.")
     rows = Rows(question, written["data"].strip(), output, given.pop("result", None), given)
     return replace(Request(rows=rows), **{name: before[name] for name in _CHOOSES if name in before})
+
+
+def _is_unquoted_map(rest: str) -> bool:
+    """Return whether arguments of ``map`` are a question without quotes that names a column, and DATA."""
+    if (asked := _UNQUOTED.match(rest)) is None:
+        return False
+    overs = _OVER_DATA.finditer(rest, asked.end(), asked.end() + _MAX_BEHIND_COLUMN)
+    return any(_is_expression(rest[over.end() :]) for over in overs)
 
 
 def _is_expression(text: str) -> bool:
