@@ -104,6 +104,7 @@ class Asked:
         definable: Whether rows have tools that this process has defined.
         waits: The reasons of the sessions that wait for another attempt, the newest last.
         on_waits: Called when these have changed.
+        is_stopping: Returns whether no row shall begin any more.
         engine: The engine that runs the functions of tools; ``None`` for this process.
         batches: The collector of requests; ``None`` if each is sent by itself.
         shared_characters: Characters that every prompt begins with.
@@ -118,6 +119,7 @@ class Asked:
     definable: bool = False
     waits: dict[AgentSession, str] = field(default_factory=dict["AgentSession", str])
     on_waits: Callable[[], None] = lambda: None
+    is_stopping: Callable[[], bool] = lambda: False
     engine: Engine | None = None
     batches: Batches | None = None
     shared_characters: int = 0
@@ -327,9 +329,19 @@ class Asked:
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
-        gate = Gate(self.limiter, failed, name, lambda: note(goes_on=True), self.warm.set, longest, self._streams)
+        gate = Gate(
+            self.limiter,
+            failed,
+            name,
+            lambda: note(goes_on=True),
+            self.warm.set,
+            longest,
+            self._streams,
+            lambda: self.is_stopping() and not self.open_sessions.get(opened),
+        )
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
-        return open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+        opened = open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+        return opened
 
     def _streams(self) -> bool:
         """Return whether to stream the next answer.

@@ -247,6 +247,7 @@ class Work:
             question.definable,
             waits=self._waits,
             on_waits=self._note_waits,
+            is_stopping=lambda: self._stopping,
             engine=engine,
             batches=self._batches,
             shared_characters=question.shared_characters,

@@ -21,6 +21,7 @@ from indus_nb.models import Context, Model, Provider, StreamOptions
 REFUSALS = (429, 503, 529)
 """Statuses by which a server says that it is asked too much."""
 _USUAL_WAIT = 1.0
+_NOT_BEGUN = "It was stopped before the request was sent."
 _FAILED = 400
 
 
@@ -35,6 +36,7 @@ class Gate:
         on_begin: Called when a request begins.
         on_answer: Called when an answer begins to arrive.
         streams: Returns whether the answer to the next request is worth having while it grows.
+        is_over: Returns whether no request shall begin any more, asked once one could.
         longest_pause: For how many seconds a server may make all others wait; what asks for more waits alone.
     """
 
@@ -45,6 +47,7 @@ class Gate:
     on_answer: Callable[[], None] = lambda: None
     longest_pause: float = math.inf
     streams: Callable[[], bool] = lambda: True
+    is_over: Callable[[], bool] = lambda: False
 
     def provider_for(self, inner: Provider) -> Provider:
         """Return ``inner`` behind the limits."""
@@ -74,6 +77,12 @@ class _Gated:
 
         name = options.request_name if gate.name is None else gate.name()
         async with gate.limiter.request(again=self.was_refused):
+            if gate.is_over():
+                from indus_nb.models.http.failures import failed_answer
+
+                for event in failed_answer(model, _NOT_BEGUN):
+                    yield event
+                return
             # Asked after the wait for a place: what others met meanwhile counts.
             options = replace(options, request_name=name, on_response=heed, is_streamed=gate.streams())
             async with aclosing(self.inner.stream(model, context, options)) as events:
