@@ -83,6 +83,10 @@ class CredentialsError(IndusError):
         self.provider = provider
 
 
+class MissingKeyError(CredentialsError):
+    """No key is known, or no model can be chosen for want of one."""
+
+
 class SessionBusyError(IndusError):
     """A prompt arrived while a run is going on without a streaming behavior."""
 

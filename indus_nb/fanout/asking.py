@@ -26,6 +26,7 @@ from indus_nb.core.loop.retry import RetrySettings, asked_delay, failed_status
 from indus_nb.fanout.contents import RowPrompt, identity
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
+from indus_nb.fanout.words import duration
 from indus_nb.models.catalog import split_level
 from indus_nb.models.http.refusals import refused
 from indus_nb.start import SessionOptions, open_session
@@ -66,7 +67,7 @@ class RowRetry(RetrySettings):
     @property
     def longest_wait_ms(self) -> int:
         """Return the longest wait that a server may ask a row for."""
-        return _LONGEST_ASKED_S * 1000
+        return max(_LONGEST_ASKED_S * 1000, super().longest_wait_ms)
 
     def delay_ms(self, answer: AssistantMessage, attempt: int) -> int | None:
         """Return how long to wait before a failed answer is asked for again; see ``RetrySettings``.
@@ -373,9 +374,12 @@ def _value(message: AssistantMessage, answer: FinalAnswer | None) -> Any:
 def _not_waited_for(session: AgentSession | None) -> str:
     """Return a sentence about the wait that a server asked for, if it is too long for a row; else an empty text."""
     answer = None if session is None else session.state.last_answer
-    if answer is None or (asked_delay(answer) or 0) <= _LONGEST_ASKED_S:
+    if session is None or answer is None:
         return ""
-    return "The server asks to wait for more than an hour, and rows wait no longer. "
+    longest = session.settings.retry.longest_wait_ms / 1000
+    if (asked_delay(answer) or 0) <= longest:
+        return ""
+    return f"The server asks for a longer wait than the {duration(longest)} that rows take. "
 
 
 def _saved(store: SessionStore, directory: Path) -> str | None:

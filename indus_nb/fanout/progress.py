@@ -45,7 +45,7 @@ class Progress:
     failure: str = ""
     """The newest reason why a row waits for another attempt; empty where none does."""
     all_wait: bool = False
-    """``True`` if each row that is left waits for another attempt: how long that takes says no rate."""
+    """``True`` if all rows under way wait for another attempt: how long that takes says no rate."""
 
     @property
     def per_minute(self) -> float:

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self, TypeAlias, cast
 
-from indus_nb.base.errors import CredentialsError, UsageError
+from indus_nb.base.errors import CredentialsError, MissingKeyError, UsageError
 from indus_nb.base.files import without_home
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
@@ -281,7 +281,7 @@ class ModelRegistry:
         if secret is None:
             if self.is_keyless(model) or finds_credentials(model.api):
                 return None
-            raise CredentialsError(name, how_to_get_key(name, stored, sorted(self._keyed())))
+            raise MissingKeyError(name, how_to_get_key(name, stored, sorted(self._keyed())))
         key = secret.resolve(name, self._environment)
         check_key(key, secret.where, name)
         self._used[f"key of {name}"] = key

@@ -9,15 +9,14 @@ from indus_nb.base.errors import CredentialsError
 from indus_nb.core.session.session import AgentSession
 from indus_nb.version import __version__
 
-_NO_MODEL = (
-    "No model is chosen. `indus-nb setup` in a terminal and `%agent key` in a notebook ask for a key and keep it; "
-    "--provider offline needs none (and is no language model)."
-)
+_NO_MODEL = "No model is chosen. {} --provider offline needs none (and is no language model)."
+_ASKS = "`indus-nb setup` in a terminal and `%agent key` in a notebook ask for a key and keep it;"
 
 
 def diagnosis(session: AgentSession) -> Iterator[str]:
     """Yield lines about the parts of a session, the sandboxes of this machine, and every known problem."""
     from indus_nb.safety.sandbox import machine  # which tries programs: only a caller that needs it waits
+    from indus_nb.start.key_setup import managed
 
     yield f"indus_nb {__version__} in {session.store.cwd}"
     yield f"session: {_place(session)}"
@@ -31,7 +30,8 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     yield f"commands: {', '.join(f'/{name}' for name in commands) or 'none'}"
     files = [str(file.path) for file in session.equipment.resources.context_files]
     yield f"context files: {', '.join(files) or 'none'}"
-    problems = [*([] if session.model is not None else [_NO_MODEL]), *session.all_problems]
+    no_model = [] if session.model is not None else [_NO_MODEL.format(managed() or _ASKS)]
+    problems = [*no_model, *session.all_problems]
     yield f"problems: {'none' if not problems else ''}".rstrip()
     yield from (f"- {problem}" for problem in problems)
 

@@ -318,7 +318,7 @@ def end_of(job: Job) -> str:
 def _goes_on(job: Job) -> ToolOutput:
     lines = job.last_lines()
     text = (
-        f"It still runs, and goes on as {job.id}."
+        (job.describe() if job.asks else f"It still runs, and goes on as {job.id}.")
         + (f" Its last lines:\n{lines}" if lines else " It has printed nothing yet.")
         + f"\n\n[You are told when it ends. With the tool {JOB} you can wait for it, look at it or stop it.]"
     )

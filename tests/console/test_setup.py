@@ -165,4 +165,4 @@ def test_the_extension_is_loaded_in_each_kernel_once_the_profile_has_its_line(
     assert "undoes --ipython" in run(environment, "setup", "--remove").stderr
     (tmp_path / "file").write_text("")
     refused = run({**environment, "IPYTHONDIR": str(tmp_path / "file")}, "setup", "--ipython")
-    assert (refused.returncode, "IPYTHONDIR" in refused.stderr) == (2, True)
+    assert (refused.returncode, "c.InteractiveShellApp" in refused.stderr) == (2, True)

@@ -397,7 +397,7 @@ def test_a_server_that_asks_for_days_stops_the_row_that_it_refused_and_no_other(
     assert list(done) == [None, "<b>", "<c>"]
     error = str(done.rows[0].error)
     assert "retry after 31536000 s" in error
-    assert error.startswith("The server asks to wait for more than an hour, and rows wait no longer. 429 ")
+    assert error.startswith("The server asks for a longer wait than the 1.0 h that rows take. 429 ")
     assert len(messages_api.requests) == 3
 
 

@@ -8,6 +8,7 @@ it ended with an earlier kernel, the model is told with the first prompt after t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
@@ -124,12 +125,15 @@ def _job_of(message: Message) -> JsonObject | None:
     details: object = message.details if isinstance(message, (CustomMessage, ToolResultMessage)) else None
     job: object = cast("JsonObject", details).get("job") if isinstance(details, dict) else None
     found = cast("JsonObject", job) if isinstance(job, dict) else {}
-    return found if isinstance(found.get("id"), str) else None
+    is_ours = not isinstance(message, CustomMessage) or message.custom_type == JOB_MESSAGE
+    is_known = isinstance(found.get("tool"), str) and re.fullmatch(r"job-\d{1,9}", str(found.get("id"))) is not None
+    return found if is_ours and is_known else None
 
 
 def _message_on_lost(job: JsonObject) -> CustomMessage:
     text = (
-        f"{job['id']} ({job.get('tool')}) is over: it ended with the kernel or the program that it ran in.\n\n"
+        f"{job['id']} ({job['tool']}) is over: it ended with the kernel or the program that it ran in, or when this "
+        "conversation was left.\n\n"
         "What came of it is not known. Look whether its results are there before you rely on them."
     )
     return CustomMessage(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast, get_args
 
-from indus_nb.base.errors import CredentialsError, IndusError, ModelNotFoundError, SessionFileError
+from indus_nb.base.errors import IndusError, MissingKeyError, ModelNotFoundError, SessionFileError
 from indus_nb.base.events import ModelChanged, ThinkingLevelChanged
 from indus_nb.base.messages import AssistantMessage, ThinkingLevel, for_model
 from indus_nb.core.session.compaction import Summariser
@@ -61,7 +61,7 @@ class ModelChoice:
     def required(self) -> Model:
         """Return the model; raises ``CredentialsError`` without one."""
         if self._state.model is None:
-            raise CredentialsError(
+            raise MissingKeyError(
                 "none",
                 "No model is chosen. Set ANTHROPIC_API_KEY to use Claude, or start with --provider offline, "
                 "which needs neither key nor network (and is no language model).",

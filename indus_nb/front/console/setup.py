@@ -143,6 +143,5 @@ def _write(path: Path, text: str) -> None:
         write_atomically(path, text.encode())
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written ({error.strerror}). Name a directory that can by IPYTHONDIR, or load the "
-            "extension in each notebook by %load_ext indus_nb."
+            f"{path} cannot be written ({error.strerror}). The line that has the extension loaded is: {_LINE}"
         ) from None

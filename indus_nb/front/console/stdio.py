@@ -31,7 +31,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
-from indus_nb.base.errors import CredentialsError, IndusError
+from indus_nb.base.errors import IndusError, MissingKeyError
 from indus_nb.base.events import MessageUpdate, SessionEvent, ToolExecutionUpdate
 from indus_nb.base.streaming import DELTAS, BlockDelta
 from indus_nb.base.terminal import PlainFormatter, plain
@@ -72,9 +72,11 @@ def complain(sentence: str) -> None:
 
 def in_words(error: IndusError) -> str:
     """Return an error as a sentence for a terminal: where a key is missing with the command that asks for one."""
-    return (
-        f"{error} `indus-nb setup` asks for a key and keeps it." if isinstance(error, CredentialsError) else str(error)
-    )
+    if not isinstance(error, MissingKeyError):
+        return str(error)
+    from indus_nb.start.key_setup import managed
+
+    return f"{error} {managed() or '`indus-nb setup` asks for a key and keeps it.'}"
 
 
 def on_signals(end: Callable[[int], None]) -> None:

@@ -31,7 +31,7 @@ _MAP = re.compile(r"\s*map(?=\s|$)")
 _HELP = re.compile(r"\s*(?P<name>[a-z]+)\s+(?:--help|-h)\s*")
 _OVER = re.compile(r"\s*(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')\s+over\s+(?P<data>.+)", re.DOTALL)
 _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
-_UNQUOTED = re.compile(r"\s*(?![\"'\s])[^{]{0,2000}\{\w{1,100}\}")
+_UNQUOTED = re.compile(r"\s*(?![\"'\s])[^{]{0,2000}\{\w[^{}]{0,200}\}")
 _OVER_DATA = re.compile(r"\sover\s+")
 _MAX_BEHIND_COLUMN = 2000
 _WITHOUT_OVER = re.compile(r"\s*(\"[^\"]*\"|'[^']*')(?!\s+over\s)")
@@ -249,10 +249,10 @@ def _is_unquoted_map(rest: str) -> bool:
 
 def _is_expression(text: str) -> bool:
     try:
-        ast.parse(text.strip(), mode="eval")
+        found = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return True
+    return not isinstance(found, (ast.Tuple, ast.BinOp, ast.Constant))  # "2020-2024, it is odd"
 
 
 def _checked(option: Option, shown: str, text: str) -> str | float:

@@ -116,7 +116,10 @@ def _row(line: str) -> tuple[str, str]:
     return ("", line.removeprefix("- ")) if line.startswith("- ") else (name.removesuffix(":"), value)
 
 
-_QUESTION = "Its question is in the panel, or in the %agent cell that runs."
+_QUESTION = (
+    "Its question is in the panel, which a click on the agent in JupyterLab's status bar opens, or in an %agent cell "
+    "while that runs."
+)
 
 
 async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:

@@ -177,7 +177,7 @@ class PanelRequests:
         return not given.get("cancelled")
 
     async def _prompt(self, session: AgentSession, request: protocol.Prompt) -> None:
-        accepted = False
+        accepted = plans = False
         self.preparing += 1
 
         def accept(disposition: Disposition = "handled") -> None:
@@ -203,7 +203,7 @@ class PanelRequests:
             for note in written.notes:
                 self._toast(note, "info")
             if self.plans and not session.is_running:
-                self.plans = False
+                plans, self.plans = True, False
                 await plan_first(session, written.text, request.images, attachments=attached, on_accepted=accept)
             else:
                 await session.prompt(
@@ -214,6 +214,7 @@ class PanelRequests:
                 raise
         finally:
             if not accepted:
+                self.plans = self.plans or plans
                 self.preparing -= 1
                 self._put_back([_message(request)])
 
