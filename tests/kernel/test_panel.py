@@ -226,7 +226,7 @@ def test_a_prompt_that_is_refused_comes_back_into_the_composer(kernel: Kernel, w
     kernel.run("new_session(model='openai/gpt-5')")
     page = show(kernel, wire)
     page.prompt("hello?")
-    page.wait_for(lambda: page.state["keys"] and page.state["keys"]["problem"])
+    page.wait_for(lambda: (page.state.get("keys") or {}).get("problem"))
     assert page.state["keys"]["problem"].startswith("Your prompt was not sent")
     assert page.toasts == []
     assert page.state["composer"]["text"] == "hello?"
