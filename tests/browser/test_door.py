@@ -385,6 +385,7 @@ def test_a_kernel_of_another_language_is_left_alone(lab: Lab, page: Page) -> Non
 
 
 def test_no_notebook_in_front_is_said(lab: Lab, page: Page) -> None:
+    lab.write("first.ipynb", "1")
     lab.open(page, "first.ipynb")
     page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
     page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
