@@ -55,8 +55,6 @@ _MAX_REASON_CHARACTERS = 300
 _CUT_OFF = "It was cut off before its answer had come."
 _BATCH_ROWS_WITH_IMAGES = 400
 """Most rows of a batch that wait at once if some have images: each is in memory meanwhile, with a megabyte or more."""
-_AHEAD = 2
-"""Places for which one row more is under way: to open and to end sessions takes as long as a short answer."""
 _WARMING_SECONDS = 30
 """Longest wait for the first answer to begin."""
 
@@ -262,7 +260,7 @@ class Work:
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
         writer, self._left = _Writer(journal), count
-        self._at_once = int(min(self._parallel + self._ahead(asked), count))
+        self._at_once = int(min(self._parallel, count))
         self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(self._at_once)]
         try:
             await self._ended(asked, rows)
@@ -274,16 +272,6 @@ class Work:
                 await self._batches.close(cancel=self._cancelled)
                 self.problems += self._batches.problems
             self._note_cost(self.budget)
-
-    def _ahead(self, asked: Asked) -> int:
-        """Return how many rows more than ``parallel`` are under way, of which each waits for a place or an attempt.
-
-        Only where that costs nothing: tools of rows may do what not more of them should, requests that wait have their
-        share of a limited budget and of their ``timeout``, and each model of a cascade has places of its own.
-        """
-        is_bare = asked.shared is not None and asked.shared.bare and self._batches is None and self._cheap is None
-        waits = is_bare and not self.budget.is_limited and self._question.session.timeout is None
-        return self._parallel // _AHEAD if waits else 0
 
     async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
         """Ask for one row after another."""

@@ -113,9 +113,7 @@ def test_it_says_why_rows_are_asked_again_as_long_as_one_waits(messages_api: Mes
 @pytest.mark.parametrize(
     "options", [{}, {"max_cost": 5.0}, {"tools": ["read"]}, {"cheap": "claude-haiku-4-5", "model": "claude-sonnet-4-5"}]
 )
-def test_no_more_requests_go_on_at_once_than_parallel_says_whatever_is_made_ready(
-    messages_api: MessagesApi, options: dict[str, Any]
-) -> None:
+def test_no_more_requests_go_on_at_once_than_parallel_says(messages_api: MessagesApi, options: dict[str, Any]) -> None:
     together, lock, at_once = threading.Barrier(6), threading.Lock(), Counter[str]()
 
     def answer(request: Recorded) -> Reply:
