@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
@@ -76,7 +76,7 @@ class RowRetry(RetrySettings):
             attempt: The number of the retry, counted from 1.
 
         Returns:
-            Milliseconds: what the server asked for, an hour at most, else at most half a minute; ``None`` for no retry.
+            Milliseconds: what the server asked for, else at most half a minute; ``None`` for no retry.
         """
         delay = super().delay_ms(answer, attempt)
         if delay is None:
@@ -86,10 +86,6 @@ class RowRetry(RetrySettings):
         if failed_status(answer) in REFUSALS:
             delay = self.base_delay_ms * 2 ** max(0, attempt - _SHORT_WAITS)
         return min(delay, _MAX_WAIT_MS)
-
-
-class _Note(Protocol):
-    def __call__(self, *, goes_on: bool) -> None: ...
 
 
 @dataclass(slots=True)
@@ -252,15 +248,8 @@ class Asked:
             The answer, ``None`` if there is none; and what is kept of it.
         """
         session = value = plain = error = None
-        opened: AgentSession
-
-        def note(*, goes_on: bool) -> None:
-            self.open_sessions[opened] = goes_on
-            if goes_on:
-                self._wait(opened, None)
-
         try:
-            session = opened = self._open(key, note, lambda why: self._wait(opened, why))
+            session = self._open(key)
             self.open_sessions[session] = False
             session.settings.retry = _retry(session.settings.retry)
             session.settings.is_continued = self.shared is None or not self.shared.bare
@@ -313,20 +302,19 @@ class Asked:
         if before or why:
             self.on_waits()
 
-    def _open(self, key: str, note: _Note, on_failure: Callable[[str], None]) -> AgentSession:
-        """Open the session of a row.
-
-        Args:
-            note: Called with whether a request of it goes on.
-            on_failure: Called with the error of a failed request, which may be retried.
-        """
+    def _open(self, key: str) -> AgentSession:
+        """Open the session of a row, and note which of its requests go on and which have failed."""
         if self.shared is None or self.leading is None:
             raise RuntimeError("check() comes first")
 
+        def begins() -> None:
+            self.open_sessions[opened] = True
+            self._wait(opened, None)
+
         def failed(answer: AssistantMessage) -> None:
-            note(goes_on=False)
+            self.open_sessions[opened] = False
             self.was_cut_off |= answer.stop_reason == "error" and failed_status(answer) in _CUT_OFF
-            on_failure(answer.error_message or answer.stop_reason)
+            self._wait(opened, answer.error_message or answer.stop_reason)
 
         name = None if self.batches is None else self.batches.names(key)
         longest = self.leading.settings.retry.provider.max_retry_delay_ms / 1000
@@ -334,7 +322,7 @@ class Asked:
             self.limiter,
             failed,
             name,
-            lambda: note(goes_on=True),
+            begins,
             self.warm.set,
             longest,
             self._streams,

@@ -115,7 +115,6 @@ class Work:
         self.estimate: Estimate | None = None
         """What the rows to ask will cost, if nothing but that was asked for."""
         self._waits: dict[AgentSession, str] = {}
-        self._at_once = 0
         self._left: float = math.inf
         """How many rows are to be asked, those that wait included."""
         self._first: int | None = None
@@ -260,8 +259,8 @@ class Work:
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
         writer, self._left = _Writer(journal), count
-        self._at_once = int(min(self._parallel, count))
-        self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(self._at_once)]
+        at_once = int(min(self._parallel, count))
+        self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(at_once)]
         try:
             await self._ended(asked, rows)
         finally:
@@ -480,7 +479,7 @@ class Work:
     def _note_waits(self) -> None:
         why = next(reversed(self._waits.values()), "")
         self.progress.failure = textcut.one_line(plain(why), _MAX_FAILURE_CHARACTERS)
-        self.progress.all_wait = bool(why) and len(self._waits) >= min(self._at_once, self._left)
+        self.progress.all_wait = bool(why) and len(self._waits) >= min(len(self._workers), self._left)
 
     def _count(self, row: RowAnswer, limiter: Limiter, budget: Budget) -> None:
         progress = self.progress

@@ -60,6 +60,7 @@ def test_a_cells_prompt_is_its_lines_and_what_stands_behind_the_options() -> Non
     [
         ('map -o k "What is {a}?" over df', Rows("What is {a}?", "df", "k")),
         ("-o k map 'a \"b\" {c}' over df.head(3)", Rows('a "b" {c}', "df.head(3)", "k")),
+        ('map -o k "What is {a}?" over rows + more', Rows("What is {a}?", "rows + more", "k")),
         ('map -o k --result "list[int]" "x" over [1, 2]', Rows("x", "[1, 2]", "k", "list[int]")),
         ('map --output=k --parallel 4 "x" over over', Rows("x", "over", "k", None, {"parallel": 4})),
         ('map -o k --batch "x" over df', Rows("x", "df", "k", None, {"batch": True})),
@@ -107,6 +108,7 @@ def test_what_only_sounds_like_map_is_a_prompt(line: str, cell: str | None) -> N
         ('map "{a}" over df', "needs a variable for the answers, which are paid for: -o NAME"),
         ("map order {n}: {region} over sample", "takes the question in quotes"),
         ("map what is {a}? over df.head(3)", "takes the question in quotes"),
+        ("map what is {a:.2f}? over df", "takes the question in quotes"),
         ('map {a} over db["all over the world"]', "takes the question in quotes"),
         ('map "x {note}" small', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`. Nothing was sent.'),
         ('map -o k "x {note}"', '`over` is missing: `%agent map -o NAME "x {note}" over DATA`.'),

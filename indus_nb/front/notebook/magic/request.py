@@ -34,6 +34,8 @@ _OVER_BELOW = re.compile(r"\s*over\s+(?P<data>.+)", re.DOTALL)
 _UNQUOTED = re.compile(r"\s*(?![\"'\s])[^{]{0,2000}\{\w[^{}]{0,200}\}")
 _OVER_DATA = re.compile(r"\sover\s+")
 _MAX_BEHIND_COLUMN = 2000
+_PROSE = (ast.Tuple, ast.BinOp, ast.Constant)
+"""What words may be by accident, such as ``2020-2024, it is odd``."""
 _WITHOUT_OVER = re.compile(r"\s*(\"[^\"]*\"|'[^']*')(?!\s+over\s)")
 _COLUMN = re.compile(r"\{\w[^{}]*\}")
 _MAX_NAME_WORDS = 4
@@ -215,7 +217,7 @@ def _rows(line: str, cell: str | None, before: Mapping[str, Any]) -> Request | N
     """
     given, rest, _ = _options(line, find_map_option, [option.name for option in MAP_OPTIONS])
     written = (_OVER_BELOW if cell is not None else _OVER).fullmatch(rest)
-    if written is None or not _is_expression(written["data"]):
+    if written is None or _expression(written["data"]) is None:
         if cell is None and _is_unquoted_map(rest):
             raise UsageError(
                 '`%agent map` takes the question in quotes: `%agent map -o NAME "QUESTION" over DATA`. '
@@ -244,15 +246,16 @@ def _is_unquoted_map(rest: str) -> bool:
     if (asked := _UNQUOTED.match(rest)) is None:
         return False
     overs = _OVER_DATA.finditer(rest, asked.end(), asked.end() + _MAX_BEHIND_COLUMN)
-    return any(_is_expression(rest[over.end() :]) for over in overs)
+    found = (_expression(rest[over.end() :]) for over in overs)
+    return any(each is not None and not isinstance(each, _PROSE) for each in found)
 
 
-def _is_expression(text: str) -> bool:
+def _expression(text: str) -> ast.expr | None:
+    """Return what a text is as an expression of Python; ``None`` if it is none."""
     try:
-        found = ast.parse(text.strip(), mode="eval").body
+        return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return not isinstance(found, (ast.Tuple, ast.BinOp, ast.Constant))  # "2020-2024, it is odd"
+        return None
 
 
 def _checked(option: Option, shown: str, text: str) -> str | float:
