@@ -63,7 +63,7 @@ def test_two_maps_keep_the_smaller_rate_together(messages_api: MessagesApi) -> N
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(ask, (600, 600))) == [0, 0]
-    assert max(came) - min(came) >= 23 * 0.1 - 0.2
+    assert max(came) - min(came) > 17 * 0.1  # 24 in all; each map alone takes 11 times 0.1 s
 
 
 def test_a_map_that_is_cut_off_leaves_the_other_its_room(messages_api: MessagesApi) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kernels import Cell, Kernel, private_environment
 from messages_api import Gate, HttpError, MessagesApi, Reply, Text, ToolUse
 from PIL import Image
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +130,8 @@ def test_a_run_in_the_background_draws_in_its_own_cell_and_is_steered_from_anoth
     background.wait_for(lambda cell: any("Three." in text for text in cell.shown))
     background.wait_for(lambda cell: cell.shown[-1] == "claude-sonnet-4-5")
     assert api.requests[-1].texts[-1] == "and three"
-    wait = "import time\nwhile answer != 'Three.':\n    time.sleep(0.01)"  # it is set when all is drawn
-    assert claude.run(f"{wait}\nprint(answer)").streams == "Three.\n"
+    # It is set when all is drawn, between two cells.
+    wait_until(lambda: claude.run("print(answer)").streams == "Three.\n")
 
 
 def test_code_of_a_run_in_the_background_runs_between_cells(claude: Kernel, api: MessagesApi) -> None:
