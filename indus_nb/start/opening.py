@@ -216,6 +216,7 @@ class Shared:
         hooks: the hooks that they have in the place of extensions.
         queue: the queue of changes of files.
         caller: the plan of the session that they work for, which holds for them too.
+        equipment: that of the session that they work for, if they have the same.
     """
 
     registry: ModelRegistry
@@ -226,6 +227,7 @@ class Shared:
     hooks: SessionHooks | None = None
     queue: FileQueue | None = None
     caller: _Plan | None = None
+    equipment: Equipment | None = None
 
 
 def open_session(
@@ -265,18 +267,21 @@ def open_leading(options: SessionOptions, *, definable: bool) -> tuple[AgentSess
     Raises:
         IndusError: An option cannot be used, or there is no model; nothing is left open.
     """
-    session, plan = _open(options, definable=definable, shared=None)
+    bare = options.tools is not None and not options.tools
+    session, plan = _open(options, definable=definable, shared=None, dated=not bare)
     try:
         model = session.models.required
     except BaseException:
         session.close()
         raise
-    bare = options.tools is not None and not options.tools
+    shared = Shared(session.registry, model, session.thinking_level, bare)
     # Those with extensions have a vault of their own, for an extension may bring keys.
-    return session, Shared(session.registry, model, session.thinking_level, bare, caller=plan if bare else None)
+    return session, replace(shared, caller=plan, equipment=session.equipment) if bare else shared
 
 
-def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) -> tuple[AgentSession, _Plan]:
+def _open(
+    options: SessionOptions, *, definable: bool, shared: Shared | None, dated: bool = True
+) -> tuple[AgentSession, _Plan]:
     named = (options.session is not None, options.session_id is not None, options.fork is not None)
     if sum((*named, options.continue_last, options.no_session)) > 1:
         raise UsageError("Choose one of --session, --session-id, --fork, --continue and --no-session.")
@@ -310,6 +315,8 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
         appended = [text_or_file(text) for text in options.append_system_prompt]
 
         def equip(cwd: Path) -> Equipment:
+            if shared is not None and shared.equipment is not None:
+                return shared.equipment
             settings, shell = plan.settings, plan.confined_shell(cwd)
 
             def make() -> dict[str, Tool]:
@@ -330,8 +337,6 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                 return tools | plan.requested_tools()
 
             def find(skills: Sequence[str], prompts: Sequence[str]) -> Resources:
-                if shared is not None and shared.bare and plan.caller is not None and plan.caller.session is not None:
-                    return plan.caller.session.equipment.resources
                 from indus_nb.core.resources.loading import load_resources
 
                 return load_resources(
@@ -353,7 +358,7 @@ def _open(options: SessionOptions, *, definable: bool, shared: Shared | None) ->
                 return system_prompt(
                     tools=tools,
                     cwd=cwd,
-                    today=None if shared is not None and shared.bare else datetime.now().astimezone().date(),
+                    today=datetime.now().astimezone().date() if dated else None,
                     place=options.place,
                     base=base if base is not None else resources.base,
                     appended=appended or ([resources.appended] if resources.appended else []),

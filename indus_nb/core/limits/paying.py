@@ -140,8 +140,9 @@ class _Paid:
             if reservation.dollars < most - 1e-9:
                 model, options = _limited(model, options, _tokens_for(model, reservation.dollars - read))
             request = _Request(self.payer, model, context, options)
+            options = replace(options, on_request=request.begin)
             try:
-                async with aclosing(self.inner.stream(model, context, request.options)) as events:
+                async with aclosing(self.inner.stream(model, context, options)) as events:
                     async for event in events:
                         if request.follow(event):
                             request.settle(reservation)  # now, for the caller may stop at the last event
@@ -174,12 +175,12 @@ class _Request:
     def __init__(self, payer: Payer, model: Model, context: Context, options: StreamOptions) -> None:
         self._payer, self._model, self._context = payer, model, context
         self._inner, self._on_paid = options.on_request, options.on_paid
-        self.options = replace(options, on_request=self._begin)
         self._growing: GrowingMessage | None = None
         self._end: AssistantMessage | None = None
         self._is_done = self._was_sent = False
 
-    async def _begin(self, body: JsonObject) -> JsonObject:
+    async def begin(self, body: JsonObject) -> JsonObject:
+        """Note that the request is sent."""
         sent = body if self._inner is None else await self._inner(body)
         self._was_sent = True
         return sent

@@ -31,7 +31,6 @@ class AbortSignal:
         self.reason: str = "Request was aborted."
         self._waiting: dict[asyncio.Task[Any], int] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
-        self._interruptible = _Interruptible(self, self._waiting, self._cancelled)
 
     def request(self, reason: str | None = None) -> None:
         """End the run; the answer so far is kept, and ``reason`` is its error message."""
@@ -48,21 +47,10 @@ class AbortSignal:
         Raises:
             RunAborted: The abort was requested before or during the wait, and what is waited for did not return.
         """
-        return self._interruptible
-
-
-class _Interruptible:
-    """All waits of one signal: a run enters one for every piece of an answer, so none has an object of its own."""
-
-    def __init__(
-        self, signal: AbortSignal, waiting: dict[asyncio.Task[Any], int], cancelled: set[asyncio.Task[Any]]
-    ) -> None:
-        self._signal = signal
-        self._waiting = waiting
-        self._cancelled = cancelled
+        return self  # a run enters one for every piece of an answer, so none has an object of its own
 
     def __enter__(self) -> None:
-        if self._signal.requested:
+        if self.requested:
             raise RunAborted
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._waiting[task] = self._waiting.get(task, 0) + 1

@@ -108,6 +108,7 @@ class Publisher:
             return
         self._phase = _Phase.CLOSED
         self._added.clear()
+        self._state.store.on_added = lambda _: None
         for notify in tuple(self._on_close):
             notify()
 

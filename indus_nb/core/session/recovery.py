@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from indus_nb.base.events import AutoRetryEnd, AutoRetryStart
 from indus_nb.base.messages import AssistantMessage, Message
-from indus_nb.core.loop import Run, RunAborted
+from indus_nb.core.loop import AbortSignal, Run, RunAborted
 from indus_nb.core.loop.retry import is_overflow
 from indus_nb.core.session.compaction import is_good_answer
 from indus_nb.core.session.compactor import Compactor
@@ -75,9 +75,9 @@ class Recovery:
             await self._make_room(run)
         return False
 
-    def end_run(self, run: Run, reason: str) -> None:
+    def end_run(self, abort: AbortSignal, reason: str) -> None:
         """End a run, and a compaction that it waits for."""
-        run.abort.request(reason)
+        abort.request(reason)
         self._compactor.abort.request()
 
     async def on_message_end(self, message: Message) -> None:

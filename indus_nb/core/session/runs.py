@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ class Runs:
         self._shell = shell
         self._images = images
         self._watchers = watchers
-        self._limits: RunLimits | None = None
+        self._has_run = False
 
     def begin(
         self,
@@ -98,18 +98,18 @@ class Runs:
             CredentialsError: There is no model, or no key for it. Nothing has happened then.
         """
         try:
-            run = self._prepare(answer, limits)
+            run, limits = self._prepare(answer, limits)
         except BaseException:
             self._toolbox.end_with(None)
             raise
         accept()
-        self._state.run = run
+        self._state.run, self._has_run = run, True
         queued = message is None
         prompt = self._queues.take_first() if message is None else message
-        work = self._drive(run, prompt, () if answer is None else answer.told(), queued=queued)
+        work = self._drive(run, limits, prompt, () if answer is None else answer.told(), queued=queued)
         return self._turns.begin(Activity.RUNNING, work)
 
-    def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> loop.Run:
+    def _prepare(self, answer: FinalAnswer | None, limits: RunLimits | None) -> tuple[loop.Run, RunLimits]:
         from indus_nb.core.limits.paying import check_price
         from indus_nb.core.session.limits import RunLimits
 
@@ -126,7 +126,7 @@ class Runs:
             if not others and not answer.is_told:
                 options = replace(options, must_call=answer.tool_name)
             watchers = [*watchers, answer]
-        self._limits = limits = limits or RunLimits(settings.max_turns, settings.timeout)
+        limits = limits or RunLimits(settings.max_turns, settings.timeout)
         run = loop.Run(
             model=model,
             provider=self._state.provider_of(model),
@@ -148,9 +148,9 @@ class Runs:
             result_characters=settings.tools.result_characters,
             as_sent=self._state.conversation.sent,
         )
-        limits.end, limits.final = partial(self._recovery.end_run, run), answer
+        limits.end, limits.final = partial(self._recovery.end_run, run.abort), answer
         limits.refusal = lambda: budget.refusal(0)
-        return run
+        return run, limits
 
     def _require(self, tool: str) -> None:
         """Make the model call a tool with its next answer, and those that follow."""
@@ -158,12 +158,17 @@ class Runs:
             self._state.run.options = replace(self._state.run.options, must_call=tool)
 
     async def _drive(
-        self, run: loop.Run, prompt: UserMessage | CustomMessage, asked: Sequence[CustomMessage], *, queued: bool
+        self,
+        run: loop.Run,
+        limits: RunLimits,
+        prompt: UserMessage | CustomMessage,
+        asked: Sequence[CustomMessage],
+        *,
+        queued: bool,
     ) -> None:
         from indus_nb.core.limits.budget import spending_from
 
-        timed = nullcontext() if self._limits is None else self._limits.timed()
-        with spending_from(self._state.payer.budget.for_code()), timed:
+        with spending_from(self._state.payer.budget.for_code()), limits.timed():
             await self._driven(run, prompt, asked, queued=queued)
 
     async def _driven(
@@ -198,7 +203,7 @@ class Runs:
 
     def record_nested(self) -> None:
         """Record the usage of other sessions for this one: code of the model's may ask models, too."""
-        usage = None if self._limits is None else self._state.payer.budget.take_nested()
+        usage = self._state.payer.budget.take_nested() if self._has_run else None
         if usage is not None and (usage.total_tokens or usage.cost.unconfirmed):
             with suppress(SessionFileError):  # the session's next message says what is wrong with its file
                 self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
