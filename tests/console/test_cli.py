@@ -231,6 +231,20 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     assert "--mode" in indusagi("--help", home=tmp_path).stdout
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("setpu", "setup"), ("docto", "doctor"), ("evla", "eval")])
+@pytest.mark.parametrize("options", [(), ("--provider", "offline")])
+def test_a_word_that_nearly_is_a_command_is_not_sent(tmp_path: Path, typed: str, meant: str, options: tuple[str, ...]):
+    done = indusagi(typed, *options, home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"There is no command {typed}. Did you mean indus-nb {meant}?" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", ["--provider=offline -- setpu", "setpu shell", "maps --provider=offline"])
+def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: str):
+    done = indusagi(*arguments.split(), home=tmp_path)
+    assert "no command" not in done.stderr
+
+
 @pytest.mark.parametrize("asked", ["--doctor", "doctor"])
 def test_the_diagnosis_says_what_is_set_up_what_this_machine_can_confine_and_what_is_wrong(tmp_path: Path, asked: str):
     (project := tmp_path / "project").mkdir()

@@ -8,10 +8,10 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.mistyped import unknown_command
 from indus_nb.front.notebook.magic import literal_lines
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
-from indus_nb.front.notebook.mistyped import unknown_command
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.mistyped import near
 from indus_nb.safety.policy import MODES
 from indus_nb.version import __version__
 
 VERSION_AS = "INDUS_NB_VERSION_AS"
 """Variable with the output of ``--version``, for clients that start nothing older than a version of their program."""
+COMMANDS = ("map", "eval", "setup")
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -44,6 +46,22 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.prompts == ["doctor"]:  # as in `%agent doctor`
         options.doctor, options.prompts = True, []
     return options
+
+
+def check_command(arguments: Sequence[str]) -> None:
+    """Reject a word that nearly is a command, alone or before options: as a prompt it would cost money.
+
+    Raises:
+        UsageError: It is; the message says what it may have been.
+    """
+    word, *others = *arguments, ""
+    if others[0] and not others[0].startswith("-"):
+        return
+    if meant := near(word, (*COMMANDS, "doctor")):
+        raise UsageError(
+            f"There is no command {word}. Did you mean indus-nb {meant[0]}? A prompt of that word stands behind --: "
+            f"indus-nb -- {word}"
+        )
 
 
 def _check_approve(arguments: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ from indus_nb.base.errors import (
 from indus_nb.base.files import current_directory
 from indus_nb.base.installed import has_package, how_to_install
 from indus_nb.base.messages import AssistantMessage, Attachment, ImageContent, TextContent, UserMessage, text_of
+from indus_nb.base.mistyped import unknown_command
 from indus_nb.base.terminal import plain
 from indus_nb.base.textcut import counted, one_line_fit
 from indus_nb.base.wire import JsonObject
@@ -50,7 +51,6 @@ from indus_nb.front.notebook.checked_answers import CheckedAnswers
 from indus_nb.front.notebook.day_cost import DayCost
 from indus_nb.front.notebook.kept_answers import keep, keep_as_noted
 from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
-from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate

@@ -12,6 +12,7 @@ from keyword import iskeyword
 from typing import Any
 
 from indus_nb.base.errors import UsageError
+from indus_nb.base.mistyped import near
 from indus_nb.front.notebook.magic.options import (
     COMMANDS,
     MAP_OPTIONS,
@@ -25,7 +26,6 @@ from indus_nb.front.notebook.magic.options import (
     find_map_option,
     find_option,
 )
-from indus_nb.front.notebook.mistyped import near
 
 _MAP = re.compile(r"\s*map(?=\s|$)")
 _HELP = re.compile(r"\s*(?P<name>[a-z]+)\s+(?:--help|-h)\s*")

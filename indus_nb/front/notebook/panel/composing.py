@@ -12,8 +12,8 @@ from pathlib import Path, PurePath
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.messages import Attachment
+from indus_nb.base.mistyped import unknown_command
 from indus_nb.core.session.session import AgentSession
-from indus_nb.front.notebook.mistyped import unknown_command
 from indus_nb.front.notebook.page import states
 from indus_nb.front.notebook.panel import session_state
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand, Surroundings
