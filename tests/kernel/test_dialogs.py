@@ -187,7 +187,7 @@ def test_the_doctor_tells_what_there_is_and_what_is_wrong(claude: Kernel, folder
     extensions = folder / "work" / ".indusagi" / "extensions"
     extensions.mkdir()
     (extensions / "broken.py").write_text("import no_such_module\n")
-    (shown,) = claude.run("%agent --new --trust --doctor").shown
+    (shown,) = claude.run("%agent --new --trust --approve writes --doctor").shown
     for told in ("anthropic/claude-sonnet-4-5", "bash", "SKILL.md", "broken.py", "no_such_module"):
         assert told in shown
     assert re.search(r"^approve +writes$", shown, re.MULTILINE)
