@@ -79,7 +79,7 @@ class FakePage:
                 return
             case "patch":
                 pass
-            case "request" if message["what"] in ("cells", "insert_cell"):
+            case "request" if message["what"] in ("cells", "change_cells"):
                 return  # a test replies, if any does
             case "request":
                 self.tell("reply", id=message["id"], value={"error": "unavailable"})

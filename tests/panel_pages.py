@@ -87,7 +87,6 @@ class NotebookPage(Page):
         self.cells = {"load": "rows = [1]", "panel": "%agent panel"}
         self.marks: dict[str, dict[str, Any]] = {}
         """The marks of cells that the agent wrote."""
-        self._numbers = count(2)
         self.asked: list[dict[str, Any]] = []
         self.refuses: str | None = None
         self.silent = False
@@ -105,7 +104,7 @@ class NotebookPage(Page):
         if value is not None:
             self.tell("reply", id=message["id"], value=value)
 
-    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:  # noqa: PLR0911 - one for each message
+    def _answered(self, message: dict[str, Any]) -> dict[str, Any] | None:
         match message["what"]:
             case "cells":
                 listed = [
@@ -114,27 +113,26 @@ class NotebookPage(Page):
                     for name, text in self.cells.items()
                 ]
                 return {"cells": listed} if not self.silent else None
-            case "insert_cell" if message["type"] == "code" and not self.inserts_code:
-                return {"error": "The notebook was closed."}
-            case "insert_cell":
-                name = f"new-{next(self._numbers)}"
-                self.marks |= {name: message["agent"]} if "agent" in message else {}
-                ids = [*self.cells]
-                at = ids.index(message["after"]) + 1 if message.get("after") else len(ids)
-                sources = [*self.cells.items()]
-                self.cells = dict([*sources[:at], (name, message["source"]), *sources[at:]])
-                return {"id": name, "number": at + 1}
-            case "replace_cell":
-                self.cells[message["cell"]] = message["source"]
-                return {"id": message["cell"], "number": [*self.cells].index(message["cell"]) + 1}
             case "change_cells" if self.refuses is not None:
                 return {"error": self.refuses}
             case "change_cells":
-                for edit in message["edits"]:
-                    if self.cells.get(edit["cell"]) != edit["old"]:
-                        return {"error": "The cell was changed meanwhile."}
-                    self.cells[edit["cell"]] = edit["source"]
-                self.cells = {name: text for name, text in self.cells.items() if text is not None}
-                return {"removed": []} if not self.silent else None
+                return self._changed(message["edits"])
             case _:
                 return {"error": "unavailable"}
+
+    def _changed(self, edits: list[dict[str, Any]]) -> dict[str, Any] | None:
+        cells = [*self.cells.items()]
+        for edit in edits:
+            own_id, old, source = edit["cell"], edit["old"], edit["source"]
+            ids = [each for each, _ in cells]
+            if dict(cells).get(own_id) != old:
+                return {"error": "The cell was changed meanwhile."}
+            if old is None and edit["type"] == "code" and not self.inserts_code:
+                return {"error": "The notebook was closed."}
+            at = ids.index(edit["after"]) + 1 if edit["after"] in ids else len(ids)
+            at = ids.index(own_id) if old is not None else at
+            cells[at : at + (old is not None)] = [] if source is None else [(own_id, source)]
+            self.marks |= {own_id: edit["agent"]} if "agent" in edit else {}
+        self.cells = dict(cells)
+        numbers = [[*self.cells].index(edit["cell"]) + 1 if edit["cell"] in self.cells else 0 for edit in edits]
+        return {"numbers": numbers, "removed": []} if not self.silent else None

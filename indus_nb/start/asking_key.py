@@ -43,11 +43,12 @@ def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -
 
 
 def _taken(session: AgentSession, run: Run, model: Model, place: Place) -> Accepted:
-    keep = _keeps(place)
+    keep: bool | None = None
     left = _TRIES
     while True:
         left -= 1
         key = _secret(f"Key for {model.provider} (not shown): ")
+        keep = _keeps(place) if keep is None else keep  # a key that is pasted here unasked would be shown
         try:
             return run(partial(take_key, session.registry, model.provider, key, keep=keep))
         except CredentialsError as error:

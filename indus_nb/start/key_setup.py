@@ -139,4 +139,4 @@ async def choose_for_key(session: AgentSession, model: Model) -> str:
         await session.set_model(model)
         session.models.is_usual = True
     chosen = session.models.required
-    return f"{chosen.name} answers. {first_price(session, chosen)}"
+    return f"The model is {chosen.name}. {first_price(session, chosen)}"

@@ -57,7 +57,7 @@ def test_from_the_first_prompt_without_a_key_to_its_answer(
     field.click()
     page.keyboard.type(KEY)
     page.keyboard.press("Enter")
-    expect(notebook.cell(1)).to_contain_text("Claude Opus 5.5 answers. A first prompt costs about")
+    expect(notebook.cell(1)).to_contain_text("The model is Claude Opus 5.5. A first prompt costs about")
     expect(form).to_have_count(0)
     expect(in_panel).to_be_hidden()
     expect(panel).to_contain_text("for no model was chosen. A first prompt costs about")

@@ -465,14 +465,19 @@ def test_code_of_a_call_can_become_a_cell_and_the_page_tells_of_cells(cell: Stag
     cells = request(what="cells")["cells"]
     assert [each["source"] for each in cells] == [MAKE, SHOW, "6 * 7"]
     assert [each["type"] for each in cells] == ["code"] * 3
-    new = request(what="insert_cell", after=cells[1]["id"], type="markdown", source="# New")["id"]
+
+    def change(own_id: str, source: str, **edit: Any) -> Any:
+        whole = {"cell": own_id, "type": "code", "old": None, "source": source, "after": "", "outputs": [], **edit}
+        return request(what="change_cells", edits=[whole])
+
+    assert change("new", "# New", type="markdown", after=cells[1]["id"]) == {"numbers": [3], "removed": []}
     expect(cell.notebook.cell(2)).to_contain_text("# New")
-    assert "error" in request(what="replace_cell", cell=new, old="something else", source="x")
-    assert request(what="replace_cell", cell=new, old="# New", source="# Newer") == {"id": new, "number": 3}
+    assert "error" in change("new", "x", old="something else")
+    assert change("new", "# Newer", old="# New") == {"numbers": [3], "removed": []}
     expect(cell.notebook.cell(2)).to_contain_text("# Newer")
-    assert "error" in request(what="insert_cell", after="nowhere", type="code", source="x")
+    assert "error" in change("other", "x", after="nowhere")
     assert "error" in request(what="unheard_of")
-    request(what="insert_cell", type="code", source="'below its own'")
+    change("below", "'below its own'", after=None)
     expect(cell.notebook.cell(2)).to_contain_text("below its own")
     cell.do("live._used = 'another page'")
     assert request(what="cells", timeout=0.3) is None

@@ -231,7 +231,10 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
     assert "--mode" in indusagi("--help", home=tmp_path).stdout
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("setpu", "setup"), ("docto", "doctor"), ("evla", "eval")])
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("setpu", "setup"), ("docto", "doctor"), ("evla", "eval"), ("setups", "setup"), ("versoin", "version")],
+)
 @pytest.mark.parametrize("options", [(), ("--provider", "offline")])
 def test_a_word_that_nearly_is_a_command_is_not_sent(tmp_path: Path, typed: str, meant: str, options: tuple[str, ...]):
     done = indusagi(typed, *options, home=tmp_path)
@@ -239,10 +242,25 @@ def test_a_word_that_nearly_is_a_command_is_not_sent(tmp_path: Path, typed: str,
     assert f"There is no command {typed}. Did you mean indus-nb {meant}?" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", ["--provider=offline -- setpu", "setpu shell", "maps --provider=offline"])
+@pytest.mark.parametrize(
+    "arguments", ["--provider=offline -- setpu", "setpu shell", "work --provider=offline", "help me"]
+)
 def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: str):
     done = indusagi(*arguments.split(), home=tmp_path)
     assert "no command" not in done.stderr
+
+
+def test_a_mistyped_command_before_a_file_is_not_sent(tmp_path: Path):
+    (tmp_path / "rows.csv").write_text("text\nx\n")
+    done = indusagi("mapp", "rows.csv", "--provider", "offline", home=tmp_path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Did you mean indus-nb map?" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["help", "version"])
+def test_words_for_what_is_printed_are_no_prompts(tmp_path: Path, word: str):
+    asked = indusagi(word, home=tmp_path)
+    assert (asked.returncode, asked.stdout) == (0, indusagi(f"--{word}", home=tmp_path).stdout)
 
 
 @pytest.mark.parametrize("asked", ["--doctor", "doctor"])

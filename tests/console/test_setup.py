@@ -69,12 +69,12 @@ def typed(environment: dict[str, str], *answers: tuple[str, str], arguments: tup
 def test_a_key_is_asked_for_tested_and_kept_and_the_next_prompt_uses_it(
     environment: dict[str, str], api: MessagesApi, tmp_path: Path
 ) -> None:
-    answers = [("a name [anthropic]:", "1"), ("[Y/n]", ""), ("(not shown):", "a-wrong-key"), ("(not shown):", KEY)]
+    answers = [("a name [anthropic]:", "1"), ("(not shown):", "a-wrong-key"), ("[Y/n]", ""), ("(not shown):", KEY)]
     shown = typed(environment, *answers)
     assert f"Keep it in {NAME}?" in shown
     assert "refuses this key (status 401)" in shown
     assert f"It is kept in {NAME}" in shown
-    assert "Claude Opus 5.5 answers. A first prompt costs about $0." in shown
+    assert "The model is Claude Opus 5.5. A first prompt costs about $0." in shown
     assert KEY not in shown
     assert "a-wrong-key" not in shown
     api.add("Here.")
@@ -89,7 +89,7 @@ def test_a_key_is_asked_for_tested_and_kept_and_the_next_prompt_uses_it(
 
 def test_a_typing_error_is_asked_about_again(environment: dict[str, str], tmp_path: Path) -> None:
     again = [("a name [anthropic]:", "99"), ("a name [anthropic]:", "antropic"), ("a name [anthropic]:", "anthropic")]
-    shown = typed(environment, *again, ("[Y/n]", "ja"), ("[Y/n]", "N"), ("(not shown):", KEY))
+    shown = typed(environment, *again, ("(not shown):", KEY), ("[Y/n]", "ja"), ("[Y/n]", "N"))
     assert shown.count("No such provider takes a key. There are: anthropic") == 2
     assert "Answer y or n." in shown
     assert "This process has it in memory; nothing else does." in shown
@@ -103,7 +103,7 @@ def test_without_a_keyring_a_key_is_kept_in_the_file_of_keys_until_it_is_taken_o
     file = tmp_path / "agent" / "auth.json"
     other = {"openai": {"type": "oauth", "refresh": "theirs", "expires": 1}}
     file.write_text(json.dumps(other))
-    shown = typed(environment, ("[Y/n]", ""), ("(not shown):", KEY), arguments=("--provider", "anthropic"))
+    shown = typed(environment, ("(not shown):", KEY), ("[Y/n]", ""), arguments=("--provider", "anthropic"))
     assert "This machine has no keyring that programs can use. The file is not encrypted" in shown
     assert f"It is kept in {file}, readable by you alone." in shown
     assert "`indus-nb setup --forget anthropic` takes it out again." in shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fanout_calls import asked
@@ -23,8 +24,9 @@ def test_rows_that_no_journal_holds_are_named_once(messages_api: MessagesApi, tm
     journal = tmp_path / "rows.jsonl"
 
     def answer(_: Recorded) -> Reply:
-        journal.unlink(missing_ok=True)
-        journal.write_text("mine\n")
+        mine = tmp_path / uuid4().hex
+        mine.write_text("mine\n")
+        mine.replace(journal)
         return Reply("fine")
 
     messages_api.default = answer  # type: ignore[assignment]

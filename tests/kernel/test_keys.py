@@ -83,7 +83,7 @@ def test_a_key_from_the_form_below_a_failed_prompt_counts_at_once_and_stands_in_
     (told,) = [text for text in failed.shown if "You can ask now" in text]
     assert f"It is kept in {NAME}" in told
     assert told.endswith("the error below is from before, and goes when you run this cell again.")
-    assert "Claude Opus 5.5 answers. A first prompt costs about $0." in told
+    assert "The model is Claude Opus 5.5. A first prompt costs about $0." in told
     api.add("Here.")
     assert "Here." in run(kernel, "%agent hello").shown
     assert api.requests[-1].headers["authorization"] == f"Bearer {KEY}"
@@ -289,13 +289,13 @@ def test_in_a_console_the_key_is_asked_for_as_a_password(kernel: Kernel, api: Me
     kernel.run("import os; del os.environ['JPY_SESSION_NAME']")
     cell = kernel.begin("%agent key", asks=True)
     assert "Whose models?" in cell.answer("")
-    assert f"Keep it in {NAME}?" in cell.answer("n")
     message = cell.client.get_stdin_msg(timeout=240)["content"]
     assert message["password"]
     cell.client.input(KEY)
+    assert f"Keep it in {NAME}?" in cell.answer("n")
     cell.finish()
     assert "The key for anthropic works" in cell.shown[0]
-    assert "Claude Opus 5.5 answers. A first prompt costs about" in cell.shown[0]
+    assert "The model is Claude Opus 5.5. A first prompt costs about" in cell.shown[0]
     api.add("Here.")
     assert "Here." in run(kernel, "%agent hello").shown
     assert files_with(tmp_path, KEY) == []

@@ -54,7 +54,8 @@ await session.start()
 detach = session.ui.attach(host)
 """
 FRESH = "front, asked[:], answers[:], questions[:], notes[:], waits = {}, [], [], [], [], True"
-
+CHANGES = "front['change_cells'] = {'numbers': [], 'removed': []}"
+RUNS = f"{CHANGES}; front['run_cells'] = {{'ids': []}}"
 
 NEXT_NUMBER = "len(get_ipython().history_manager.input_hist_raw)"
 
@@ -100,6 +101,11 @@ class Book:
     def seen(self, name: str) -> Any:
         """The value of a variable in the kernel."""
         return ast.literal_eval(self.run(f"print({name!s})")[0].streams)
+
+    @property
+    def changes(self) -> list[list[dict[str, Any]]]:
+        """The changes that the page was asked for, each with its edits."""
+        return [payload["edits"] for what, payload in self.seen("asked") if what == "change_cells"]
 
     def write(self, *cells: tuple[str, str, str]) -> None:
         """Save the notebook with cells of these types, ids and sources."""
@@ -269,37 +275,38 @@ def test_a_refused_cell_leaves_nothing_and_the_reason_is_told(
     refused = book.seen("session.messages[-2].details.get('refusedByUser', False)")
     assert refused == (answers != (None,)), "a front end shows it as refused, and not as a failure"
     assert payload == []
-    assert "insert_cell" not in [what for what, _ in book.seen("asked")]
+    assert book.changes == []
 
 
 def test_a_page_that_can_puts_the_cell_where_it_belongs(book: Book) -> None:
     (result,), payload = book.call(
         ("propose_cell", {"source": "# Sorted", "after": "load-cell", "cell_type": "markdown"}),
-        before="front['insert_cell'] = {'id': 'new-cell'}",
+        before=CHANGES,
         answers=("Accept",),
     )
-    assert "in the notebook now, below cell load-cell (rows = [1, 2, 3]), with id new-cell." in text_of(result)
+    (inserted,) = book.changes[-1]
+    own_id = inserted.pop("cell")
+    assert f"in the notebook now, below cell load-cell (rows = [1, 2, 3]), with id {own_id}." in text_of(result)
     assert payload == []
-    inserted = {"after": "load-cell", "type": "markdown", "source": "# Sorted"}
-    assert book.seen("asked")[-1] == ("insert_cell", inserted)
+    assert inserted == {"type": "markdown", "old": None, "source": "# Sorted", "after": "load-cell", "outputs": []}
 
 
 def test_cells_that_a_page_puts_below_the_running_one_keep_their_order(book: Book) -> None:
     _, payload = book.call(
         ("propose_cell", {"source": "one = 1"}),
         ("propose_cell", {"source": "two = 2"}),
-        before="front['insert_cell'] = {'id': 'first-new'}",
+        before=CHANGES,
         answers=("Accept", "Accept"),
     )
     assert payload == []
-    placed = [payload["after"] for what, payload in book.seen("asked") if what == "insert_cell"]
-    assert placed == ["running-cell", "first-new"]
+    (first,), (second,) = book.changes
+    assert (first["after"], second["after"]) == ("running-cell", first["cell"])
 
 
 def test_a_page_that_cannot_leaves_it_to_the_cell(book: Book) -> None:
     _, payload = book.call(
         ("propose_cell", {"source": "one = 1"}),
-        before="front['insert_cell'] = {'error': 'unavailable'}",
+        before="front['change_cells'] = {'error': 'unavailable'}",
         answers=("Accept",),
     )
     assert [item["text"] for item in payload] == ["one = 1"]
@@ -321,7 +328,7 @@ def test_cells_are_named_to_the_user_by_the_numbers_that_stand_at_them_and_to_th
                 ]
             },
         ),
-        before=f"front['cells'] = {{'cells': {cells}}}; front['replace_cell'] = {{'id': 'load-cell'}}",
+        before=f"front['cells'] = {{'cells': {cells}}}; {CHANGES}",
         answers=("Accept",),
     )
     (question,) = book.seen("questions")
@@ -341,7 +348,7 @@ def test_the_number_of_a_run_names_that_cell_and_not_the_one_that_ran_before_it(
     read, proposed = book.call(
         ("notebook", {"cells": f"In [{first + 1}]"}),
         ("propose_cell", change),
-        before=f"front['cells'] = {{'cells': {cells}}}; front['replace_cell'] = {{'id': 'plot-cell'}}",
+        before=f"front['cells'] = {{'cells': {cells}}}; {CHANGES}",
         answers=("Accept",),
     )[0]
     assert "id plot-cell" in text_of(read)
@@ -367,7 +374,7 @@ def test_a_number_that_is_one_cells_place_and_another_cells_run_changes_neither(
 def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> None:
     (result,), payload = book.call(
         ("propose_cell", {"source": "rows = [1, 2, 3, 4]", "replace": "load-cell"}),
-        before="front['replace_cell'] = {'id': 'load-cell'}",
+        before=CHANGES,
         answers=("Accept",),
     )
     assert "cell load-cell has the new source now" in text_of(result)
@@ -375,31 +382,28 @@ def test_a_change_is_shown_as_a_difference_and_made_by_the_page(book: Book) -> N
     (question,) = book.seen("questions")
     assert question.startswith("Change the 2nd cell?\n\n--- now")
     assert "\n-rows = [1, 2, 3]\n+rows = [1, 2, 3, 4]" in question
-    change = {"cell": "load-cell", "old": "rows = [1, 2, 3]", "source": "rows = [1, 2, 3, 4]"}
-    assert book.seen("asked")[-1] == ("replace_cell", change)
-
-
-RUNS = "front |= {'insert_cell': {'id': 'new-cell'}, 'replace_cell': {'id': 'load-cell'}, 'run_cells': {'ids': []}}"
+    (change,) = book.changes[-1]
+    assert (change["cell"], change["old"], change["source"]) == ("load-cell", "rows = [1, 2, 3]", "rows = [1, 2, 3, 4]")
 
 
 def test_a_cell_is_accepted_and_run_where_the_page_can_run_it(book: Book) -> None:
     (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=RUNS, answers=("Accept and run",))
-    assert "with id new-cell. It runs as soon as the kernel is free; you are told what it gave" in text_of(result)
-    assert book.seen("asked")[-2:] == [
-        ("insert_cell", {"after": "running-cell", "type": "code", "source": "x = 1"}),
-        ("run_cells", {"cells": ["new-cell"]}),
-    ]
+    (new,) = book.changes[-1]
+    assert (new["after"], new["type"], new["source"]) == ("running-cell", "code", "x = 1")
+    told = f"with id {new['cell']}. It runs as soon as the kernel is free; you are told what it gave"
+    assert told in text_of(result)
+    assert book.seen("asked")[-1] == ("run_cells", {"cells": [new["cell"]]})
     before = f"offered[:] = []\n{RUNS}"
     (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=("Accept",))
     assert "It was not run." in text_of(result)
     assert book.seen("offered") == [["Accept", "Accept and run", "No"]], "as where the page answers late"
-    assert ("run_cells", {"cells": ["new-cell"]}) not in book.seen("asked")
+    assert all(not payload["cells"] for what, payload in book.seen("asked") if what == "run_cells")
 
 
 @pytest.mark.parametrize(
     ("arguments", "before"),
     [
-        ({"source": "x = 1"}, "front['insert_cell'] = {'id': 'new-cell'}"),
+        ({"source": "x = 1"}, CHANGES),
         ({"source": "# Text", "cell_type": "markdown"}, RUNS),
         ({"source": "import math\n%agent go on"}, RUNS),
     ],
@@ -421,7 +425,7 @@ front = Late(front)"""
     (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=answers)
     assert "It runs as soon as the kernel is free" in text_of(result)
     assert book.seen("offered") == [["Accept", "No"], ["Accept", "Accept and run", "No"]]
-    assert book.seen("asked")[-1] == ("run_cells", {"cells": ["new-cell"]})
+    assert book.seen("asked")[-1] == ("run_cells", {"cells": [book.changes[-1][0]["cell"]]})
 
 
 def test_a_page_that_does_not_run_it_after_all_is_said(book: Book) -> None:
@@ -442,14 +446,7 @@ def test_several_cells_are_one_question_and_come_in_order(book: Book) -> None:
         {"source": "rows = [1, 2, 3, 4]", "replace": "load-cell"},
         {"source": "last = 1"},
     ]
-    before = f"""{RUNS}
-class Pages(dict):
-    def get(self, what, default=None):
-        if what == 'insert_cell':
-            return {{'id': f'new-{{len(asked)}}'}}
-        return super().get(what, default)
-front = Pages(front)"""
-    (result,), payload = book.call(("propose_cell", {"cells": cells}), before=before, answers=("Accept and run",))
+    (result,), payload = book.call(("propose_cell", {"cells": cells}), before=RUNS, answers=("Accept and run",))
     assert payload == []
     (question,) = book.seen("questions")
     assert question.startswith(
@@ -457,15 +454,13 @@ front = Pages(front)"""
     )
     assert "2 of 4 · new code cell below that\n+total = sum(rows)\n+total" in question
     assert "3 of 4 · change of the 2nd cell\n--- now" in question
-    asked = [(what, payload) for what, payload in book.seen("asked") if what != "cells"][1:]
-    assert [what for what, _ in asked] == ["insert_cell", "insert_cell", "replace_cell", "insert_cell", "run_cells"]
-    first, second, _, third, run = [payload for _, payload in asked]
-    ids = run["cells"]
+    (edits,) = book.changes
+    first, second, changed, third = edits
     assert (first["after"], first["type"]) == ("load-cell", "markdown")
-    assert second["after"].startswith("new-")
+    assert second["after"] == first["cell"]
+    assert (changed["cell"], changed["old"]) == ("load-cell", "rows = [1, 2, 3]")
     assert third["after"] == "running-cell"
-    assert ids[1] == "load-cell"
-    assert len(ids) == 3
+    assert book.seen("asked")[-1] == ("run_cells", {"cells": [second["cell"], "load-cell", third["cell"]]})
     told = text_of(result)
     assert told.startswith(
         "The user accepted 4 cells.\n1. Accepted: the cell is in the notebook now, below cell load-cell"

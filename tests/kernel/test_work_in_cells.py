@@ -54,7 +54,8 @@ def ask(page: NotebookPage, api: MessagesApi, *replies: Reply, said: str = "Done
 
 
 def inserted(page: NotebookPage) -> list[dict[str, Any]]:
-    return [message for message in page.asked if message["what"] == "insert_cell"]
+    changes = [message["edits"] for message in page.asked if message["what"] == "change_cells"]
+    return [edit for edits in changes for edit in edits if edit["old"] is None]
 
 
 def results(api: MessagesApi) -> str:

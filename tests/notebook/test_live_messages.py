@@ -250,7 +250,7 @@ async def test_of_several_pages_the_one_that_was_used_last_is_asked() -> None:
     for name in ("one", "two"):
         say(live, kind="ready", page=name)
     say(live, kind="to_cell", page="one", code="1")
-    asked = asyncio.create_task(live.request("insert_cell", source="1"))
+    asked = asyncio.create_task(live.request("change_cells", edits=[]))
     await asyncio.sleep(0)
     assert page.messages[-1]["page"] == "one"
     say(live, kind="reply", page="one", id=page.messages[-1]["id"], value={"id": "x"})

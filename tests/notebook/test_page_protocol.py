@@ -60,7 +60,6 @@ DIALOGS = members(protocol.PageDialog)
 STATES = [states.CellState, states.PanelState]
 RESULTS = [
     protocol.CellList,
-    protocol.CellChanged,
     protocol.CellsChanged,
     protocol.CellsRun,
     protocol.RunShown,

@@ -24,14 +24,17 @@ function notebookOf(...sources) {
   const cells = sources.map((source, index) => make(source, "code", index));
   cells.get = (index) => cells[index];
   const sharedModel = {
-    insertCell: (index, { cell_type: type, source, metadata }) =>
-      cells.splice(index, 0, { ...make(source, type, `new-${cells.length}`), metadata }),
+    insertCell: (index, { id, cell_type: type, source, metadata, outputs = [] }) =>
+      cells.splice(index, 0, { ...make(source, type), id, metadata, outputs: { toJSON: () => outputs } }),
     deleteCell: (index) => cells.splice(index, 1),
   };
   return { cells, sharedModel, sources: () => cells.map((cell) => cell.sharedModel.getSource()) };
 }
 
-const insert = (fields) => ({ what: "insert_cell", type: "code", source: "new", ...fields });
+const insert = (fields) => ({
+  what: "change_cells",
+  edits: [{ cell: "new", type: "code", old: null, source: "new", after: null, outputs: [], ...fields }],
+});
 
 test("without a notebook that can be changed nothing is available", () => {
   assert.deepEqual(answerRequest(undefined, { what: "cells" }, 0), { error: "unavailable" });
@@ -62,16 +65,17 @@ test("a cell that the agent has written, and so has run, is described as that", 
   assert.equal("agent" in second, false);
 });
 
-test("a cell is inserted behind the one that is named, else behind the widget's, else at the end", () => {
+test("a cell is inserted behind the one that is named, or at the top, else behind the widget's, else at the end", () => {
   for (const [fields, ownIndex, sources] of [
+    [{ after: "" }, 1, ["new", "a", "b", "c"]],
     [{ after: "c0" }, 1, ["a", "new", "b", "c"]],
     [{}, 1, ["a", "b", "new", "c"]],
     [{}, -1, ["a", "b", "c", "new"]],
   ]) {
     const notebook = notebookOf("a", "b", "c");
     assert.deepEqual(answerRequest(notebook, insert(fields), ownIndex), {
-      id: "cnew-3",
-      number: sources.indexOf("new") + 1,
+      numbers: [sources.indexOf("new") + 1],
+      removed: [],
     });
     assert.deepEqual(notebook.sources(), sources);
   }
@@ -83,10 +87,10 @@ test("a cell is not inserted behind one that is gone", () => {
   assert.deepEqual(notebook.sources(), ["a"]);
 });
 
-test("code cells are trusted, as cells are that the user adds, and others are Markdown or code", () => {
+test("code cells are trusted, as cells are that the user adds", () => {
   const notebook = notebookOf();
   answerRequest(notebook, insert({ type: "markdown" }), -1);
-  answerRequest(notebook, insert({ type: "raw" }), -1);
+  answerRequest(notebook, insert({ cell: "code" }), -1);
   const made = notebook.cells.map(({ type, metadata }) => [type, metadata]);
   assert.deepEqual(made, [
     ["markdown", {}],
@@ -94,24 +98,8 @@ test("code cells are trusted, as cells are that the user adds, and others are Ma
   ]);
 });
 
-test("a source is replaced only if it is the one that was shown", () => {
-  const notebook = notebookOf("old");
-  const replace = (fields) => ({ what: "replace_cell", cell: "c0", old: "old", source: "new", ...fields });
-  assert.deepEqual(answerRequest(notebook, replace({ old: "older" }), 0), { error: "The cell was changed meanwhile." });
-  assert.deepEqual(answerRequest(notebook, replace({ cell: "gone" }), 0), { error: "There is no such cell." });
-  assert.deepEqual(notebook.sources(), ["old"]);
-  assert.deepEqual(answerRequest(notebook, replace({}), 0), { id: "c0", number: 1 });
-  assert.deepEqual(notebook.sources(), ["new"]);
-});
-
-/** A notebook whose new cells have the ids that they are given. */
 function editable(...sources) {
   const notebook = notebookOf(...sources);
-  const insertCell = notebook.sharedModel.insertCell;
-  notebook.sharedModel.insertCell = (index, cell) => {
-    insertCell(index, cell);
-    Object.assign(notebook.cells[index], { id: cell.id, outputs: { toJSON: () => cell.outputs ?? [] } });
-  };
   const edits = (...list) => ({
     what: "change_cells",
     edits: list.map((edit) => ({ type: "code", old: null, source: null, after: "", outputs: [], ...edit })),
@@ -132,7 +120,7 @@ test("cells are changed in order, also one that has just come, and removed ones 
     { cell: "top", type: "markdown", source: "# Title" },
     { cell: "c0", old: "a", source: "A" },
   );
-  assert.deepEqual(done, { removed: [{ id: "c1", outputs: printed }] });
+  assert.deepEqual(done, { numbers: [0, 3, 3, 1, 2], removed: [{ id: "c1", outputs: printed }] });
   assert.deepEqual(shown(), [
     ["top", "# Title"],
     ["c0", "A"],
@@ -144,9 +132,7 @@ test("cells are changed in order, also one that has just come, and removed ones 
   assert.deepEqual(removed, { id: "x", outputs: printed, agent: mark });
   change({ cell: "x", source: "2", after: "c0", agent: removed.agent });
   assert.deepEqual(notebook.cells[2].metadata, { trusted: true, indus_nb: mark });
-  assert.deepEqual(change({ cell: "top", old: "# Title", type: "markdown" }), {
-    removed: [{ id: "top", outputs: [] }],
-  });
+  assert.deepEqual(change({ cell: "top", old: "# Title", type: "markdown" }).removed, [{ id: "top", outputs: [] }]);
 });
 
 test("cells are changed all of them or none", () => {
@@ -171,22 +157,32 @@ test("cells are changed all of them or none", () => {
   assert.deepEqual(change(first), { error: "unavailable" });
 });
 
+test("changes that belong together are one step of the front end's undo", () => {
+  const { notebook, shown, change } = editable("a");
+  const steps = [];
+  notebook.sharedModel.transact = (step) => {
+    steps.push("begins");
+    step();
+    steps.push(shown().length);
+  };
+  change({ cell: "x", source: "1", after: "c0" }, { cell: "y", source: "2", after: "x" });
+  assert.deepEqual(steps, ["begins", 3]);
+});
+
 test("outputs that no message can carry are left out", () => {
   const { notebook, change } = editable("a");
   notebook.cells[0].outputs = { toJSON: () => [{ output_type: "stream", text: "x".repeat(5_000_000) }] };
-  assert.deepEqual(change({ cell: "c0", old: "a" }), { removed: [{ id: "c0", outputs: [] }] });
+  assert.deepEqual(change({ cell: "c0", old: "a" }).removed, [{ id: "c0", outputs: [] }]);
 });
 
 test("a code cell may be inserted with its outputs, a text may not", () => {
   const notebook = notebookOf();
   const outputs = [{ output_type: "stream", name: "stdout", text: "1\n" }];
-  const given = [];
-  notebook.sharedModel.insertCell = (_index, cell) => given.push(cell) && notebook.cells.push({ id: "new" });
   answerRequest(notebook, insert({ outputs }), -1);
-  answerRequest(notebook, insert({ type: "markdown", outputs }), -1);
+  answerRequest(notebook, insert({ cell: "text", type: "markdown", outputs }), -1);
   assert.deepEqual(
-    given.map((cell) => cell.outputs),
-    [outputs, undefined],
+    notebook.cells.map((cell) => cell.outputs.toJSON()),
+    [outputs, []],
   );
 });
 

@@ -20,6 +20,8 @@ from indus_nb.version import __version__
 VERSION_AS = "INDUS_NB_VERSION_AS"
 """Variable with the output of ``--version``, for clients that start nothing older than a version of their program."""
 COMMANDS = ("map", "eval", "setup")
+_ALONE = ("doctor", "help", "list-models", "version")
+"""Options that print and leave; as words they would be prompts."""
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -40,28 +42,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: An option is wrong or can be none.
     """
+    if arguments and arguments[0] in _ALONE and _is_alone(arguments):
+        arguments = [f"--{arguments[0]}", *arguments[1:]]
     _check_approve(arguments)
     options, others = _parser().parse_known_args(arguments)
     options.flags = _extension_flags(others)
-    if options.prompts == ["doctor"]:  # as in `%agent doctor`
-        options.doctor, options.prompts = True, []
     return options
 
 
 def check_command(arguments: Sequence[str]) -> None:
-    """Reject a word that nearly is a command, alone or before options: as a prompt it would cost money.
+    """Reject a word that nearly is a command, alone or before options or a file: as a prompt it would cost money.
 
     Raises:
         UsageError: It is; the message says what it may have been.
     """
-    word, *others = *arguments, ""
-    if others[0] and not others[0].startswith("-"):
+    is_file = len(arguments) > 1 and os.path.exists(arguments[1])  # noqa: PTH110 - a prompt may be no path at all
+    if not arguments or not (is_file or _is_alone(arguments)):
         return
-    if meant := near(word, (*COMMANDS, "doctor")):
+    word = arguments[0]
+    names = (*COMMANDS, *_ALONE)
+    if meant := [*near(word, names), *(name for name in names if near(name, [word]))]:
         raise UsageError(
             f"There is no command {word}. Did you mean indus-nb {meant[0]}? A prompt of that word stands behind --: "
             f"indus-nb -- {word}"
         )
+
+
+def _is_alone(arguments: Sequence[str]) -> bool:
+    """Return whether nothing but options stands behind the first word."""
+    return len(arguments) == 1 or arguments[1].startswith("-")
 
 
 def _check_approve(arguments: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple
+from itertools import repeat
+from typing import Annotated, Any, ClassVar, cast
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
@@ -27,7 +28,7 @@ from indus_nb.kernel.document.in_place import ASKED_AT, AskedAt, CellType, Place
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import AskPage, NotebookReader
 from indus_nb.kernel.document.selection import RunAs, name_for_model, one_cell
-from indus_nb.kernel.undo import CellStep
+from indus_nb.kernel.undo import CellEdit, CellStep, new_cell
 from indus_nb.render.markup import plain
 from indus_nb.tools import CallDescription, ToolError
 from indus_nb.tools.files.edit import numbered_diff
@@ -130,6 +131,13 @@ class _Change:
     def type(self) -> CellType:
         return "markdown" if self.cell.type == "markdown" else "code"
 
+    def edit(self) -> CellEdit | None:
+        """Return it for the page; ``None`` for a cell without an id."""
+        if self.cell.id is None:
+            return None
+        old, source = self.cell.source, self.source
+        return CellEdit(cell=self.cell.id, type=self.type, old=old, source=source, after=self.above, outputs=[])
+
     def placed(self) -> PlacedCell:
         return PlacedCell(self.source, self.type, self.cell.id, self.cell.source)
 
@@ -153,13 +161,6 @@ class _Change:
         return f"Changed {self.name}" if done else f"Inserted the new version of {self.name} below"
 
 
-class _Applied(NamedTuple):
-    """A cell that the page has inserted or changed; the number is 0 where it sends none."""
-
-    id: str
-    number: int
-
-
 class _RejectedError(ToolError):
     """The user rejected a proposal, and said of nothing else that it is wanted."""
 
@@ -171,12 +172,10 @@ async def _none_lacks(_: Mapping[str, str]) -> bool:
 class CellProposals:
     """The tool ``propose_cell`` of one shell.
 
-    The page is asked to do what the user accepted, and answers ``{"id", "number"}`` of the cell; ``None``, or an answer
-    with ``error``, if it cannot:
+    The page is asked to do what the user accepted; its answer is ``None``, or has an ``error``, if it cannot:
 
-    - ``insert_cell`` with ``after`` (a cell's id), ``type``, ``source`` and perhaps ``outputs``.
-    - ``replace_cell`` with ``cell`` (its id), ``old`` (the source that the user was shown as the old one; the page
-      rejects the change if it is another by now) and ``source``.
+    - ``change_cells`` with ``edits``, all of them or none, for the places of the cells as ``numbers``. The ``old``
+      source is the one that the user was shown: the page rejects the change if it is another by now.
     - ``run_cells`` with ``cells`` (their ids), which are run in that order; without any it only checks if it could.
     """
 
@@ -306,16 +305,12 @@ class CellProposals:
         outcomes: list[str] = []
         shown: list[str] = []
         to_run: list[str] = []
-        last: str | None = None
         put: dict[str, str] = {}
-        for plan in plans:
-            changed, outcome = (
-                await self._apply_change(plan, ctx) if isinstance(plan, _Change) else await self._put(plan, last, ctx)
-            )
+        for plan, changed in zip(plans, await self._carried_out(plans), strict=True):
+            outcome = self._outcome(plan, changed, ctx)
             if changed is not None:
                 note(changed)
                 put[changed.id] = plan.source
-            last = changed.id if changed is not None and isinstance(plan, _New) else None
             shown.append(plan.outcome(done=changed is not None))
             if changed is not None and run and plan.type == "code" and not _asks_us(plan.source):
                 to_run.append(changed.id)
@@ -336,50 +331,91 @@ class CellProposals:
         listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(outcomes, 1))
         return text_output(f"The user accepted {len(outcomes)} cells.\n{listed}", details)
 
-    async def _put(self, plan: _New, last: str | None, ctx: Context) -> tuple[CellStep | None, str]:
-        """Insert a new cell, after the ``last`` one if it follows that."""
-        below = self._below_this_run()
-        behind = last if plan.follows and last is not None else plan.after
-        if behind is None and not plan.named:
-            behind = below.last_id
-        if behind is not None:
-            new = await self._apply("insert_cell", {"after": behind, "type": plan.type, "source": plan.source})
-            if new is not None:
-                below.last_id = below.last_id if plan.named else new.id
-                named = await self._name_of_new(new.id, new.number)
-                done = CellStep(new.id, plan.type, None, plan.source, behind, new.number, named)
-                return done, f": the cell is in the notebook now, {plan.place}, with id {new.id}."
+    async def _carried_out(self, plans: Sequence[_New | _Change]) -> Sequence[CellStep | None]:
+        """Have the page carry out all plans in one step, or else those that it can; ``None`` for the others."""
+        done = await self._changed(plans, self._edits(plans))
+        if done is not None or len(plans) == 1:
+            return done or [None]
+        steps: list[CellStep | None] = []
+        for plan in plans:
+            last = steps[-1].id if steps and steps[-1] is not None and steps[-1].other is None else None
+            alone = await self._changed([plan], self._edits([plan], last))
+            steps += [None] if alone is None else alone
+        return steps
+
+    def _edits(self, plans: Sequence[_New | _Change], last: str | None = None) -> Sequence[CellEdit | None]:
+        """Return the edits of cells, where each ``follows`` the one before it; ``None`` for one without a place.
+
+        Args:
+            last: The id of the new cell before the first one.
+        """
+        edits: list[CellEdit | None] = []
+        below = self._below_this_run().last_id
+        for plan in plans:
+            if isinstance(plan, _Change):
+                edits.append(plan.edit())
+                last = None
+                continue
+            after = last if plan.follows and last is not None else plan.after
+            after = below if after is None and not plan.named else after
+            edits.append(None if after is None else new_cell(plan.source, plan.type, after))
+            last = None if edits[-1] is None else edits[-1]["cell"]
+            below = below if plan.named else last
+        return edits
+
+    async def _changed(
+        self, plans: Sequence[_New | _Change], edits: Sequence[CellEdit | None]
+    ) -> Sequence[CellStep | None] | None:
+        """Have the page change cells, all of them or none; ``None`` if it does not do that."""
+        wanted = [edit for edit in edits if edit is not None]
+        if len(wanted) < len(edits):
+            return None
+        answer = await self._ask_page("change_cells", {"edits": wanted})
+        if answer is None:
+            return [None for _ in wanted]
+        if "error" in answer:
+            return None
+        numbers = [*cast("list[int]", answer.get("numbers") or []), *repeat(0, len(wanted))]
+        known = await self._cells() if any(isinstance(plan, _New) for plan in plans) else ()
+        steps: list[CellStep] = []
+        for plan, edit, number in zip(plans, wanted, numbers, strict=False):
+            own_id, above = edit["cell"], edit["after"] or ""
+            if isinstance(plan, _Change):
+                steps.append(
+                    CellStep(own_id, plan.type, edit["old"], plan.source, above, number or plan.place, plan.name)
+                )
+                continue
+            name = _name(known, number) if 0 < number <= len(known) and known[number - 1].id == own_id else ""
+            steps.append(CellStep(own_id, plan.type, None, plan.source, above, number, name))
+            if not plan.named:
+                self._below_this_run().last_id = own_id
+        return steps
+
+    async def _cells(self) -> Sequence[Cell]:
+        try:
+            return (await self._reader.look()).cells
+        except ToolError:
+            return ()
+
+    def _outcome(self, plan: _New | _Change, done: CellStep | None, ctx: Context) -> str:
+        """Return what became of a plan, for the model; one that the page did not carry out goes below the cell."""
+        if isinstance(plan, _Change):
+            if done is not None:
+                return f": {plan.model_name} has the new source now."
+            outcome = self._put_below(plan.source, plan.type)
+            ctx.ui.notify(f"The new version of {plan.name} comes in a cell below the running one: put it in its place.")
+            return (
+                f", but this front end lets nobody change {plan.model_name}. {outcome} "
+                "The user was told to put it in that cell's place; until then that cell is as it was."
+            )
+        if done is not None:
+            return f": the cell is in the notebook now, {plan.place}, with id {done.id}."
         outcome = self._put_below(plan.source, plan.type)
         if not plan.named:
-            return None, f". {outcome}"
+            return f". {outcome}"
         meant, place = (words.partition(" (")[0] for words in (plan.where, plan.place))
         ctx.ui.notify(f"The new cell comes below the running one; it was meant for the place {meant}.")
-        return None, f". {outcome} The user was told that it belongs {place}."
-
-    async def _name_of_new(self, own_id: str, number: int) -> str:
-        """Return what a cell is called that the page has inserted; empty where its place alone is known."""
-        if number < 1:
-            return ""
-        try:
-            cells = (await self._reader.look()).cells
-        except ToolError:
-            return ""
-        return _name(cells, number) if number <= len(cells) and cells[number - 1].id == own_id else ""
-
-    async def _apply_change(self, plan: _Change, ctx: Context) -> tuple[CellStep | None, str]:
-        place, cell = plan.place, plan.cell
-        change = {"cell": cell.id, "old": cell.source, "source": plan.source}
-        if cell.id is not None and (changed := await self._apply("replace_cell", change)) is not None:
-            done = CellStep(
-                changed.id, plan.type, cell.source, plan.source, plan.above, changed.number or place, plan.name
-            )
-            return done, f": {plan.model_name} has the new source now."
-        outcome = self._put_below(plan.source, plan.type)
-        ctx.ui.notify(f"The new version of {plan.name} comes in a cell below the running one: put it in its place.")
-        return None, (
-            f", but this front end lets nobody change {plan.model_name}. {outcome} "
-            "The user was told to put it in that cell's place; until then that cell is as it was."
-        )
+        return f". {outcome} The user was told that it belongs {place}."
 
     async def _can_run(self) -> bool:
         """Poll until a page answers: one that is busy, or was just opened, does so late."""
@@ -406,28 +442,25 @@ class CellProposals:
         Raises:
             ToolError: It is not possible.
         """
-        below = self._below_this_run()
-        finished, run = 0, uuid4().hex
+        run = uuid4().hex
+        marks = [{"run": run, "call": cell.call, **({"asked": asked} if asked else {})} for cell in cells]
+        edits: list[CellEdit] = []
+        above = self._below_this_run().last_id
+        for cell, mark in zip(cells, marks, strict=True):
+            edits.append(new_cell(cell.source, "code", above, cell.outputs, mark))
+            above = edits[-1]["cell"]
+        if await self._insert(edits):
+            return len(edits)
         for cell in cells:
-            mark = {"run": run, "call": cell.call, **({"asked": asked} if asked else {})}
-            wanted = {"after": below.last_id, "type": "code", "source": cell.source, "outputs": [*cell.outputs]}
-            new = await self._apply("insert_cell", {**wanted, "agent": mark})
-            if new is None:
-                self._put_below(cell.source, "code")
-            else:
-                below.last_id = new.id
-                finished += 1
-        return finished
+            self._put_below(cell.source, "code")
+        return 0
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.
 
         Returns ``False`` if that is not possible.
         """
-        below = self._below_this_run()
-        new = await self._apply("insert_cell", {"after": below.last_id, "type": "code", "source": code})
-        if new is not None:
-            below.last_id = new.id
+        if await self._insert([new_cell(code, "code", self._below_this_run().last_id)]):
             return True
         try:
             self._put_below(code, "code")
@@ -435,13 +468,13 @@ class CellProposals:
             return False
         return True
 
-    async def _apply(self, what: str, payload: JsonObject) -> _Applied | None:
-        """Have the page apply a change; return ``None`` if it did not."""
-        answer = await self._ask_page(what, payload)
+    async def _insert(self, edits: Sequence[CellEdit]) -> bool:
+        """Insert cells below those of this run, in order; returns whether the page did."""
+        answer = await self._ask_page("change_cells", {"edits": [*edits]})
         if answer is None or "error" in answer:
-            return None
-        cell_id, number = answer.get("id"), answer.get("number")
-        return _Applied(cell_id, number if isinstance(number, int) else 0) if isinstance(cell_id, str) else None
+            return False
+        self._below_this_run().last_id = edits[-1]["cell"]
+        return True
 
     def _below_this_run(self) -> _Below:
         at = ASKED_AT.get()

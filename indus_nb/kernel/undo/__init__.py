@@ -17,7 +17,17 @@ classes.
 """
 
 from indus_nb.kernel.undo.budget import CheckpointBudget
-from indus_nb.kernel.undo.cells import CellsChange, CellsPlan, CellState, CellStep, RemovedCell, leave_cells, plan_cells
+from indus_nb.kernel.undo.cells import (
+    CellEdit,
+    CellsChange,
+    CellsPlan,
+    CellState,
+    CellStep,
+    RemovedCell,
+    leave_cells,
+    new_cell,
+    plan_cells,
+)
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.checkpoint import Checkpoint, forecast, take
 from indus_nb.kernel.undo.contents import Contents
@@ -31,6 +41,7 @@ from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_o
 __all__ = [
     "LAST",
     "Book",
+    "CellEdit",
     "CellState",
     "CellStep",
     "CellsChange",
@@ -54,6 +65,7 @@ __all__ = [
     "carry_out",
     "forecast",
     "leave_cells",
+    "new_cell",
     "plan_cells",
     "read",
     "take",

@@ -37,9 +37,27 @@ class CellEdit(TypedDict):
     type: Literal["code", "markdown"]
     old: str | None
     source: str | None
-    after: str
+    after: str | None
     outputs: list[Any]
     agent: NotRequired[Any]
+
+
+def new_cell(
+    source: str,
+    type_: Literal["code", "markdown"],
+    after: str | None,
+    outputs: Iterable[Any] = (),
+    agent: Mapping[str, str] | None = None,
+) -> CellEdit:
+    """Return the edit that inserts a cell, with an id of its own.
+
+    Args:
+        after: The id of the cell above it; empty for the top, ``None`` for the cell that shows the page's widget.
+        outputs: Of a code cell, in the form of the notebook format.
+        agent: What says that the agent wrote it.
+    """
+    edit = CellEdit(cell=str(uuid4()), type=type_, old=None, source=source, after=after, outputs=[*outputs])
+    return edit if agent is None else {**edit, "agent": {**agent}}
 
 
 class RemovedCell(TypedDict):

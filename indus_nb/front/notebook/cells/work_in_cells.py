@@ -16,7 +16,7 @@ from uuid import uuid4
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import TextContent
 from indus_nb.base.textcut import one_line
-from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire import clean_text
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.front.notebook.cells.run_as_cells import has_figure, notebook_outputs
@@ -28,7 +28,7 @@ from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.toolset.results import joined
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.kernel.trials.trying import had_no_effect
-from indus_nb.kernel.undo import CellStep
+from indus_nb.kernel.undo import CellEdit, CellStep, new_cell
 from indus_nb.render.cards import told_by
 from indus_nb.render.markdown import literal
 from indus_nb.render.markup import plain
@@ -120,16 +120,16 @@ class WorkInCells:
         if cells is None:
             return None
         above, numbers = _above(group, cells), [self._ids.shown_at(cell.id, cell.shown_as) for cell in cells]
-        mark: JsonObject = {"agent": {"run": group.run, "call": call.call_id}}
+        mark = {"run": group.run, "call": call.call_id}
         if group.heading:
             # Hidden now, and as a whole: the run may have found a secret that the prompt holds.
             text = f"**Agent:** {literal(one_line(call.hide(group.heading), _MAX_HEADING_CHARACTERS))}"
-            above = await self._insert(group, {"after": above, "type": "markdown", "source": text, **mark}, numbers)
+            above = await self._insert(group, new_cell(text, "markdown", above, agent=mark), numbers)
             if above is None:
                 return None
             group.heading = ""
-        wanted: JsonObject = {"after": above, "type": "code", "source": source, "outputs": notebook_outputs(shown)}
-        return group.steps[-1] if await self._insert(group, {**wanted, **mark}, numbers) is not None else None
+        wanted = new_cell(source, "code", above, notebook_outputs(shown), mark)
+        return group.steps[-1] if await self._insert(group, wanted, numbers) is not None else None
 
     async def _cells(self) -> Sequence[Cell] | None:
         answer = await self._ask_page("cells", {})
@@ -138,22 +138,21 @@ class WorkInCells:
             return None
         return [cell for each in cast("list[object]", listed) if (cell := parse_cell(each)) is not None]
 
-    async def _insert(self, group: _Group, wanted: JsonObject, numbers: list[int | None]) -> str | None:
+    async def _insert(self, group: _Group, wanted: CellEdit, numbers: list[int | None]) -> str | None:
         """Insert a cell, and return its id; ``None`` if the page did not.
 
         Args:
             numbers: Those that stand at the cells, among which the new one takes its place.
         """
-        answer = await self._ask_page("insert_cell", wanted)
-        own_id, number = (None, None) if answer is None else (answer.get("id"), answer.get("number"))
-        if not isinstance(own_id, str):
+        answer = await self._ask_page("change_cells", {"edits": [wanted]})
+        if answer is None or "error" in answer:
             return None
-        place = number if isinstance(number, int) else 0
+        own_id, place = wanted["cell"], next(iter(answer.get("numbers") or ()), 0)
         if place:
             numbers.insert(place - 1, None)
         named = cell_name(place, numbers)
         group.steps.append(
-            CellStep(own_id, wanted["type"], None, wanted["source"], wanted["after"] or "", place, named)
+            CellStep(own_id, wanted["type"], None, wanted["source"] or "", wanted["after"] or "", place, named)
         )
         group.places.append(own_id)
         return own_id

@@ -76,7 +76,7 @@ class Reply(PageMessage):
 
     kind: Literal["reply"]
     id: Name
-    value: Annotated[JsonObject, "CellList | CellChanged | CellsChanged | CellsRun | RunShown | CellRan | CannotDo"]
+    value: Annotated[JsonObject, "CellList | CellsChanged | CellsRun | RunShown | CellRan | CannotDo"]
 
 
 class Stop(PageMessage):
@@ -503,31 +503,6 @@ class AgentMark(TypedDict):
     """The id of the cell whose prompt it was of."""
 
 
-class InsertCell(KernelRequest):
-    """Insert a cell: a `CellChanged`."""
-
-    what: Literal["insert_cell"]
-    source: str
-    type: Literal["code", "markdown"]
-    after: NotRequired[str | None]
-    """The id of the cell above; by default the cell that shows the widget."""
-    outputs: NotRequired[list[JsonObject]]
-    """Outputs of a code cell, in the form of the notebook format."""
-    agent: NotRequired[AgentMark]
-    """That the agent wrote it, which is kept in the cell's metadata as ``indus_nb``."""
-
-
-class ReplaceCell(KernelRequest):
-    """Change the source of a cell: a `CellChanged`."""
-
-    what: Literal["replace_cell"]
-    cell: str
-    """The cell's id."""
-    old: str
-    """The source that it must have for that."""
-    source: str
-
-
 class CellEdit(TypedDict):
     """A change of one cell."""
 
@@ -538,8 +513,8 @@ class CellEdit(TypedDict):
     """The source that it must have for that; ``null`` if it must not be there."""
     source: str | None
     """The source that it gets; ``null`` if it is removed."""
-    after: str
-    """The id of the cell above a new one; empty for the top."""
+    after: str | None
+    """The id of the cell above a new one; empty for the top, ``null`` for the cell that shows the widget."""
     outputs: list[JsonObject]
     """Of a new code cell, in the form of the notebook format."""
     agent: NotRequired[AgentMark]
@@ -547,7 +522,7 @@ class CellEdit(TypedDict):
 
 
 class ChangeCells(KernelRequest):
-    """Change cells in order, all of them or none: a `CellsChanged`."""
+    """Insert, change and remove cells in order, all of them or none, as one step of undo: a `CellsChanged`."""
 
     what: Literal["change_cells"]
     edits: list[CellEdit]
@@ -598,7 +573,7 @@ class RanEmpty(KernelRequest):
     """The cell's id."""
 
 
-PageRequest: TypeAlias = ListCells | InsertCell | ReplaceCell | ChangeCells | RunCells | ShowRun | RanEmpty
+PageRequest: TypeAlias = ListCells | ChangeCells | RunCells | ShowRun | RanEmpty
 ToPage: TypeAlias = Patch | Full | PageRequest
 
 
@@ -627,14 +602,6 @@ class CellList(TypedDict):
     """Whether all pages that show the notebook have the same cells, as with jupyter-collaboration."""
 
 
-class CellChanged(TypedDict):
-    """The cell that was inserted or changed."""
-
-    id: str
-    number: int
-    """Its place, counted from 1."""
-
-
 class RemovedCell(TypedDict):
     """A cell that was removed."""
 
@@ -648,6 +615,8 @@ class RemovedCell(TypedDict):
 class CellsChanged(TypedDict):
     """All was done."""
 
+    numbers: list[int]
+    """The places of the cells now, in the order of the edits and counted from 1; 0 for removed ones."""
     removed: list[RemovedCell]
 
 

@@ -38,6 +38,7 @@ from indus_nb.front.notebook.page.protocol import WidgetKind
 from indus_nb.front.notebook.page.requests import PageRequests
 from indus_nb.front.notebook.page.states import PanelState
 from indus_nb.kernel.cell_ids import ORIGIN, Origin
+from indus_nb.kernel.undo import new_cell
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -130,7 +131,7 @@ class AgentWidget:
         self._signals: list[protocol.Operation] = []
         self._counter = count(1)
         self._requests = PageRequests(self._post)
-        self._inserted = ""
+        self._inserted: str | None = None
         """The id of the cell that `insert_cell` has inserted last."""
         self._images: dict[str, list[ImageContent | None]] = {}
         """By page, for its next prompt; ``None`` is one that was rejected."""
@@ -289,11 +290,11 @@ class AgentWidget:
 
         Returns whether the page did.
         """
-        for after in dict.fromkeys((self._inserted, "")):  # the last one may be gone by now
-            placed: JsonObject = {"after": after} if after else {}
-            answer = await self.request("insert_cell", source=source, type="code", **placed)
-            self._inserted = "" if answer is None else str(answer.get("id", ""))
-            if self._inserted:
+        for after in dict.fromkeys((self._inserted, None)):  # the last one may be gone by now
+            edit = new_cell(source, "code", after)
+            answer = await self.request("change_cells", edits=[edit])
+            if answer is not None and "error" not in answer:
+                self._inserted = edit["cell"]
                 return True
         return False
 

@@ -3616,12 +3616,8 @@ function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
         cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))),
         ...(notebook.collaborative ? { shared: true } : {}),
       };
-    case "insert_cell":
-      return insertCell(notebook, request, ownIndex);
-    case "replace_cell":
-      return replaceCell(notebook, request);
     case "change_cells":
-      return changeCells(notebook, request);
+      return changeCells(notebook, request, ownIndex);
     case "run_cells":
       return runCells(notebook, request, kernel);
     case "show_run":
@@ -3637,48 +3633,36 @@ function placed(value, context) {
   return { ...value, path: context.path, ...("cells" in value ? { saved } : {}) };
 }
 
-function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
-  const cells = [...notebook.cells];
-  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
-  if (found < 0 && after) return { error: NO_SUCH_CELL };
-  const index = (found < 0 ? cells.length - 1 : found) + 1;
-  const type = wanted === "markdown" ? "markdown" : "code";
-  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
-  const metadata = metadataOf(type, agent);
-  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
-  return { id: notebook.cells.get(index).id, number: index + 1 };
-}
-
 function metadataOf(type, agent) {
   return { ...(type === "code" ? { trusted: true } : {}), ...(agent ? { [OURS]: agent } : {}) };
 }
 
-function replaceCell(notebook, { cell: id, old, source }) {
+function changeCells(notebook, { edits: asked }, ownIndex) {
+  const { sharedModel } = notebook;
+  if (!sharedModel.deleteCell) return { error: "unavailable" };
   const cells = [...notebook.cells];
-  const index = cells.findIndex((each) => each.id === id);
-  const cell = cells[index];
-  if (!cell) return { error: NO_SUCH_CELL };
-  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
-  cell.sharedModel.setSource(String(source));
-  return { id: cell.id, number: index + 1 };
-}
-
-function changeCells(notebook, { edits }) {
-  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
+  const own = (cells[ownIndex] ?? cells.at(-1))?.id ?? "";
+  const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
   const error = whyNot(notebook, edits);
   if (error) return { error };
   const done = [];
-  try {
-    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
-  } catch (error) {
-    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
-    throw error;
-  }
+  const change = () => {
+    try {
+      for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
+    } catch (error) {
+      for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+      throw error;
+    }
+  };
+  if (sharedModel.transact) sharedModel.transact(change);
+  else change();
+  const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
+  const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
     .filter(({ source }) => source === null)
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
   const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
-  return { removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
+  return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
 }
 
 function whyNot(notebook, edits) {

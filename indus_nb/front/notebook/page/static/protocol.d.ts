@@ -25,7 +25,7 @@ export interface Moved extends PageMessage {
 export interface Reply extends PageMessage {
   kind: "reply";
   id: string;
-  value: CellList | CellChanged | CellsChanged | CellsRun | RunShown | CellRan | CannotDo;
+  value: CellList | CellsChanged | CellsRun | RunShown | CellRan | CannotDo;
 }
 
 /** A view shows an open dialog, or will once those before it are over. */
@@ -247,42 +247,7 @@ export interface ListCells {
   outputs?: boolean;
 }
 
-/** Insert a cell: a `CellChanged`. */
-export interface InsertCell {
-  kind: "request";
-  id: string;
-  /** The only page that shall reply. */
-  page: string | null;
-  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
-  origin?: RequestOrigin;
-  what: "insert_cell";
-  source: string;
-  type: "code" | "markdown";
-  /** The id of the cell above; by default the cell that shows the widget. */
-  after?: string | null;
-  /** Outputs of a code cell, in the form of the notebook format. */
-  outputs?: Record<string, unknown>[];
-  /** That the agent wrote it, which is kept in the cell's metadata as ``indus_nb``. */
-  agent?: AgentMark;
-}
-
-/** Change the source of a cell: a `CellChanged`. */
-export interface ReplaceCell {
-  kind: "request";
-  id: string;
-  /** The only page that shall reply. */
-  page: string | null;
-  /** The cell that asks: a page of another notebook replies that it is ``elsewhere``, and does nothing. */
-  origin?: RequestOrigin;
-  what: "replace_cell";
-  /** The cell's id. */
-  cell: string;
-  /** The source that it must have for that. */
-  old: string;
-  source: string;
-}
-
-/** Change cells in order, all of them or none: a `CellsChanged`. */
+/** Insert, change and remove cells in order, all of them or none, as one step of undo: a `CellsChanged`. */
 export interface ChangeCells {
   kind: "request";
   id: string;
@@ -357,15 +322,10 @@ export interface CellList {
   shared?: boolean;
 }
 
-/** The cell that was inserted or changed. */
-export interface CellChanged {
-  id: string;
-  /** Its place, counted from 1. */
-  number: number;
-}
-
 /** All was done. */
 export interface CellsChanged {
+  /** The places of the cells now, in the order of the edits and counted from 1; 0 for removed ones. */
+  numbers: number[];
   removed: RemovedCell[];
 }
 
@@ -749,16 +709,6 @@ export interface RequestOrigin {
   client: string | null;
 }
 
-/** Where a cell of the agent's comes from. */
-export interface AgentMark {
-  /** The same for all cells of a prompt. */
-  run: string;
-  /** The id of the tool call. */
-  call: string;
-  /** The id of the cell whose prompt it was of. */
-  asked?: string;
-}
-
 /** A change of one cell. */
 export interface CellEdit {
   /** The cell's id, a new one's too. */
@@ -768,12 +718,22 @@ export interface CellEdit {
   old: string | null;
   /** The source that it gets; ``null`` if it is removed. */
   source: string | null;
-  /** The id of the cell above a new one; empty for the top. */
-  after: string;
+  /** The id of the cell above a new one; empty for the top, ``null`` for the cell that shows the widget. */
+  after: string | null;
   /** Of a new code cell, in the form of the notebook format. */
   outputs: Record<string, unknown>[];
   /** That the agent wrote a new cell. */
   agent?: AgentMark;
+}
+
+/** Where a cell of the agent's comes from. */
+export interface AgentMark {
+  /** The same for all cells of a prompt. */
+  run: string;
+  /** The id of the tool call. */
+  call: string;
+  /** The id of the cell whose prompt it was of. */
+  asked?: string;
 }
 
 /** A display of a cell. */
@@ -845,8 +805,6 @@ export type ToPage =
   | Patch
   | Full
   | ListCells
-  | InsertCell
-  | ReplaceCell
   | ChangeCells
   | RunCells
   | ShowRun
@@ -855,8 +813,6 @@ export type ToPage =
 /** What a page is asked to do. */
 export type PageRequest =
   | ListCells
-  | InsertCell
-  | ReplaceCell
   | ChangeCells
   | RunCells
   | ShowRun

@@ -8,7 +8,7 @@
 import { runCell } from "./running.js";
 import { shows } from "./saved_widgets.js";
 
-/** @import { AgentMark, CellEdit, ChangeCells, InsertCell, PageRequest, ReplaceCell, Reply, RunCells, ShowRun } from "../protocol.d.ts" */
+/** @import { AgentMark, CellEdit, ChangeCells, PageRequest, Reply, RunCells, ShowRun } from "../protocol.d.ts" */
 /** @import { KernelConnection, RunnableCell } from "./running.js" */
 
 const NO_SUCH_CELL = "There is no such cell.";
@@ -41,9 +41,15 @@ const OURS = "indus_nb";
  */
 /** @typedef {{ toJSON(): Output[], fromJSON(outputs: Output[]): void, set(index: number, output: Output): void }} Outputs */
 /**
+ * @typedef {object} SharedNotebook
+ * @property {(index: number, cell: object) => unknown} insertCell
+ * @property {(index: number) => unknown} [deleteCell]
+ * @property {(change: () => void) => void} [transact]
+ */
+/**
  * @typedef {object} Notebook
  * @property {Iterable<Cell> & { get(index: number): Cell }} cells
- * @property {{ insertCell(index: number, cell: object): unknown, deleteCell?: (index: number) => unknown }} sharedModel
+ * @property {SharedNotebook} sharedModel
  * @property {boolean} [collaborative]
  * @property {(key: string) => unknown} [getMetadata]
  * @property {(key: string, value: unknown) => void} [setMetadata]
@@ -68,12 +74,8 @@ export function answerRequest(notebook, request, ownIndex, kernel, isMoved = fal
         cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))),
         ...(notebook.collaborative ? { shared: true } : {}),
       };
-    case "insert_cell":
-      return insertCell(notebook, request, ownIndex);
-    case "replace_cell":
-      return replaceCell(notebook, request);
     case "change_cells":
-      return changeCells(notebook, request);
+      return changeCells(notebook, request, ownIndex);
     case "run_cells":
       return runCells(notebook, request, kernel);
     case "show_run":
@@ -97,26 +99,6 @@ export function placed(value, context) {
 }
 
 /**
- * Insert a cell behind the one that is named, else behind the widget's, else at the end.
- *
- * @param {Notebook} notebook
- * @param {InsertCell} request
- * @param {number} ownIndex
- * @returns {Reply["value"]}
- */
-function insertCell(notebook, { after, type: wanted, source, outputs, agent }, ownIndex) {
-  const cells = [...notebook.cells];
-  const found = after ? cells.findIndex((cell) => cell.id === after) : ownIndex;
-  if (found < 0 && after) return { error: NO_SUCH_CELL };
-  const index = (found < 0 ? cells.length - 1 : found) + 1;
-  const type = wanted === "markdown" ? "markdown" : "code";
-  const done = type === "code" && outputs ? { outputs, execution_count: null } : {};
-  const metadata = metadataOf(type, agent);
-  notebook.sharedModel.insertCell(index, { cell_type: type, source: String(source), metadata, ...done });
-  return { id: notebook.cells.get(index).id, number: index + 1 };
-}
-
-/**
  * The metadata of a new cell: code is trusted, as cells are that the user adds.
  *
  * @param {"code" | "markdown"} type
@@ -127,46 +109,41 @@ function metadataOf(type, agent) {
 }
 
 /**
- * Replace the source of a cell, if it is still the one that the user was shown.
- *
- * @param {Notebook} notebook
- * @param {ReplaceCell} request
- * @returns {Reply["value"]}
- */
-function replaceCell(notebook, { cell: id, old, source }) {
-  const cells = [...notebook.cells];
-  const index = cells.findIndex((each) => each.id === id);
-  const cell = cells[index];
-  if (!cell) return { error: NO_SUCH_CELL };
-  if (cell.sharedModel.getSource() !== old) return { error: CHANGED_MEANWHILE };
-  cell.sharedModel.setSource(String(source));
-  return { id: cell.id, number: index + 1 };
-}
-
-/**
- * Change cells in order: all of them, or none if one of them is not as the kernel knows it, or cannot be changed.
+ * Change cells in order: all of them, or none if one of them is not as the kernel knows it, or cannot be changed. It is
+ * one step for the front end's undo.
  *
  * @param {Notebook} notebook
  * @param {ChangeCells} request
+ * @param {number} ownIndex
  * @returns {Reply["value"]}
  */
-function changeCells(notebook, { edits }) {
-  if (!notebook.sharedModel.deleteCell) return { error: "unavailable" };
+function changeCells(notebook, { edits: asked }, ownIndex) {
+  const { sharedModel } = notebook;
+  if (!sharedModel.deleteCell) return { error: "unavailable" };
+  const cells = [...notebook.cells];
+  const own = (cells[ownIndex] ?? cells.at(-1))?.id ?? "";
+  const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
   const error = whyNot(notebook, edits);
   if (error) return { error };
   /** @type {CellEdit[]} */
   const done = [];
-  try {
-    for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
-  } catch (error) {
-    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
-    throw error;
-  }
+  const change = () => {
+    try {
+      for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
+    } catch (error) {
+      for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+      throw error;
+    }
+  };
+  if (sharedModel.transact) sharedModel.transact(change);
+  else change();
+  const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
+  const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
     .filter(({ source }) => source === null)
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
   const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
-  return { removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
+  return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
 }
 
 /**
