@@ -8,8 +8,9 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from filelock import FileLock
 from installing import ROOT, Installer
+
+from indus_nb.base.locks import FileLock
 
 FOLDER = ROOT / ".venv" / "other_versions"
 
@@ -34,7 +35,7 @@ def _path(package: str, *more: str) -> Path:
     """A folder with this package and more: made at the first call, by one process, and kept."""
     path = FOLDER / package
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
+    with FileLock(path, seconds=600):
         if not path.exists():
             with tempfile.TemporaryDirectory(dir=FOLDER) as unfinished:
                 Installer().install(Path(sys.executable), "--target", f"{unfinished}/whole", package, *more)

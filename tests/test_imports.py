@@ -25,11 +25,11 @@ async def main():
 asyncio.run(main())
 early = {name for name in sys.modules if name in UNWANTED or name.startswith("indus_nb.extend")}
 assert not early, early
-assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 107
+assert len([name for name in sys.modules if name.startswith("indus_nb.")]) <= 108
 """
 UNWANTED = {
     "pydantic", "pydantic_core",
-    "anthropic", "openai", "httpx2", "httpx", "PIL", "yaml", "json5", "filelock", "regex", "IPython", "mcp",
+    "anthropic", "openai", "httpx2", "httpx", "PIL", "yaml", "json5", "regex", "IPython", "mcp",
     "importlib.metadata", "difflib", "shlex", "tempfile", "indus_nb.tools.files.writing", "indus_nb.tools.files.search",
     "indus_nb.tools.files.read", "indus_nb.tools.todo", "indus_nb.front.console.once", "indus_nb.render.markup",
     "indus_nb.core.session.stats", "indus_nb.core.resources.loading",
@@ -53,7 +53,7 @@ assert not early, early
 """
 UNWANTED_BY_A_PROMPT = {
     "pydantic", "pydantic_core",
-    "PIL", "yaml", "json5", "filelock", "regex", "difflib", "tomllib", "html", "indus_nb.extend.events",
+    "PIL", "yaml", "json5", "regex", "difflib", "tomllib", "html", "indus_nb.extend.events",
     "indus_nb.extend.host", "indus_nb.extend.definitions", "indus_nb.core.resources.stream_rules",
     "indus_nb.tools.files.edit", "indus_nb.tools.todo", "indus_nb.tools.function", "indus_nb.extend.mcp.servers",
 }  # fmt: skip

@@ -23,13 +23,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.textcut import head_bytes
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 _MAX_HEAD_BYTES = 4096
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
@@ -278,32 +274,6 @@ def _overwrite(file: io.FileIO, data: bytes) -> None:
     while rest:
         rest = rest[file.write(rest) :]
     file.truncate(len(data))
-
-
-def hold_lock(path: Path, seconds: float = 0) -> BaseFileLock:
-    """Hold the lock of a file's name, of which other programs of ours take notice, until it is released.
-
-    Args:
-        path: The lock's own file.
-        seconds: How long to wait for another one that holds it.
-
-    Returns:
-        The lock, to be released; where the file system has no locks, as NFS may have none, it holds nothing, for a
-        file in its place would stay when a program dies.
-
-    Raises:
-        filelock.Timeout: Another one holds it.
-        OSError: The lock's file cannot be made.
-    """
-    from filelock import FileLock  # only who writes needs it
-
-    lock = FileLock(path, timeout=seconds, mode=0o600, thread_local=False)
-    try:
-        lock.acquire()
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
-            raise
-    return lock
 
 
 def write_export(path: Path, data: bytes, is_ours: Callable[[bytes], bool]) -> None:

@@ -25,11 +25,12 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import current_directory, hold_lock, make_private_directory, others_can_write
+from indus_nb.base.files import current_directory, make_private_directory, others_can_write
+from indus_nb.base.locks import FileLock, HeldError
 from indus_nb.base.wire import JsonObject, dump, from_json, random_hex
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
+    pass
 
 _HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
@@ -392,10 +393,8 @@ def _object(line: bytes) -> JsonObject | None:
     return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
-def _locked(path: Path) -> BaseFileLock:
-    from filelock import Timeout
-
+def _locked(path: Path) -> FileLock:
     try:
-        return hold_lock(path.with_name(f".{path.name}.lock"))
-    except Timeout as error:
+        return FileLock(path)
+    except HeldError as error:
         raise UsageError(_TAKEN.format(path)) from error

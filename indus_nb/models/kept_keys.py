@@ -23,7 +23,6 @@ from typing import Any, TypeVar, cast
 
 from indus_nb.base.errors import CredentialsError, UsageError
 from indus_nb.base.files import (
-    hold_lock,
     is_open_to_others,
     keep_private,
     make_private_directory,
@@ -32,6 +31,7 @@ from indus_nb.base.files import (
     without_home,
     write_atomically,
 )
+from indus_nb.base.locks import FileLock
 
 T = TypeVar("T")
 SERVICE = "indus_nb"
@@ -294,16 +294,13 @@ class KeyFile:
         """Give the file's entries to be changed, and write them."""
         try:
             make_private_directory(path.parent)
-            lock = hold_lock(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS)
-            try:
+            with FileLock(path, _LOCK_SECONDS):
                 self._check(path)
                 entries = self._read(path)
                 yield entries
                 keep_private(path)  # before there is a new key in it
                 text = json.dumps(entries, indent=2, allow_nan=False) + "\n"
                 write_atomically(path, text.encode(), mode=0o600, sync=True)
-            finally:
-                lock.release()
         except ValueError:
             raise UsageError(f"{path} holds numbers that JSON does not have: it is left as it is.") from None
         except OSError as error:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
-from indus_nb.base.files import hold_lock, is_link_of_others, make_private_directory, others_can_write, write_atomically
+from indus_nb.base.files import is_link_of_others, make_private_directory, others_can_write, write_atomically
+from indus_nb.base.locks import FileLock
 from indus_nb.base.wire import JsonObject, load_object
 
 if TYPE_CHECKING:
@@ -83,16 +84,13 @@ class TrustFile:
     def _change(self, place: object, change: Callable[[JsonObject], JsonObject]) -> None:
         try:
             make_private_directory(self._path.parent)
-            lock = hold_lock(Path(f"{self._path}.lock"), _LOCK_SECONDS)
-            try:
+            with FileLock(self._path, _LOCK_SECONDS):
                 entries = self._entries()
                 if self.problem:
                     return
                 text = json.dumps(change(entries), indent=1)
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before
-            finally:
-                lock.release()
         except OSError as error:
             self.problem = (
                 f"{self._path}: the decision about {place} could not be kept ({error}). It will be asked again."

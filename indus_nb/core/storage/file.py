@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import io
 import os
 import socket
@@ -14,10 +13,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Self
-from weakref import WeakSet
 
 from indus_nb.base.errors import SessionFileError, SessionLockedError, SessionNotFoundError, SessionPlaceError
 from indus_nb.base.files import make_private_directory, write_atomically
+from indus_nb.base.locks import FileLock, HeldError
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.core.storage.format import find_header
 
@@ -123,103 +122,26 @@ def _rest(file: BinaryIO, path: Path) -> bytes:
         raise SessionFileError(path, f"the file cannot be read ({_reason(error)})") from error
 
 
-class WriterLock:
-    """Lock for writing to one session file.
+def _locked(session_file: Path) -> FileLock:
+    """Return the lock for writing to a session file, which says who holds it.
 
-    One process holds it, and one object in that.
-
-    The lock file, hidden next to the session file, holds the owner's name from its second byte on (some systems do not
-    let a locked first byte be read). The operating system drops the lock when its owner dies. Where it has no locks,
-    ``warning`` is set and no other program is kept out.
-
-    Raises ``SessionLockedError`` when another program holds it, and ``SessionFileError`` when no lock file can be made.
+    Raises:
+        SessionLockedError: Another program holds it.
+        SessionFileError: No lock file can be made.
     """
-
-    def __init__(self, session_file: Path) -> None:
-        self.warning: str | None = None
-        self._path = session_file.with_name(f".{session_file.name}.lock")
-        self._file: io.FileIO | None = self._acquire(session_file)
-        _held.add(self)
-
-    @property
-    def held(self) -> bool:
-        """Return whether this process is still the owner; a forked child is not."""
-        return self._file is not None
-
-    def _acquire(self, session_file: Path) -> io.FileIO:
-        while True:
-            try:
-                file = _open(self._path, os.O_RDWR | os.O_CREAT)
-            except OSError as error:
-                raise _no_place(
-                    session_file,
-                    f"it cannot be locked for writing: {self._path.name} cannot be opened there ({_reason(error)}). "
-                    "Make the directory writable, or keep the session elsewhere",
-                    error,
-                ) from error
-            try:
-                if self._lock(file, session_file):
-                    return file
-            except BaseException:
-                file.close()
-                raise
-            file.close()
-
-    def _lock(self, file: io.FileIO, session_file: Path) -> bool:
-        try:
-            locked = _try_to_lock(file.fileno())
-        except OSError as error:
-            self.warning = (
-                f"this file system offers no locks ({_reason(error)}), so nothing keeps another "
-                "program from writing to this session at the same time. Open it only once."
-            )
-            return True
-        if not locked:
-            raise SessionLockedError(session_file, _read_owner(file))
-        if _identity(os.fstat(file.fileno())) != _identity_at(self._path):
-            return False  # its last owner removed the file after it was opened here: such a lock guards nothing
-        with suppress(OSError):  # a full disk: the lock holds all the same, only its owner goes unnamed
-            file.truncate(0)
-            file.write(f"\n{_own_name()}\n".encode())
-        return True
-
-    def release(self) -> None:
-        """Release the lock; does nothing the second time."""
-        file, self._file = self._file, None
-        _held.discard(self)
-        if file is None:
-            return
-        with suppress(OSError):  # systems that cannot remove an open file keep it, which does no harm
-            if _identity(os.fstat(file.fileno())) == _identity_at(self._path):
-                self._path.unlink()
-        file.close()
-
-    def drop_in_child(self) -> None:
-        """Close this process's copy of a lock that its parent holds, so that the lock ends with the parent."""
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
-
-_held: WeakSet[WriterLock] = WeakSet()
-
-
-def _drop_inherited() -> None:
-    for lock in tuple(_held):
-        lock.drop_in_child()
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_drop_inherited)
-
-
-def _try_to_lock(descriptor: int) -> bool:
-    """Lock a file as filelock does, which takes longer to import than most sessions to be read."""
+    own_name = _own_name()
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # systems do not agree on how to say that another one has it
-        return False
-    return True
+        return FileLock(session_file, note=own_name)
+    except HeldError as error:
+        owner = f"this process: {own_name}" if error.note == own_name else error.note or "another process"
+        raise SessionLockedError(session_file, owner) from None
+    except OSError as error:
+        raise _no_place(
+            session_file,
+            f"it cannot be locked for writing: .{session_file.name}.lock cannot be opened there ({_reason(error)}). "
+            "Make the directory writable, or keep the session elsewhere",
+            error,
+        ) from error
 
 
 def _own_name() -> str:
@@ -233,16 +155,6 @@ def _own_name() -> str:
     return clean_text(name)
 
 
-def _read_owner(file: io.FileIO) -> str:
-    try:
-        file.seek(1)
-        text = (file.read(500) or b"").decode(errors="replace")
-    except OSError:
-        text = ""
-    name = "".join(letter for letter in text.partition("\n")[0] if letter.isprintable())
-    return f"this process: {name}" if name == _own_name() else name or "another process"
-
-
 class SessionFile:
     """One writer's hold on a session file.
 
@@ -252,7 +164,7 @@ class SessionFile:
     """
 
     def __init__(
-        self, path: Path, lock: WriterLock, file: io.FileIO, reader: io.BufferedReader[io.FileIO] | None = None
+        self, path: Path, lock: FileLock, file: io.FileIO, reader: io.BufferedReader[io.FileIO] | None = None
     ) -> None:
         self.path = path
         self._lock = lock
@@ -268,10 +180,10 @@ class SessionFile:
     def open(cls, path: Path) -> Self:
         """Lock the existing file at ``path``, which must begin with a session header."""
         reader, header_state = _open_for_writing(path)
-        lock: WriterLock | None = None
+        lock: FileLock | None = None
         try:
             path = path.resolve()
-            lock = WriterLock(path)
+            lock = _locked(path)
             if header_state != _state_at(path):  # it was changed before it was locked
                 reader.close()
                 reader, _ = _open_for_writing(path)
@@ -299,7 +211,7 @@ class SessionFile:
             make_private_directory(path.parent)
         except OSError as error:
             raise _no_place(path, f"its directory cannot be made ({_reason(error)})", error) from error
-        lock = WriterLock(path)
+        lock = _locked(path)
         try:
             file = _open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
             try:
@@ -322,7 +234,12 @@ class SessionFile:
     @property
     def warning(self) -> str | None:
         """Return the problem of the lock, if there is one."""
-        return self._lock.warning
+        if (lacking := self._lock.lacking) is None:
+            return None
+        return (
+            f"this file system offers no locks ({_reason(lacking)}), so nothing keeps another "
+            "program from writing to this session at the same time. Open it only once."
+        )
 
     def read(self) -> bytes:
         """Read the whole file."""
@@ -426,7 +343,7 @@ class SessionFile:
         return True
 
     def _check_ours(self) -> None:
-        if not self._lock.held:
+        if not self._lock.is_held:
             raise SessionFileError(self.path, "the session belongs to the parent of this process. Open it there")
         try:
             found = self.path.stat()
@@ -507,13 +424,6 @@ def _state(found: os.stat_result) -> tuple[int, ...]:
 def _state_at(path: Path) -> tuple[int, ...] | None:
     try:
         return _state(path.stat())
-    except OSError:
-        return None
-
-
-def _identity_at(path: Path) -> tuple[int, int] | None:
-    try:
-        return _identity(path.stat())
     except OSError:
         return None
 

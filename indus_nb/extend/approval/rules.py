@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import cast
 
 from indus_nb.base.files import (
-    hold_lock,
     is_link_of_others,
     make_private_directory,
     others_can_write,
     read_file,
     write_atomically,
 )
+from indus_nb.base.locks import FileLock
 from indus_nb.base.visible import is_plain
 from indus_nb.base.wire import load_object
 from indus_nb.core.session.dialogs import Ui
@@ -209,8 +209,7 @@ class KeptRules:
     def _change(self, directory: str, changed: Callable[[Sequence[str]], Sequence[str]]) -> bool:
         try:
             make_private_directory(self._path.parent)
-            lock = hold_lock(Path(f"{self._path}.lock"), _LOCK_SECONDS)
-            try:
+            with FileLock(self._path, _LOCK_SECONDS):
                 before, problem = self._read()
                 if problem:
                     return False
@@ -219,8 +218,6 @@ class KeptRules:
                 text = json.dumps(rules, indent=2, ensure_ascii=False) + "\n"
                 write_atomically(self._path, text.encode(), mode=0o600, exclusive=True)
                 self._path.chmod(0o600)  # whatever it was before
-            finally:
-                lock.release()
         except OSError:
             return False  # it will be asked again
         return True

@@ -17,7 +17,8 @@ from typing import ClassVar, NamedTuple
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import hold_lock, read_file
+from indus_nb.base.files import read_file
+from indus_nb.base.locks import FileLock
 from indus_nb.base.messages import AssistantMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, StreamOptions
@@ -152,7 +153,7 @@ class Kept:
             UsageError: The file is none of ours.
             OSError: It cannot be written.
         """
-        with self._mutex, hold_lock(self._lock_file(), _LOCK_SECONDS):
+        with self._mutex, FileLock(self.path, _LOCK_SECONDS):
             count = len(load(self.path)) if self._is_there() else 0
             if count:
                 write(self.path, [])
@@ -225,7 +226,7 @@ class Kept:
 
     def _write(self, new: Exchange) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with hold_lock(self._lock_file(), _LOCK_SECONDS):
+        with FileLock(self.path, _LOCK_SECONDS):
             self._read(new.around)
             self._used.add(new)
             self._add(new)
@@ -240,9 +241,6 @@ class Kept:
             write(self.path, texts)
             found = self.path.stat()
             self._state = (found.st_ino, found.st_size, found.st_mtime_ns)
-
-    def _lock_file(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.lock")
 
     def _forget(self) -> None:
         self._state = None

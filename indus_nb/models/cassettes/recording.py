@@ -7,16 +7,15 @@ the file can begin, in this process or another.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from indus_nb.base.errors import UsageError
-from indus_nb.base.files import hold_lock, read_file
+from indus_nb.base.files import read_file
+from indus_nb.base.locks import FileLock, HeldError
 from indus_nb.base.messages import AssistantBlock, AssistantMessage, ToolCall, Usage
 from indus_nb.base.wire import JsonObject
 from indus_nb.models import Context, Model, StreamOptions
@@ -35,7 +34,7 @@ from indus_nb.models.cassettes.normal_form import (
 )
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
+    pass
 
 
 class Exchange:
@@ -207,14 +206,11 @@ class Recording:
             self._exchanges.clear()
 
     def _open(self) -> None:
-        from filelock import Timeout
-
         path = self.path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            lock = hold_lock(path.with_name(f".{path.name}.lock"))
-            release = weakref.finalize(self, _unlock, lock, os.getpid())
-        except Timeout as error:
+            release = weakref.finalize(self, FileLock(path).release)
+        except HeldError as error:
             raise UsageError(
                 f"The cassette {path} is being recorded by somebody else, in this process or another. Wait for the end "
                 "of that, or record to another file."
@@ -242,11 +238,3 @@ class Recording:
                 texts.append(exchange.text(before))
                 before = exchange
         write(self.path, texts)
-
-
-def _unlock(lock: BaseFileLock, owner: int) -> None:
-    if os.getpid() != owner:
-        return  # a forked child: the lock is its parent's
-    with suppress(OSError):  # where an open file cannot be removed it stays, which does no harm
-        Path(lock.lock_file).unlink()
-    lock.release()
