@@ -341,7 +341,7 @@ def _doubt(text: str) -> str:
         meant = _meant_actions(*text.split(maxsplit=2)) or _meant_name(*text.split(maxsplit=2))
     elif first in COMMANDS:
         meant = [f"{first} {word}" for word in near(behind[0], _words_of(COMMANDS[first]))] if behind else []
-        if not meant and behind and any(behind[0] in each.choices for each in COMMANDS.values()):
+        if behind == ["list"] and not meant:
             takes = f"takes {COMMANDS[first].usage}" if COMMANDS[first].usage else "takes nothing"
             return _unsent(f"`%agent {first}` {takes}, and no `{behind[0]}`.", text)
     elif words == ["list"]:
