@@ -135,11 +135,15 @@ def without_values(question: RowQuestion) -> str:
     Rows that lack the column itself are not among them: they have an error.
     """
     names = question.template.columns
-    counted = Counter(tuple(name for name in names if row.get(name, name) is None) for row in question.table.rows)
+    counted = Counter(tuple(name for name in names if _is_empty(row.get(name, name))) for row in question.table.rows)
     if not (rows := counted.total() - counted[()]):
         return ""
     shown = [f"`{one_line(name, _MAX_NAME_CHARACTERS)}`" for name in names if any(name in each for each in counted)]
     return f"{rows_of(rows)} {'has' if rows == 1 else 'have'} no value for {' or '.join(shown)}"
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())  # CSV has no other way to say so
 
 
 def known_rows(

@@ -217,4 +217,6 @@ def test_rows_without_a_value_in_their_prompt_are_counted_and_asked(api: Message
     assert done.summary.endswith(", 2 rows have no value for `question` or `place`")
     assert done.retry().summary.endswith(", 2 rows have no value for `question` or `place`")
     lacking = agent.map("{question}?", [{"question": "a"}, {"question": None}, {"n": 1}])
+    texts = agent.map("{question}?", [{"question": text} for text in ("x", "", " \n")], estimate=True)
+    assert texts.summary.endswith(", 2 rows have no value for `question`")
     assert (lacking.failed, lacking.summary.endswith(", 1 row has no value for `question`")) == ([2], True)

@@ -52,6 +52,21 @@ def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: Message
     assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
 
 
+def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("mine = [1]; other = [1]")
+    changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
+    kernel.run("mine.append(3)")
+    cell = kernel.begin("%agent undo", asks=True)
+    question = cell.answer("3")
+    assert "mine was changed since" in question
+    assert "Overwrite it" in question
+    assert "Nothing was changed." in cell.finish().error["traceback"][0]
+    cell = kernel.begin("%agent undo", asks=True)
+    cell.answer("1")
+    assert any("Taken back: other" in shown for shown in cell.finish().shown)
+    assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
+
+
 def test_commands_that_answer_for_a_whole_prompt_move_all_of_it(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("mine = [1]; other = [1]; apart = [1]")
     kernel.run("%agent --approve never")

@@ -57,7 +57,15 @@ from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
-from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
+from indus_nb.front.notebook.taking_back import (
+    StateWanted,
+    StepsWanted,
+    TakingBack,
+    question_since,
+    state_wanted,
+    steps_wanted,
+    touched_by,
+)
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.output import (
     Screen,
@@ -77,6 +85,7 @@ from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.states import STATE
+from indus_nb.kernel.toolset.undoing import ChangedSinceError
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
@@ -99,6 +108,7 @@ if TYPE_CHECKING:
     from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
+WantedT = TypeVar("WantedT", StepsWanted, StateWanted)
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _NO_WIDGETS = (
@@ -106,6 +116,7 @@ _NO_WIDGETS = (
     f"{how_to_install('widgets')}, and restart the kernel."
 )
 _MAX_PROMPT_CHARACTERS = 40
+_NOTHING_CHANGED = "Nothing was changed."
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 
 
@@ -823,23 +834,42 @@ class Conversations:
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
 
-        async def move(cell: CellWork) -> None:
+        async def move(cell: CellWork, wanted: StepsWanted) -> None:
             moved = await self.taking_back.move(session, wanted)
             cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._run(session.start)  # which restores the steps of earlier kernels
-        self._with_page(move, asks=self.taking_back.needs_page(session, wanted), wait=UNDO_PAGE_SECONDS)
+        self._moving(session, move, wanted, lambda: self.taking_back.needs_page(session, wanted))
 
     def _state(self, command: Command, session: AgentSession) -> None:
         """Save, list, compare or forget named states, or go to one."""
         wanted = state_wanted(command.argument)
 
-        async def do(cell: CellWork) -> None:
+        async def do(cell: CellWork, wanted: StateWanted) -> None:
             text, rows = await self.taking_back.state(session, wanted)
             cell.left = blocks.table(text, rows) if rows else blocks.notice(text)
 
         self._run(session.start)
-        self._with_page(do, asks=self.taking_back.state_needs_page(wanted), wait=UNDO_PAGE_SECONDS)
+        self._moving(session, do, wanted, lambda: self.taking_back.state_needs_page(wanted))
+
+    def _moving(
+        self,
+        session: AgentSession,
+        move: Callable[[CellWork, WantedT], Coroutine[Any, Any, None]],
+        wanted: WantedT,
+        needs_page: Callable[[], bool],
+    ) -> None:
+        """Move steps; the user is asked what becomes of what they have changed since, where they can be."""
+        try:
+            self._with_page(lambda cell: move(cell, wanted), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+        except ChangedSinceError as error:
+            if not self._can_ask:
+                raise
+            decision = self._decide(session, question_since(error, "Change variables and files all the same?"))
+            if (touched := touched_by(decision)) is None:
+                raise UsageError(_NOTHING_CHANGED) from None
+            asked = replace(wanted, touched=touched)
+            self._with_page(lambda cell: move(cell, asked), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
@@ -862,7 +892,7 @@ class Conversations:
             if cell.comm_id is not None and self._gate is not None:
                 self._gate.forget(cell.comm_id)
 
-    def _decide(self, session: AgentSession, question: Question, *, stopped: str) -> Decision:
+    def _decide(self, session: AgentSession, question: Question, *, stopped: str = _NOTHING_CHANGED) -> Decision:
         """Ask a question in the running cell, as those of the conversation's runs; see `CellWork.ask`."""
         return self._with_page(lambda cell: cell.ask(session.ui, question, self.thread), stopped)
 

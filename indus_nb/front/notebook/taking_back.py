@@ -18,6 +18,7 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import SessionBusyError, UsageError
 from indus_nb.base.messages import CustomMessage, ToolResultMessage
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.document.notebook_file import parse_cell
 from indus_nb.kernel.document.reading import AskPage
@@ -37,10 +38,11 @@ from indus_nb.kernel.undo import (
 )
 
 _CHOICES: Mapping[str, Touched] = {
-    "Leave that, undo the rest": "keep",
+    "Leave that, move the rest": "keep",
     "Overwrite it": "over",
-    "Leave it, and put the earlier one beside it": "both",
+    "Leave it, and put the other one beside it": "both",
 }
+_NOTHING = "No, change nothing"
 _MAX_SHARED_CHARACTERS = 200
 _YES = "Yes, take it back"
 _NO = "No, leave it as it is"
@@ -49,6 +51,17 @@ _NO_PAGE = (
     "Nothing was changed: cells of the notebook belong to it, and no page that shows the notebook can be asked. Open "
     "the notebook in its page and try again, or leave its cells as they are with `%agent {verb} keep`."
 )
+
+
+def question_since(error: ChangedSinceError, heading: str) -> Question:
+    """Return the question what becomes of what was changed since; `touched_by` reads the answer."""
+    choices = [*(Choice(option, "yes") for option in _CHOICES), Choice(_NOTHING, "no")]
+    return Question(heading, choices, warnings=[error.question])
+
+
+def touched_by(decision: Decision) -> Touched | None:
+    """Return what becomes of what was changed since; ``None`` if nothing is to be changed."""
+    return _CHOICES.get(decision.option or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,10 +394,10 @@ class TakingBack:
         try:
             moved = await self.move(session, wanted)
         except ChangedSinceError as error:
-            chosen = await session.ui.select(f"Undo? {error.question}", [*_CHOICES])
-            if chosen is None:
+            decision = await session.ui.choose(question_since(error, "Undo?"))
+            if (touched := touched_by(decision)) is None:
                 return ""
-            moved = await self.move(session, replace(wanted, touched=_CHOICES[chosen]))
+            moved = await self.move(session, replace(wanted, touched=touched))
         return f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
