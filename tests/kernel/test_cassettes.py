@@ -62,7 +62,7 @@ def test_a_notebook_records_a_conversation_without_jobs_and_plays_it_after_a_res
     ],
     ids=["prompts alone", "a cell that loads it", "kept answers"],
 )
-def test_answers_are_played_whenever_a_page_has_loaded_the_extension(
+def test_answers_are_played_whenever_a_page_or_the_configuration_has_loaded_the_extension(
     tmp_path: Path, environment: Mapping[str, str], names: str, loads: str | None
 ) -> None:
     cells = [
@@ -74,7 +74,11 @@ def test_answers_are_played_whenever_a_page_has_loaded_the_extension(
     ]
     prompts = [*([loads] if loads else []), ASK, "print('between')", f"{ASK} + 1"]
     recorded = None
-    for loaded_before in (None if loads and loads.startswith("%load_ext") else len(cells), 0, 2):
+    for loaded_before in (None if loads and loads.startswith("%load_ext") else len(cells), 0, 2, "all"):
+        if loaded_before == "all":
+            profile = Path(environment["IPYTHONDIR"], "profile_default")
+            profile.mkdir(parents=True, exist_ok=True)
+            (profile / "ipython_config.py").write_text('get_config().InteractiveShellApp.extensions = ["indus_nb"]')
         with Kernel(tmp_path, environment) as kernel:
             for at, cell in enumerate([*cells, *prompts]):
                 if at == loaded_before:

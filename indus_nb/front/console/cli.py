@@ -321,6 +321,8 @@ def _list_models(pattern: str) -> int:
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             sys.stdout.write(line.rstrip() + "\n")
         sys.stdout.flush()
+    except BrokenPipeError:
+        return 1  # who reads it has seen enough, as `head` has
     except OSError as error:
         complain(f"The output could not be written: {error.strerror}.")
         return 1

@@ -112,7 +112,7 @@ class Journal:
         self._before_use: Sequence[Cell] | None = None
         for known in self._earlier():
             self._add(**known)
-        if in_cell:
+        if in_cell and len(self.begun) > 1:  # the first one is IPython's own; the configuration loads before any cell
             self.begin_use()
         shell.events.register("pre_run_cell", self._begin)
         shell.events.register("post_run_cell", self._end)
