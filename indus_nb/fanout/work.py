@@ -231,7 +231,7 @@ class Work:
         spent = max(self._spent, kept, key=sum)
         self.budget.charge(*spent)
         if self._known or (journal is not None and len(journal)):
-            self.progress.cost_before = spent[0]
+            self.progress.cost_before = self.budget.spent  # in whole billionths, unlike a sum of dollars
 
     def _asked(self, session: SessionOptions, kind: AnswerKind | None, engine: Engine | None = None) -> Asked:
         question = self._question
