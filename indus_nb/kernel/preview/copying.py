@@ -32,7 +32,11 @@ _MAX_MEMORY = 2 << 30
 
 
 class Copy:
-    """A copy of this process, with a directory of its own and a pipe for its result."""
+    """A copy of this process, with a directory of its own and a pipe for its result.
+
+    Attributes:
+        process_id: Its number, which may be another process's once it has ended; 0 before the fork.
+    """
 
     def __init__(self, seconds: float, readable: Sequence[tuple[str, bool | None]]) -> None:
         """Make the directory and the pipe, before the fork, on any thread.
@@ -53,6 +57,7 @@ class Copy:
         os.set_blocking(self._reading, False)
         self._allowed_bytes = _allowed_bytes()
         self._probe = Probe()  # kept: its page would be the copy's alone once this process gives it back
+        self.process_id: int = 0
         self._process = -1  # a descriptor: its number may be another process's by now, where SIGCHLD is ignored
         self._state: Literal["new", "forking", "begun", "ended"] = "new"
         self._given_up = False
@@ -111,6 +116,7 @@ class Copy:
                 live(task, self._writing, place, limits, self._readable, before_fork)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.process_id = process
         try:
             self._process = os.pidfd_open(process)
         except OSError:

@@ -143,6 +143,7 @@ class Execution(Shown):
     Its results so far can be read from any thread.
 
     Attributes:
+        check: Called on the main thread before anything of it is done; what it raises ends the job instead.
         before: The names in the namespace before it ran, with the ids of what they were bound to.
         after: The same, after it ran.
         changed: Its changes, as a line.
@@ -172,6 +173,7 @@ class Execution(Shown):
         super().__init__(on_text)
         self.code = code
         self.error: BaseException | None = None
+        self.check: Callable[[], None] = lambda: None
         self.before: dict[str, int] = {}
         self.after: dict[str, int] = {}
         self.changed = ""
@@ -239,6 +241,7 @@ class Execution(Shown):
 
     async def run(self, job: Job) -> None:
         """Run the code, and store the exception that it raises as ``error``."""
+        self.check()
         self._job = job
         shell = self._shell
         info = SimpleNamespace(

@@ -109,6 +109,9 @@ class Journal:
         self._failed: Cell | None = None
         self.begun: deque[str] = deque(getattr(shell.history_manager, "input_hist_raw", ()))
         """The code of all cells of the user's that have begun, until it is taken from here."""
+        self.runs: int = 0
+        """How often something has begun that may change the kernel: cells, also those with lines of ours alone, and the
+        agent's code; not what front ends run for themselves, which may be at any time."""
         self._before_use: Sequence[Cell] | None = None
         for known in self._earlier():
             self._add(**known)
@@ -237,7 +240,10 @@ class Journal:
             self._failed = None
 
     def _begin(self, info: Any) -> None:
-        if work_here() is not None:
+        is_agents = work_here() is not None
+        if is_agents or getattr(info, "store_history", True):
+            self.runs += 1
+        if is_agents:
             return
         code: str = getattr(info, "raw_cell", "") or ""
         loads = self._before_use is None and _LOADS.search(code) is not None

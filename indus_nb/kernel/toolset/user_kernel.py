@@ -7,9 +7,10 @@ the model, and to the card of the call.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -63,6 +64,11 @@ CarryOut = Callable[[Awaitable[ToolOutput], Context, ToolContext, str], Awaitabl
 _MAX_NAMES = 50
 _MAX_NAME_CHARACTERS = 100
 _MAX_TRIAL_SECONDS = 3600.0
+_AGAIN = "Other code has run in your kernel since you were asked, so this was tried again.\n"
+
+
+class _OutdatedError(ToolError):
+    """What the user was shown of code before it runs may not be so any more."""
 
 
 class UserKernel:
@@ -123,6 +129,7 @@ class UserKernel:
     async def run_whole(self, work: Callable[[], T]) -> T:
         """Run something like ``run`` that changes much or nothing: an interrupt comes too late for it."""
         short = ShortWork(work, whole=True)
+        self._journal.runs += 1
         await self._main.do(short)
         return short.result()
 
@@ -222,20 +229,21 @@ class UserKernel:
         self, arguments: PythonArguments, context: ToolContext, job: Running, *, limited: bool
     ) -> ToolOutput:
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
-        preview: Collection[str] | None = None
-        if context.gate is not None:
-            try:
-                trial = await self._tried(arguments, context, context.gate, outputs, limited=limited)
-            except ToolError as error:
-                self.steps.forget(context.call_id)
-                outputs.show(str(error), [])  # in place of what it showed in the copy
-                raise
-            if trial.report is not None and trial.ran:
-                self.steps.forget(context.call_id)
-                return await self._of_trial(trial, outputs)
-            preview = trial.names
-            outputs.show("", [])
-        return await self._in_kernel(arguments, context, job, outputs, preview, limited=limited)
+        trial: Trial | None = None
+        while True:
+            if context.gate is not None:
+                try:
+                    trial = await self._tried(arguments, context, context.gate, outputs, trial, limited=limited)
+                except ToolError as error:
+                    self.steps.forget(context.call_id)
+                    outputs.show(str(error), [])  # in place of what it showed in the copy
+                    raise
+                if trial.report is not None and trial.ran:
+                    self.steps.forget(context.call_id)
+                    return await self._of_trial(trial, outputs)
+                outputs.show("", [])
+            with suppress(_OutdatedError):
+                return await self._in_kernel(arguments, context, job, outputs, trial, limited=limited)
 
     async def _tried(
         self,
@@ -243,16 +251,24 @@ class UserKernel:
         context: ToolContext,
         gate: CallGate,
         outputs: CallOutputs,
+        allowed: Trial | None,
         *,
         limited: bool,
     ) -> Trial:
-        """Run code in a copy of the kernel; its result counts if it ``ran`` there for good, else it may run here."""
+        """Run code in a copy of the kernel; its result counts if it ``ran`` there for good, else it may run here.
+
+        Args:
+            allowed: The trial that the user said yes to, if other code ran in the kernel since.
+        """
+        while allowed is not None and self._main.busy:
+            await self.run(lambda: None)
+        again = _AGAIN if allowed is not None else ""
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited) or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await asyncio.wait([following], timeout=self._settings.looks_seconds)
             if not following.done():
                 so_far = hide_known(lines_so_far(trial), labelled_secrets())
-                if await gate.ask([], outcome=so_far, trial=following) == "run":
+                if await gate.ask([], outcome=again + so_far, trial=following) == "run":
                     return trial
             await following
             effects = trial.effects
@@ -262,8 +278,9 @@ class UserKernel:
                 elif effects:
                     await self.run(lambda: self._take_over(trial, context.call_id))
                 trial.ran = True
-            else:
-                await gate.ask(effects, outcome=hide_known(lines(trial), labelled_secrets()), holds=trial.holds)
+            elif allowed is None or trial.shown != allowed.shown:
+                outcome = again + hide_known(lines(trial), labelled_secrets())
+                await gate.ask(effects, outcome=outcome, holds=trial.holds)
             return trial
 
     async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
@@ -309,7 +326,7 @@ class UserKernel:
 
         Yields the copy, and the task that follows it to its end.
         """
-        changed = Signal()
+        changed, runs = Signal(), self._journal.runs
         trial = await self.trials.begin(
             code,
             seconds,
@@ -319,6 +336,7 @@ class UserKernel:
             keys=self._keys(),
             on_text=changed.set,
         )
+        trial.runs = runs
         following = asyncio.create_task(trial.follow())
         reporting = asyncio.create_task(reported(trial, changed, context, outputs, lambda: _details(code, trial)))
         following.add_done_callback(lambda _: reporting.cancel())
@@ -341,6 +359,7 @@ class UserKernel:
         """
         before, code, instead = self.variables.names(), trial.code, instead or {}
         self.steps.begin(call, code, trial.names | {*instead.values()})
+        self._journal.runs += 1
         try:
             trial.take_over(self._shell, self.variables.own(), instead)
         finally:
@@ -369,12 +388,17 @@ class UserKernel:
         context: ToolContext,
         job: Running,
         outputs: CallOutputs,
-        preview: Collection[str] | None,
+        trial: Trial | None,
         *,
         limited: bool,
     ) -> ToolOutput:
-        """Run code in the kernel, and report changes that were not in its preview."""
+        """Run code in the kernel, and report changes that were not in its preview.
+
+        Raises:
+            _OutdatedError: Other code ran since its trial; nothing was run.
+        """
         changed = Signal()
+        preview = None if trial is None else trial.names
         execution = Execution(
             self._shell,
             arguments.code,
@@ -384,6 +408,7 @@ class UserKernel:
             on_start=lambda execution: self.steps.begin(context.call_id, execution.code, preview or ()),
             on_end=partial(self._keep, context.call_id, by_agent=not caller.get()),
         )
+        execution.check = partial(self._check_runs, None if trial is None or trial.shown is None else trial.runs)
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited)
         began = time.monotonic()
 
@@ -416,8 +441,12 @@ class UserKernel:
         finally:
             reporting.cancel()
             execution.tail.close()
-            if not execution.begun:
+            if not (execution.begun or isinstance(sys.exception(), _OutdatedError)):
                 self.steps.forget(context.call_id)
+
+    def _check_runs(self, known: int | None) -> None:
+        if known is not None and self._journal.runs != known:
+            raise _OutdatedError("Nothing was run: other code ran since it was tried.")
 
     def approval(self, code: str) -> Approval:
         """Build the question before code, with those of its changes that could not be undone."""

@@ -280,6 +280,7 @@ class Trial(Shown):
 
     Attributes:
         report: Its result; ``None`` while it runs.
+        runs: `Journal.runs` when it was copied.
         changed: The values that were taken over, as a line.
         not_undoable: Why they cannot be undone; empty if it can.
         computed: Values of a prompt's placeholders, if it is to compute some.
@@ -293,6 +294,7 @@ class Trial(Shown):
         """
         super().__init__(on_text)
         self.report: Report | None = None
+        self.runs = 0
         self.code = code
         self.seconds: float = 0.0
         self.ran = False
@@ -313,6 +315,14 @@ class Trial(Shown):
         trial = cls(code, None, lambda: None)
         trial.report = Report("none", why.removesuffix("."))
         return trial
+
+    @property
+    def shown(self) -> object:
+        """Return what the user is shown of it in a question; ``None`` if that is of no state of the kernel."""
+        if self._copy is None or self.report is None:
+            return None
+        # ipykernel names the files of cells by the process, which is another one in each copy: warnings show them.
+        return self.effects, lines(self).replace(f"ipykernel_{self._copy.process_id}", "ipykernel")
 
     @property
     def was_made(self) -> bool:
