@@ -99,6 +99,20 @@ def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, pa
     expect(answer_in(chat)).to_have_text("In the first.")
 
 
+def test_a_notebook_is_changed_by_its_first_prompt_and_not_by_the_panel(lab: Lab, page: Page, api: MessagesApi) -> None:
+    lab.write("clean.ipynb", "x = 1")
+    notebook = lab.open(page, "clean.ipynb")
+    notebook.save()  # the front end notes the kernel's language
+    chat = open_panel(page)
+    expect(chat.get_by_label("Model").locator("option")).not_to_have_count(0)
+    assert not page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
+    api.add("Kept.")
+    ask(chat, "is it kept?", "Kept.")
+    notebook.save()
+    saved = json.loads((lab.folder / "clean.ipynb").read_text())
+    assert saved["metadata"]["indus_nb"]["id"].startswith("notebook-")
+
+
 def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Page, api: MessagesApi) -> None:
     lab.write("lives.ipynb", "x = 1")
     notebook = lab.open(page, "lives.ipynb")

@@ -229,6 +229,29 @@ def test_who_types_while_the_box_waits_neither_ends_the_request_nor_changes_the_
     assert page.evaluate(types) == ["code", "code"]
 
 
+@pytest.mark.parametrize("mode", ["edit", "command"])
+@pytest.mark.parametrize("by", ["mouse", "Enter", "Space"])
+def test_who_presses_the_button_of_a_cell_writes_in_the_box_and_not_commands(
+    lab: Lab, page: Page, mode: str, by: str
+) -> None:
+    notebook = opened(lab, page, "pressed.ipynb", OLD, "other = 1")
+    notebook.cell(0).locator(".cm-content").click()
+    if mode == "command":
+        page.keyboard.press("Escape")
+    ask = notebook.cell(0).get_by_role("button", name="Ask the agent at this cell")
+    field = box(notebook).get_by_role("textbox")
+    for text in ("a b dd m x y", "a b dd m x y, once more"):
+        if by == "mouse":
+            ask.click()
+        else:
+            ask.press(by)
+        expect(field).to_be_visible()
+        page.keyboard.type(text.removeprefix(field.input_value()))
+        expect(field).to_have_value(text)
+        expect(field).to_be_focused()
+    assert sources(notebook) == [OLD, "other = 1"]
+
+
 def test_who_types_while_the_answer_streams_keeps_what_he_typed_and_ends_it(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

@@ -68,3 +68,33 @@ def test_from_the_first_prompt_without_a_key_to_its_answer(
     assert "Here I am." in (lab.folder / "first.ipynb").read_text()
     held = [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert held == ["passwords.json"]
+
+
+@pytest.mark.parametrize("by", ["Enter", "mouse"])
+def test_who_has_given_a_key_in_the_panel_sends_the_prompt_that_waits_there_with_enter(
+    lab: Lab, page: Page, api: MessagesApi, by: str
+) -> None:
+    lab.write("panel.ipynb", "%load_ext indus_nb\n%agent panel")
+    notebook = lab.open(page, "panel.ipynb")
+    notebook.run(0)
+    panel = notebook.cell(0).locator(".ia-panel")
+    form = panel.locator(".ia-key-form")
+    expect(form).to_be_visible()
+    composer = panel.locator("textarea")
+    composer.fill("hello")
+    field = form.get_by_label("API key")
+    for key in ("a-wrong-key", KEY):
+        field.click()
+        page.keyboard.type(key)
+        if by == "Enter":
+            page.keyboard.press("Enter")
+        else:
+            form.get_by_role("button", name="Test and save").click()
+        if key != KEY:
+            expect(form.get_by_role("alert")).to_contain_text("refuses this key (status 401)")
+            expect(field).to_be_focused()
+    expect(form).to_be_hidden()
+    expect(composer).to_be_focused()
+    api.add("Here I am.")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".indus-answer")).to_have_text("Here I am.")

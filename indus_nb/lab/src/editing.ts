@@ -52,7 +52,8 @@ export function editing(
   const hasCell = () => Boolean(tracker.activeCell);
   const ask = (where: "above" | "below") => () => {
     const { activeCell } = tracker;
-    if (activeCell) current()?.ask(activeCell, where);
+    // A button of a toolbar takes the focus when the command has returned.
+    if (activeCell) queueMicrotask(() => current()?.ask(activeCell, where));
   };
   add("indus_nb:ask-at-cell", "Ask the Agent at This Cell", hasCell, ask("above"), {
     icon: agentIcon,

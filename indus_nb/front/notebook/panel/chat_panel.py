@@ -435,8 +435,9 @@ class ChatPanel:
 
     def _show_settings(self, session: AgentSession) -> None:
         model, around = session.model, self._surroundings
+        is_kept = len(session.conversation) > 0  # an id in its metadata changes the notebook
         self.page.set(
-            notebook=None if around is None else around.note_session(session),
+            notebook=around.note_session(session) if around is not None and is_kept else None,
             saved=session.store.path is not None,
             session={"name": session.store.name, "id": session.store.session_id, "begins": _beginning(session)},
             models=session_state.models(session),

@@ -1996,8 +1996,9 @@ class Changes {
 
 // src/key_form.js
 class KeyForm {
-  constructor(store) {
+  constructor(store, leave = () => {}) {
     this.store = store;
+    this.leave = leave;
     this.shown = "";
     const ids = { provider: uniqueId(), key: uniqueId(), problem: uniqueId() };
     this.provider = h("select", { class: "ia-key-provider", id: ids.provider });
@@ -2026,9 +2027,11 @@ class KeyForm {
 
   show() {
     const form = this.store.ended ? null : this.store.state.keys;
+    const isDone = this.key.value === "" && this.node.contains(focusedElement());
     this.node.hidden = !form;
     if (!form) {
       this.key.value = "";
+      if (isDone) this.leave();
       return;
     }
     this.build(form);
@@ -2071,6 +2074,7 @@ class KeyForm {
     const chosen = this.keep.querySelector("input:checked");
     const keep = form.place !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
     this.key.value = "";
+    focusQuietly(this.key); // the button is disabled meanwhile, and would lose the focus
     this.store.send({ kind: "key", provider: this.provider.value, key, keep });
   }
 }
@@ -3149,7 +3153,7 @@ class PanelView extends View {
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
-    this.keys = new KeyForm(store);
+    this.keys = new KeyForm(store, () => this.focusRest());
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",

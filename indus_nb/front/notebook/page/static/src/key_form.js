@@ -6,14 +6,19 @@
  */
 
 import { h, setText, uniqueId } from "./dom.js";
+import { focusedElement, focusQuietly } from "./focus.js";
 
 /** @import { KeyForm as Form } from "../protocol.d.ts" */
 /** @import { Store } from "./store.js" */
 
 export class KeyForm {
-  /** @param {Store} store */
-  constructor(store) {
+  /**
+   * @param {Store} store
+   * @param {() => void} [leave] gives the focus to what comes next, once the key that was sent from here is taken
+   */
+  constructor(store, leave = () => {}) {
     this.store = store;
+    this.leave = leave;
     /** The providers and the place that are shown.
      * @type {string} */
     this.shown = "";
@@ -44,9 +49,12 @@ export class KeyForm {
 
   show() {
     const form = this.store.ended ? null : this.store.state.keys;
+    // Of a key that is being written the rest must not get into a field whose text is sent to a model.
+    const isDone = this.key.value === "" && this.node.contains(focusedElement());
     this.node.hidden = !form;
     if (!form) {
       this.key.value = "";
+      if (isDone) this.leave();
       return;
     }
     this.build(form);
@@ -92,6 +100,7 @@ export class KeyForm {
     const chosen = this.keep.querySelector("input:checked");
     const keep = form.place !== "" && chosen instanceof HTMLInputElement && chosen.value === "0";
     this.key.value = "";
+    focusQuietly(this.key); // the button is disabled meanwhile, and would lose the focus
     this.store.send({ kind: "key", provider: this.provider.value, key, keep });
   }
 }

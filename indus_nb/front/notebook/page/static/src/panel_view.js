@@ -37,7 +37,7 @@ export class PanelView extends View {
     this.overlay = new Overlay(store, this);
     this.composer = new Composer(store, this);
     this.start = new EmptyState(store, () => focusQuietly(this.composer.field));
-    this.keys = new KeyForm(store);
+    this.keys = new KeyForm(store, () => this.focusRest());
     this.file = h("div", { class: "ia-file", hidden: true });
     this.end = h("button", {
       class: "ia-end",
