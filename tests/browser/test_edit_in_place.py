@@ -331,6 +331,10 @@ def test_new_cells_stand_below_as_one_group_until_all_are_accepted(lab: Lab, pag
     is_gone(asking)
     expect(page.locator(".indus_nb-ghost")).to_have_count(0)
     assert sources(notebook) == ["x = 1", "x + 1", "## What it <b>is</b>", "y = 2"]
+    notebook.cell(0).locator(".jp-InputPrompt").click()
+    page.keyboard.press("z")
+    expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(2)
+    assert sources(notebook) == ["x = 1", "y = 2"]
 
 
 def test_after_a_reload_the_cell_is_as_it_was_and_the_question_is_there_again(

@@ -24,8 +24,12 @@ function notebookOf(...sources) {
   const cells = sources.map((source, index) => make(source, "code", index));
   cells.get = (index) => cells[index];
   const sharedModel = {
-    insertCell: (index, { id, cell_type: type, source, metadata, outputs = [] }) =>
-      cells.splice(index, 0, { ...make(source, type), id, metadata, outputs: { toJSON: () => outputs } }),
+    insertCells: (index, added) => {
+      const made = added.map(({ id, cell_type: type, source, metadata, outputs = [] }) => {
+        return { ...make(source, type), id, metadata, outputs: { toJSON: () => outputs } };
+      });
+      cells.splice(index, 0, ...made);
+    },
     deleteCell: (index) => cells.splice(index, 1),
   };
   return { cells, sharedModel, sources: () => cells.map((cell) => cell.sharedModel.getSource()) };
@@ -157,16 +161,25 @@ test("cells are changed all of them or none", () => {
   assert.deepEqual(change(first), { error: "unavailable" });
 });
 
-test("changes that belong together are one step of the front end's undo", () => {
-  const { notebook, shown, change } = editable("a");
-  const steps = [];
-  notebook.sharedModel.transact = (step) => {
-    steps.push("begins");
-    step();
-    steps.push(shown().length);
+test("new cells that follow each other are inserted at once, for they are one step of the front end's undo", () => {
+  const { notebook, shown, change } = editable("a", "b");
+  const { insertCells } = notebook.sharedModel;
+  const counts = [];
+  notebook.sharedModel.insertCells = (index, added) => {
+    counts.push(added.length);
+    insertCells(index, added);
   };
-  change({ cell: "x", source: "1", after: "c0" }, { cell: "y", source: "2", after: "x" });
-  assert.deepEqual(steps, ["begins", 3]);
+  change(
+    { cell: "x", source: "1", after: "c0" },
+    { cell: "y", source: "2", after: "x" },
+    { cell: "c0", old: "a", source: "A" },
+    { cell: "z", source: "3", after: "c0" },
+  );
+  assert.deepEqual(counts, [2, 1]);
+  assert.deepEqual(
+    shown().map(([id]) => id),
+    ["c0", "z", "x", "y", "c1"],
+  );
 });
 
 test("outputs that no message can carry are left out", () => {

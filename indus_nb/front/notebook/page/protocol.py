@@ -522,7 +522,7 @@ class CellEdit(TypedDict):
 
 
 class ChangeCells(KernelRequest):
-    """Insert, change and remove cells in order, all of them or none, as one step of undo: a `CellsChanged`."""
+    """Insert, change and remove cells in order, all of them or none: a `CellsChanged`."""
 
     what: Literal["change_cells"]
     edits: list[CellEdit]

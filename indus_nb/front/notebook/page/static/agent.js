@@ -3649,17 +3649,7 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
   const error = whyNot(notebook, edits);
   if (error) return { error };
-  const done = [];
-  const change = () => {
-    try {
-      for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
-    } catch (error) {
-      for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
-      throw error;
-    }
-  };
-  if (sharedModel.transact) sharedModel.transact(change);
-  else change();
+  const done = carriedOut(notebook, edits);
   const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
   const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
@@ -3680,7 +3670,43 @@ function whyNot(notebook, edits) {
   return "";
 }
 
-function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
+function carriedOut(notebook, edits) {
+  const done = [];
+  try {
+    for (const step of stepsOf(edits)) {
+      const isNew = step[0]?.old === null;
+      if (isNew) insertCells(notebook, step);
+      for (const edit of step) done.unshift(isNew ? edit : { ...edit, ...editCell(notebook, edit) });
+    }
+  } catch (error) {
+    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+    throw error;
+  }
+  return done;
+}
+
+function stepsOf(edits) {
+  const steps = [];
+  for (const edit of edits) {
+    const before = steps.at(-1)?.at(-1);
+    if (before?.old === null && edit.old === null && edit.after === before.cell) steps.at(-1)?.push(edit);
+    else steps.push([edit]);
+  }
+  return steps;
+}
+
+function insertCells({ cells, sharedModel }, edits) {
+  const after = edits[0]?.after;
+  const at = after ? [...cells].findIndex(({ id }) => id === after) + 1 : 0;
+  const made = edits.map(({ cell: id, type, source, outputs, agent }) => {
+    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
+    return { id, cell_type: type, source: String(source), metadata: metadataOf(type, agent), ...done };
+  });
+  sharedModel.insertCells(at, made);
+}
+
+function editCell(notebook, edit) {
+  const { cell: id, source, after, outputs } = edit;
   const cells = [...notebook.cells];
   const index = cells.findIndex((cell) => cell.id === id);
   const cell = cells[index];
@@ -3690,12 +3716,7 @@ function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
     const mark = markOf(cell);
     notebook.sharedModel.deleteCell?.(index);
     return { outputs: shown, after: cells[index - 1]?.id ?? "", ...(mark ? { agent: mark } : {}) };
-  } else {
-    const metadata = metadataOf(type, agent);
-    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
-    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
-    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
-  }
+  } else insertCells(notebook, [edit]);
   return { outputs, after };
 }
 

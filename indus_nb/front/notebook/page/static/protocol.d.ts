@@ -247,7 +247,7 @@ export interface ListCells {
   outputs?: boolean;
 }
 
-/** Insert, change and remove cells in order, all of them or none, as one step of undo: a `CellsChanged`. */
+/** Insert, change and remove cells in order, all of them or none: a `CellsChanged`. */
 export interface ChangeCells {
   kind: "request";
   id: string;

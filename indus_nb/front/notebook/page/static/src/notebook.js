@@ -42,9 +42,8 @@ const OURS = "indus_nb";
 /** @typedef {{ toJSON(): Output[], fromJSON(outputs: Output[]): void, set(index: number, output: Output): void }} Outputs */
 /**
  * @typedef {object} SharedNotebook
- * @property {(index: number, cell: object) => unknown} insertCell
+ * @property {(index: number, cells: object[]) => unknown} insertCells
  * @property {(index: number) => unknown} [deleteCell]
- * @property {(change: () => void) => void} [transact]
  */
 /**
  * @typedef {object} Notebook
@@ -109,8 +108,7 @@ function metadataOf(type, agent) {
 }
 
 /**
- * Change cells in order: all of them, or none if one of them is not as the kernel knows it, or cannot be changed. It is
- * one step for the front end's undo.
+ * Change cells in order: all of them, or none if one of them is not as the kernel knows it, or cannot be changed.
  *
  * @param {Notebook} notebook
  * @param {ChangeCells} request
@@ -125,18 +123,7 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
   const error = whyNot(notebook, edits);
   if (error) return { error };
-  /** @type {CellEdit[]} */
-  const done = [];
-  const change = () => {
-    try {
-      for (const edit of edits) done.unshift({ ...edit, ...editCell(notebook, edit) });
-    } catch (error) {
-      for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
-      throw error;
-    }
-  };
-  if (sharedModel.transact) sharedModel.transact(change);
-  else change();
+  const done = carriedOut(notebook, edits);
   const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
   const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
@@ -164,13 +151,70 @@ function whyNot(notebook, edits) {
 }
 
 /**
+ * Carry out edits that are known to be possible; those that were, back again, if one fails all the same.
+ *
+ * @param {Notebook} notebook
+ * @param {CellEdit[]} edits
+ * @returns {CellEdit[]} the edits, last one first, each with what it takes to turn it around
+ */
+function carriedOut(notebook, edits) {
+  /** @type {CellEdit[]} */
+  const done = [];
+  try {
+    for (const step of stepsOf(edits)) {
+      const isNew = step[0]?.old === null;
+      if (isNew) insertCells(notebook, step);
+      for (const edit of step) done.unshift(isNew ? edit : { ...edit, ...editCell(notebook, edit) });
+    }
+  } catch (error) {
+    for (const edit of done) editCell(notebook, { ...edit, old: edit.source, source: edit.old });
+    throw error;
+  }
+  return done;
+}
+
+/**
+ * Edits by what is done at once: new cells that follow each other are one step of the front end's undo.
+ *
+ * @param {CellEdit[]} edits
+ * @returns {CellEdit[][]}
+ */
+function stepsOf(edits) {
+  /** @type {CellEdit[][]} */
+  const steps = [];
+  for (const edit of edits) {
+    const before = steps.at(-1)?.at(-1);
+    if (before?.old === null && edit.old === null && edit.after === before.cell) steps.at(-1)?.push(edit);
+    else steps.push([edit]);
+  }
+  return steps;
+}
+
+/**
+ * Insert cells, each below the one before it, and the first where it belongs.
+ *
+ * @param {Notebook} notebook
+ * @param {CellEdit[]} edits
+ */
+function insertCells({ cells, sharedModel }, edits) {
+  const after = edits[0]?.after;
+  const at = after ? [...cells].findIndex(({ id }) => id === after) + 1 : 0;
+  const made = edits.map(({ cell: id, type, source, outputs, agent }) => {
+    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
+    return { id, cell_type: type, source: String(source), metadata: metadataOf(type, agent), ...done };
+  });
+  sharedModel.insertCells(at, made);
+}
+
+/**
  * Carry out one change that is known to be possible.
  *
  * @param {Notebook} notebook
  * @param {CellEdit} edit
  * @returns {Pick<CellEdit, "outputs" | "after" | "agent">} what it takes to bring a removed cell back
  */
-function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
+function editCell(notebook, edit) {
+  const { cell: id, source, after, outputs } = edit;
   const cells = [...notebook.cells];
   const index = cells.findIndex((cell) => cell.id === id);
   const cell = cells[index];
@@ -180,12 +224,7 @@ function editCell(notebook, { cell: id, type, source, after, outputs, agent }) {
     const mark = markOf(cell);
     notebook.sharedModel.deleteCell?.(index);
     return { outputs: shown, after: cells[index - 1]?.id ?? "", ...(mark ? { agent: mark } : {}) };
-  } else {
-    const metadata = metadataOf(type, agent);
-    const done = type === "code" && outputs.length > 0 ? { outputs, execution_count: null } : {};
-    const at = after ? cells.findIndex(({ id }) => id === after) + 1 : 0;
-    notebook.sharedModel.insertCell(at, { id, cell_type: type, source: String(source), metadata, ...done });
-  }
+  } else insertCells(notebook, [edit]);
   return { outputs, after };
 }
 
