@@ -33,7 +33,12 @@ CLEAR = """() => {
     for (const document of [...(shell?.widgets('main') ?? [])]) document.dispose();
     shell?.collapseRight();
 }"""
-IS_CLEARED = "() => window.jupyterapp && ![...window.jupyterapp.shell.widgets('main')].some(({context}) => context)"
+IS_CLEARED = """() => {
+    // A page that was loaded again may open the document of its address once more, late.
+    const [{ type }] = performance.getEntriesByType('navigation');
+    if (type === 'reload' || !window.jupyterapp) return false;
+    return ![...window.jupyterapp.shell.widgets('main')].some(({context}) => context);
+}"""
 OPEN = """async path => {
     const { commands, shell } = window.jupyterapp;
     await commands.execute('docmanager:open', { path, factory: 'Notebook' });
