@@ -16,6 +16,10 @@ from pathlib import Path
 from typing import Self
 from weakref import WeakSet
 
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+"""Errors of file systems without locks; NFS may be one."""
+_MAX_REMOVED = 100
+"""How often a lock's file may be gone once it is locked: more often it is not that somebody has just released it."""
 _POLL_SECONDS = 0.05
 _MAX_NOTE_BYTES = 500
 
@@ -62,15 +66,23 @@ class FileLock:
 
     def _acquired(self, deadline: float) -> io.FileIO:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        removed = 0
         while True:
             file = io.FileIO(self.path, "r+b", opener=lambda name, _: os.open(name, flags, 0o600))
-            locked = self._locks(file)
-            if locked and (self.lacking is not None or _is_at(self.path, file)):
-                return file  # a file that its last holder has removed meanwhile guards nothing
+            try:
+                locked = self._locks(file)
+                guards = locked and (self.lacking is not None or _is_at(self.path, file))
+            except BaseException:
+                file.close()
+                raise
+            if guards:
+                return file
             with file:
-                if not locked and time.monotonic() >= deadline:
+                removed += locked  # its last holder has removed the file meanwhile, which guards nothing
+                waits = not locked or removed > _MAX_REMOVED
+                if waits and time.monotonic() >= deadline:
                     raise HeldError(self.path, _note_in(file))
-            if not locked:
+            if waits:
                 time.sleep(_POLL_SECONDS)
 
     def _locks(self, file: io.FileIO) -> bool:
@@ -79,6 +91,8 @@ class FileLock:
         except (BlockingIOError, PermissionError):  # systems do not agree on how to say that another one has it
             return False
         except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
             self.lacking = error
         return True
 

@@ -26,6 +26,7 @@ from indus_nb.core.loop.retry import RetrySettings, asked_delay, failed_status
 from indus_nb.fanout.contents import RowPrompt, identity
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
+from indus_nb.fanout.together import Together
 from indus_nb.fanout.words import duration
 from indus_nb.models.catalog import split_level
 from indus_nb.models.http.refusals import refused
@@ -139,6 +140,7 @@ class Asked:
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
+    saving: Together[tuple[SessionStore, Path], str | None] = field(default_factory=lambda: Together(_all_saved))
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
     """The open sessions, each with whether a request of it has begun."""
 
@@ -276,7 +278,7 @@ class Asked:
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
-            path = await asyncio.to_thread(_saved, session.store, self.directory)
+            path = await self.saving.do((session.store, self.directory))
         if session is not None and self.shared is not None and self.shared.bare:
             # Nobody else knows it, and its parts know each other. What is left to the garbage collector costs a fifth
             # of a row's time, for that looks at all objects of a notebook.
@@ -372,6 +374,10 @@ def _not_waited_for(session: AgentSession | None) -> str:
     if (asked_delay(answer) or 0) <= longest:
         return ""
     return f"The server asks for a longer wait than the {duration(longest)} that rows take. "
+
+
+def _all_saved(sessions: Sequence[tuple[SessionStore, Path]]) -> Sequence[str | None]:
+    return [_saved(store, directory) for store, directory in sessions]
 
 
 def _saved(store: SessionStore, directory: Path) -> str | None:

@@ -39,6 +39,7 @@ from indus_nb.fanout.known import (
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
+from indus_nb.fanout.together import Together
 from indus_nb.fanout.words import rows_of
 
 if TYPE_CHECKING:
@@ -349,6 +350,8 @@ class Work:
                     rows.stop()
                     cheap = {} if self._cheap is None else self._cheap.asked.open_sessions
                     for session, has_begun in (*asked.open_sessions.items(), *cheap.items()):
+                        if session not in asked.open_sessions and session not in cheap:
+                            continue  # it has ended meanwhile
                         if has_begun:
                             await session.abort_retry()
                         else:
@@ -490,44 +493,27 @@ class Work:
 
 
 class _Writer:
-    """Writer of a journal in a thread; rows that have ended meanwhile are added together."""
+    """Writer of a journal, if there is one; rows that have ended meanwhile are added together."""
 
     def __init__(self, journal: Journal | None) -> None:
-        self._journal = journal
-        self._waiting: list[tuple[str, Done, asyncio.Future[None]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        def add(rows: Sequence[tuple[str, Done]]) -> Sequence[None]:
+            if journal is not None:
+                journal.add_all(rows)
+            return [None] * len(rows)
+
+        self._together = None if journal is None else Together(add)
 
     async def add(self, key: str, done: Done) -> None:
         """Write down the outcome of a row; it is on the disk when this returns."""
-        if (written := self.put(key, done)) is not None:
-            await asyncio.shield(written)
+        if self._together is not None:
+            await self._together.do((key, done))
 
-    def put(self, key: str, done: Done) -> asyncio.Future[None] | None:
+    def put(self, key: str, done: Done) -> None:
         """Queue the outcome of a row for writing; ``close`` waits for it."""
-        if self._journal is None:
-            return None
-        written = asyncio.get_running_loop().create_future()
-        written.add_done_callback(lambda done: done.exception())  # else asyncio logs it
-        self._waiting.append((key, done, written))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._write(self._journal.add_all))
-        return written
+        if self._together is not None:
+            self._together.put((key, done))
 
     async def close(self) -> None:
         """Wait until all is written."""
-        if self._writing is not None:
-            await self._writing
-
-    async def _write(self, add_all: Callable[[Sequence[tuple[str, Done]]], None]) -> None:
-        while self._waiting:
-            together, self._waiting = self._waiting, []
-            try:
-                await asyncio.to_thread(add_all, [(key, done) for key, done, _ in together])
-            except Exception as error:  # noqa: BLE001 - the waiting callers get it
-                for _, _, written in together:
-                    if not written.done():
-                        written.set_exception(error)
-            else:
-                for _, _, written in together:
-                    if not written.done():
-                        written.set_result(None)
+        if self._together is not None:
+            await self._together.close()

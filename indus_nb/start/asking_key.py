@@ -17,7 +17,7 @@ from indus_nb.start.key_setup import Accepted, choose_for_key, managed, provider
 Run = Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
 """Runs a coroutine function on the session's loop, and returns its result."""
 _TRIES = 3
-_NOT_SAID = "No key was given. Nothing has changed."
+_NOT_SAID = "No key was taken. Nothing has changed."
 
 
 def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -> Accepted:

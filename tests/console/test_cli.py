@@ -261,6 +261,8 @@ def test_a_mistyped_command_before_a_file_is_not_sent(tmp_path: Path):
 def test_words_for_what_is_printed_are_no_prompts(tmp_path: Path, word: str):
     asked = indusagi(word, home=tmp_path)
     assert (asked.returncode, asked.stdout) == (0, indusagi(f"--{word}", home=tmp_path).stdout)
+    listed = indusagi("list-models", "opus", home=tmp_path).stdout
+    assert listed == indusagi("--list-models", "opus", home=tmp_path).stdout
 
 
 @pytest.mark.parametrize("asked", ["--doctor", "doctor"])
@@ -429,7 +431,7 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
             process.stdin.flush()
         # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
         assert process.wait() == (0 if mode == "rpc" else 1)
-        told = b"" if mode == "rpc" else b"indus-nb: The output could not be written: Broken pipe.\n"
+        told = b"" if mode in ("rpc", "models") else b"indus-nb: The output could not be written: Broken pipe.\n"
         assert process.stderr.read() == told
 
 

@@ -139,13 +139,24 @@ test("cells are changed in order, also one that has just come, and removed ones 
   assert.deepEqual(change({ cell: "top", old: "# Title", type: "markdown" }).removed, [{ id: "top", outputs: [] }]);
 });
 
+test("new cells that are there already, for they are asked for twice, stay as they are", () => {
+  const { shown, change } = editable("a");
+  const edits = [
+    { cell: "x", source: "1", after: "c0" },
+    { cell: "y", source: "2", after: "x" },
+  ];
+  const done = change(...edits);
+  assert.deepEqual(change(...edits), done);
+  assert.equal(shown().length, 3);
+});
+
 test("cells are changed all of them or none", () => {
   const { notebook, shown, change } = editable("a", "b");
   const before = shown();
   const first = { cell: "x", source: "1", after: "c0" };
   for (const [edit, error] of [
     [{ cell: "c1", old: "other", source: "2" }, "The cell was changed meanwhile."],
-    [{ cell: "c1", source: "2" }, "The cell was changed meanwhile."],
+    [{ cell: "c1", source: "2" }, "The cell was changed meanwhile."], // it is there, with another source
     [{ cell: "gone", old: "b" }, "There is no such cell."],
     [{ cell: "y", source: "2", after: "gone" }, "There is no such cell."],
   ]) {

@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     Raises:
         UsageError: An option is wrong or can be none.
     """
-    if arguments and arguments[0] in _ALONE and _is_alone(arguments):
+    if arguments and arguments[0] in _ALONE and (_is_alone(arguments) or arguments[0] == "list-models"):
         arguments = [f"--{arguments[0]}", *arguments[1:]]
     _check_approve(arguments)
     options, others = _parser().parse_known_args(arguments)

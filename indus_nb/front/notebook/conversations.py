@@ -860,16 +860,24 @@ class Conversations:
         needs_page: Callable[[], bool],
     ) -> None:
         """Move steps; the user is asked what becomes of what they have changed since, where they can be."""
-        try:
-            self._with_page(lambda cell: move(cell, wanted), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
-        except ChangedSinceError as error:
-            if not self._can_ask:
-                raise
-            decision = self._decide(session, question_since(error, "Change variables and files all the same?"))
-            if (touched := touched_by(decision)) is None:
-                raise UsageError(_NOTHING_CHANGED) from None
-            asked = replace(wanted, touched=touched)
-            self._with_page(lambda cell: move(cell, asked), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+        asked: str | None = None
+        allowed = wanted
+        while True:
+            try:
+                self._with_page(lambda cell: move(cell, wanted), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+            except ChangedSinceError as error:
+                if not self._can_ask:
+                    raise
+                if str(error) == asked:  # as it was when the user answered
+                    break
+                asked = str(error)
+                decision = self._decide(session, question_since(error, "Change variables and files all the same?"))
+                if (touched := touched_by(decision)) is None:
+                    raise UsageError(_NOTHING_CHANGED) from None
+                allowed = replace(wanted, touched=touched)
+            else:
+                return
+        self._with_page(lambda cell: move(cell, allowed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""

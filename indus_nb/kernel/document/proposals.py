@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
-from indus_nb.base.wire import JsonObject, clean_text
+from indus_nb.base.wire import JsonObject, clean_text, dump
 from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
 from indus_nb.extend.api import Context
 from indus_nb.kernel.cell_names import cell_name
@@ -50,6 +50,8 @@ _ELSEWHERE = (
     "Only one of the pages that show this notebook has what you accepted. Save the notebook there, then load it again "
     "in the others: File > Reload Notebook from Disk."
 )
+_MAX_PART_BYTES = 1 << 20
+"""What cells that are inserted together have: a page has a few seconds for its answer."""
 _PROMPT_REPLY_SECONDS = 0.25
 """Time for a page that is not busy to answer, so that the question has all its choices from the beginning."""
 _ASK_AGAIN_SECONDS = 0.5
@@ -449,11 +451,14 @@ class CellProposals:
         for cell, mark in zip(cells, marks, strict=True):
             edits.append(new_cell(cell.source, "code", above, cell.outputs, mark))
             above = edits[-1]["cell"]
-        if await self._insert(edits):
-            return len(edits)
-        for cell in cells:
+        finished = 0
+        for part in _parts(edits):
+            if not await self._insert(part):
+                break
+            finished += len(part)
+        for cell in cells[finished:]:
             self._put_below(cell.source, "code")
-        return 0
+        return finished
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.
@@ -500,6 +505,20 @@ class CellProposals:
             )
         kind = "" if cell_type == "code" else " as a code cell that begins with %%markdown"
         return f"It comes below the running cell{kind}, once that has ended well; it is not run."
+
+
+def _parts(edits: Sequence[CellEdit]) -> Generator[Sequence[CellEdit]]:
+    """Yield edits in order, as many at once as are not large together."""
+    part: list[CellEdit] = []
+    size = 0
+    for edit in edits:
+        size += len(dump(edit))
+        if part and size > _MAX_PART_BYTES:
+            yield part
+            part, size = [], len(dump(edit))
+        part.append(edit)
+    if part:
+        yield part
 
 
 @dataclass(slots=True)

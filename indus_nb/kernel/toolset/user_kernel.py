@@ -244,6 +244,8 @@ class UserKernel:
                 outputs.show("", [])
             with suppress(_OutdatedError):
                 return await self._in_kernel(arguments, context, job, outputs, trial, limited=limited)
+            while self._main.busy:
+                await self.run(lambda: None)
 
     async def _tried(
         self,
@@ -260,12 +262,12 @@ class UserKernel:
         Args:
             allowed: The trial that the user said yes to, if other code ran in the kernel since.
         """
-        while allowed is not None and self._main.busy:
-            await self.run(lambda: None)
         again = _AGAIN if allowed is not None else ""
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited) or _MAX_TRIAL_SECONDS
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
             await asyncio.wait([following], timeout=self._settings.looks_seconds)
+            if allowed is not None and not trial.was_made and self._main.busy:
+                return allowed  # cells that were queued run now: it is tried again after them
             if not following.done():
                 so_far = hide_known(lines_so_far(trial), labelled_secrets())
                 if await gate.ask([], outcome=again + so_far, trial=following) == "run":
@@ -278,7 +280,9 @@ class UserKernel:
                 elif effects:
                     await self.run(lambda: self._take_over(trial, context.call_id))
                 trial.ran = True
-            elif allowed is None or trial.shown != allowed.shown:
+                return trial
+            trial.warning = self.approval(arguments.code).warning or ""
+            if allowed is None or gate.looks_only or trial.shown != allowed.shown:
                 outcome = again + hide_known(lines(trial), labelled_secrets())
                 await gate.ask(effects, outcome=outcome, holds=trial.holds)
             return trial
@@ -408,7 +412,7 @@ class UserKernel:
             on_start=lambda execution: self.steps.begin(context.call_id, execution.code, preview or ()),
             on_end=partial(self._keep, context.call_id, by_agent=not caller.get()),
         )
-        execution.check = partial(self._check_runs, None if trial is None or trial.shown is None else trial.runs)
+        execution.check = partial(self._check_runs, None if trial is None or not trial.was_made else trial.runs)
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited)
         began = time.monotonic()
 

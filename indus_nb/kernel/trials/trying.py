@@ -281,6 +281,7 @@ class Trial(Shown):
     Attributes:
         report: Its result; ``None`` while it runs.
         runs: `Journal.runs` when it was copied.
+        warning: What could not be undone of it, as the user was warned.
         changed: The values that were taken over, as a line.
         not_undoable: Why they cannot be undone; empty if it can.
         computed: Values of a prompt's placeholders, if it is to compute some.
@@ -295,6 +296,7 @@ class Trial(Shown):
         super().__init__(on_text)
         self.report: Report | None = None
         self.runs = 0
+        self.warning = ""
         self.code = code
         self.seconds: float = 0.0
         self.ran = False
@@ -322,7 +324,7 @@ class Trial(Shown):
         if self._copy is None or self.report is None:
             return None
         # ipykernel names the files of cells by the process, which is another one in each copy: warnings show them.
-        return self.effects, lines(self).replace(f"ipykernel_{self._copy.process_id}", "ipykernel")
+        return self.effects, self.warning, lines(self).replace(f"ipykernel_{self._copy.process_id}", "ipykernel")
 
     @property
     def was_made(self) -> bool:

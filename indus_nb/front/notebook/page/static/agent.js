@@ -3647,9 +3647,10 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const cells = [...notebook.cells];
   const own = (cells[ownIndex] ?? cells.at(-1))?.id ?? "";
   const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
-  const error = whyNot(notebook, edits);
+  const left = edits.filter(({ cell, old, source }) => old !== null || sourceOf(cells, cell) !== source);
+  const error = whyNot(notebook, left);
   if (error) return { error };
-  const done = carriedOut(notebook, edits);
+  const done = carriedOut(notebook, left);
   const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
   const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
@@ -3657,6 +3658,10 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
   const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
   return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
+}
+
+function sourceOf(cells, id) {
+  return cells.find((cell) => cell.id === id)?.sharedModel.getSource();
 }
 
 function whyNot(notebook, edits) {

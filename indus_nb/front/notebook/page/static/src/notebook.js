@@ -121,9 +121,11 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const cells = [...notebook.cells];
   const own = (cells[ownIndex] ?? cells.at(-1))?.id ?? "";
   const edits = asked.map((edit) => ({ ...edit, after: edit.after ?? own }));
-  const error = whyNot(notebook, edits);
+  // A kernel that had no answer in time asks once more, over another connection of this page.
+  const left = edits.filter(({ cell, old, source }) => old !== null || sourceOf(cells, cell) !== source);
+  const error = whyNot(notebook, left);
   if (error) return { error };
-  const done = carriedOut(notebook, edits);
+  const done = carriedOut(notebook, left);
   const places = new Map([...notebook.cells].map(({ id }, index) => [id, index + 1]));
   const numbers = edits.map(({ cell }) => places.get(cell) ?? 0);
   const removed = done
@@ -131,6 +133,14 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
   const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
   return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
+}
+
+/**
+ * @param {Cell[]} cells
+ * @param {string} id
+ */
+function sourceOf(cells, id) {
+  return cells.find((cell) => cell.id === id)?.sharedModel.getSource();
 }
 
 /**
