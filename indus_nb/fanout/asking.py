@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
@@ -59,6 +59,8 @@ _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
+_Saved: TypeAlias = str | SessionFileError | None
+"""Outcome of saving a session: its file, or why there is none; ``None`` where there is nothing to keep."""
 _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 
 
@@ -140,7 +142,9 @@ class Asked:
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
-    saving: Together[tuple[SessionStore, Path], str | None] = field(default_factory=lambda: Together(_all_saved))
+    saving: Together[tuple[SessionStore, Path], _Saved] = field(default_factory=lambda: Together(_all_saved))
+    unsaved: list[SessionFileError] = field(default_factory=list[SessionFileError])
+    """Why sessions have no file."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
     """The open sessions, each with whether a request of it has begun."""
 
@@ -278,7 +282,10 @@ class Asked:
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
-            path = await self.saving.do((session.store, self.directory))
+            saved = await self.saving.do((session.store, self.directory))
+            path = saved if isinstance(saved, str) else None
+            if isinstance(saved, SessionFileError):
+                self.unsaved.append(saved)
         if session is not None and self.shared is not None and self.shared.bare:
             # Nobody else knows it, and its parts know each other. What is left to the garbage collector costs a fifth
             # of a row's time, for that looks at all objects of a notebook.
@@ -376,17 +383,17 @@ def _not_waited_for(session: AgentSession | None) -> str:
     return f"The server asks for a longer wait than the {duration(longest)} that rows take. "
 
 
-def _all_saved(sessions: Sequence[tuple[SessionStore, Path]]) -> Sequence[str | None]:
+def _all_saved(sessions: Sequence[tuple[SessionStore, Path]]) -> Sequence[_Saved]:
+    """Write conversations to session files: at the end and in a thread, for a slow disk would hold up all rows."""
     return [_saved(store, directory) for store, directory in sessions]
 
 
-def _saved(store: SessionStore, directory: Path) -> str | None:
-    """Write the conversation to a session file: at the end and in a thread, for a slow disk would hold up all rows."""
+def _saved(store: SessionStore, directory: Path) -> _Saved:
     try:
         path = store.write_to(directory)
         return None if path is None else str(path)
-    except SessionFileError:
-        return None
+    except SessionFileError as error:
+        return error
 
 
 def _sentence(text: str) -> str:

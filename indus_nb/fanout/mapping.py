@@ -9,18 +9,22 @@ from typing import Any
 
 from indus_nb.base.files import current_directory
 from indus_nb.base.wire import random_hex
-from indus_nb.core.resources.settings import agent_directory
+from indus_nb.core.resources.settings import agent_directory, load_settings
 from indus_nb.core.storage import session_directory
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.results import Answers, RowAnswer
 from indus_nb.fanout.running import Caller
 from indus_nb.fanout.work import Work
+from indus_nb.start import SessionOptions
+from indus_nb.start.stores import chosen_directory
 
 
 def new_directory() -> Path:
     """Return a new directory for the sessions of rows, so that they are not listed among the others."""
-    usual = session_directory(current_directory(), agent_directory())
+    cwd, agent_dir = current_directory(), agent_directory()
+    chosen = chosen_directory(SessionOptions(), load_settings(cwd, agent_dir).settings)
+    usual = chosen or session_directory(cwd, agent_dir)
     return usual / "rows" / f"{strftime('%Y-%m-%dT%H-%M-%S')}-{random_hex(4)}"
 
 

@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import UsageError
+from indus_nb.base.errors import SessionFileError, UsageError
 from indus_nb.base.terminal import plain
 from indus_nb.core.limits.budget import Budget, spending
 from indus_nb.core.limits.limiter import Limiter
@@ -268,10 +268,16 @@ class Work:
             await writer.close()
             await self._write_rest(writer)
             self.problems += [] if journal is None else journal.problems
+            self._note_unsaved(asked.unsaved + ([] if self._cheap is None else self._cheap.asked.unsaved))
             if self._batches is not None:
                 await self._batches.close(cancel=self._cancelled)
                 self.problems += self._batches.problems
             self._note_cost(self.budget)
+
+    def _note_unsaved(self, errors: Sequence[SessionFileError]) -> None:
+        if errors:
+            have = "has" if len(errors) == 1 else "have"
+            self.problems.append(f"{rows_of(len(errors))} {have} no session file: {str(errors[0]).rstrip('.')}.")
 
     async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
         """Ask for one row after another."""

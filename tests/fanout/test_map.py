@@ -541,3 +541,17 @@ def test_records_need_no_pandas(messages_api: MessagesApi, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(IndusError, match="records"):
         _ = done.frame
+
+
+def test_rows_whose_sessions_cannot_be_saved_have_their_answers_and_that_is_said_once(
+    messages_api: MessagesApi, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "a file").write_text("")
+    monkeypatch.setenv("INDUS_NB_SESSION_DIR", str(home / "a file"))  # where rows have them, as others do
+    messages_api.default = Reply("ok", at_once=True)
+    done = agent.map("{item}", range(3))
+    assert [*done] == ["ok"] * 3
+    assert [row.session for row in done.rows] == [None] * 3
+    (told,) = done.problems
+    assert told.startswith("3 rows have no session file: ")
+    assert "Not a directory" in told
