@@ -429,6 +429,7 @@ test("outputs of a run are written where a page does not get them", () => {
   assert.deepEqual(ask([view]), [{ gets: "nothing" }, [view]], "it shows what comes");
   assert.deepEqual(ask([printed, old, view, failed], { over: true }), [{ gets: "writes" }, [printed, written, failed]]);
   assert.deepEqual(ask([printed, old]), [{ gets: "writes" }, [written]], "they are of an earlier run of the cell");
+  assert.deepEqual(ask([printed, written]), [{ gets: "writes" }, [printed, written]], "it was asked twice");
   const shared = { collaborative: true };
   assert.deepEqual(ask([view], {}, shared), [{ gets: "nothing" }, [view]]);
   assert.deepEqual(ask([printed], {}, shared), [{ gets: "nothing" }, [printed]], "whoever ran it writes that");

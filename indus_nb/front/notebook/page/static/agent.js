@@ -3733,6 +3733,8 @@ function showRun(notebook, { cell: id, client: ran, widget, source, asked, outpu
   const shown = own.toJSON();
   const at = shown.findIndex((output) => shows(output, widget));
   if (isMoved && at < 0) return { gets: "displays" }; // it was run again
+  if (at < 0 && outputs.length > 0 && outputs.every((output) => shown.some((each) => isAlike(each, output))))
+    return { gets: "writes" }; // it was asked twice: what was printed beside them is of this run
   const isElsewhere = !isMoved && (notebook.collaborative ? !missed : !over && at >= 0);
   if (isElsewhere) return { gets: "nothing" };
   const isOther = cell.sharedModel.getSource() !== source;
@@ -3750,6 +3752,10 @@ function showRun(notebook, { cell: id, client: ran, widget, source, asked, outpu
     ...kept.filter(({ isBefore }) => !isBefore).map(({ output }) => output),
   ]);
   return { gets: "writes" };
+}
+
+function isAlike({ data }, wanted) {
+  return ["text/html", "text/plain"].every((kind) => data?.[kind] === wanted.data[kind]);
 }
 
 function displayOf({ data, metadata }) {
