@@ -305,7 +305,9 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     api.add(Reply(ToolUse("propose_cell", change)), Reply(ToolUse("propose_cell", new)), Reply("Done."))
     notebook.save()  # else the cells are not known by their numbers
     dialog = asked(notebook)
-    expect(dialog.locator(".ia-heading")).to_have_text(re.compile(r"Change (the 3rd cell|the (2nd )?cell below \[\d+\])\?"))
+    expect(dialog.locator(".ia-heading")).to_have_text(
+        re.compile(r"Change (the 3rd cell|the (2nd )?cell below \[\d+\])\?")
+    )
     body = dialog.locator(".ia-body")
     expect(body).to_contain_text(re.compile(r"-10 line_9 = 1\s+\+10 line_9 = 2"))
     expect(body).not_to_contain_text("---")
@@ -325,7 +327,7 @@ def test_a_change_of_a_cell_is_asked_about_and_kept_as_a_numbered_difference(
     notebook.cell(1).locator(".indus-steps > details > summary").click()
     cards.first.locator("summary").click()
     expect(cards.first).to_contain_text("+10 line_9 = 2")
-    expect(cards.first).to_contain_text(re.compile(r"Changed (the 3rd cell|the cell below \[\d+\])"))
+    expect(cards.first).to_contain_text(re.compile(r"Changed (the 3rd cell|the (2nd )?cell below \[\d+\])"))
     cards.last.locator("summary").click()
     expect(cards.last).to_contain_text("Inserted below")
     expect(cards.last).to_contain_text("the sum is")

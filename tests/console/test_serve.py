@@ -303,17 +303,18 @@ def test_nothing_runs_for_clients_that_show_no_form_invent_a_state_or_hang_up(
 
 
 def test_a_call_that_waits_for_its_answer_holds_up_no_other(kernel: Kernel, raw: Callable[..., Raw]) -> None:
-    kernel.run("made = []")
+    kernel.run("made = {n: [] for n in range(3)}; first, second, third = made.values()")
     program = raw()
-    calls = [{"name": "python", "arguments": {"code": f"made.append({n})"}, "elicitation": {}} for n in range(3)]
+    codes = ("first.append(1)", "second.append(1)", "third.append(1)")  # what one does changes no other's question
+    calls = [{"name": "python", "arguments": {"code": code}, "elicitation": {}} for code in codes]
     dropped, second, third = (program.ask("tools/call", **call) for call in calls)
     assert program.ask("tools/call", **calls[2], **answered(third))["isError"] is False
     assert program.ask("tools/call", **calls[1], **answered(second))["isError"] is False
-    assert kernel.run("print(made)").streams == "[2, 1]\n"
+    assert kernel.run("print(*made.values())").streams == "[] [1] [1]\n"
     assert dropped["resultType"] == "input_required"
     rest, _ = program.process.communicate()
     assert (rest, program.process.returncode) == ("", 0)
-    assert kernel.run("print(made)").streams == "[2, 1]\n"
+    assert kernel.run("print(*made.values())").streams == "[] [1] [1]\n"
 
 
 def test_of_too_many_calls_that_wait_for_an_answer_the_first_is_given_up(raw: Callable[..., Raw]) -> None:
