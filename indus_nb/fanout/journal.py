@@ -22,15 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 from indus_nb.base.errors import UsageError
 from indus_nb.base.files import current_directory, make_private_directory, others_can_write
 from indus_nb.base.locks import FileLock, HeldError
 from indus_nb.base.wire import JsonObject, dump, from_json, random_hex
-
-if TYPE_CHECKING:
-    pass
 
 _HEADER: JsonObject = {"type": "fanout-journal", "version": 1}
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
