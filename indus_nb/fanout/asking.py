@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
@@ -26,7 +26,6 @@ from indus_nb.core.loop.retry import RetrySettings, asked_delay, failed_status
 from indus_nb.fanout.contents import RowPrompt, identity
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, key_of
-from indus_nb.fanout.together import Together
 from indus_nb.fanout.words import duration
 from indus_nb.models.catalog import split_level
 from indus_nb.models.http.refusals import refused
@@ -36,7 +35,6 @@ from indus_nb.start.options import text_or_file
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
-    from indus_nb.core.storage import SessionStore
     from indus_nb.fanout.batches import Batches
     from indus_nb.models import Model
     from indus_nb.models.registry import ModelRegistry
@@ -59,8 +57,6 @@ _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
-_Saved: TypeAlias = str | SessionFileError | None
-"""Outcome of saving a session: its file, or why there is none; ``None`` where there is nothing to keep."""
 _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 
 
@@ -142,7 +138,6 @@ class Asked:
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
-    saving: Together[tuple[SessionStore, Path], _Saved] = field(default_factory=lambda: Together(_all_saved))
     unsaved: list[SessionFileError] = field(default_factory=list[SessionFileError])
     """Why sessions have no file."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
@@ -159,8 +154,8 @@ class Asked:
         """
         if self.kind is not None:
             self.arguments = tool_schema(self.kind.schema, self.kind.name)
-        options = replace(self.options, no_session=True)
-        self.leading, self.shared = session, shared = open_leading(options, definable=self.definable)
+        self.options = replace(self.options, no_session=True)  # they are saved when they have ended
+        self.leading, self.shared = session, shared = open_leading(self.options, definable=self.definable)
         model = shared.model
         key = session.registry.key_for(model)
         if self.batches is None:
@@ -282,15 +277,17 @@ class Asked:
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
-            saved = await self.saving.do((session.store, self.directory))
-            path = saved if isinstance(saved, str) else None
-            if isinstance(saved, SessionFileError):
-                self.unsaved.append(saved)
+            # Here and not in a thread, for to hand it over costs twenty times as much as to write it.
+            try:
+                path = session.store.write_to(self.directory)
+            except SessionFileError as problem:
+                self.unsaved.append(problem)
         if session is not None and self.shared is not None and self.shared.bare:
             # Nobody else knows it, and its parts know each other. What is left to the garbage collector costs a fifth
             # of a row's time, for that looks at all objects of a notebook.
             vars(session).clear()
-        return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
+        kept = None if path is None else str(path)
+        return (None if error else value), Done(None if error else plain, error, paid.spent, kept, paid.unconfirmed)
 
     async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
         """Return what the model is shown of a prompt."""
@@ -342,7 +339,7 @@ class Asked:
             lambda: self.is_stopping() and not self.open_sessions.get(opened),
         )
         shared = replace(self.shared, registry=self.shared.registry.behind(gate.provider_for))
-        opened = open_session(replace(self.options, no_session=True), definable=self.definable, shared=shared)
+        opened = open_session(self.options, definable=self.definable, shared=shared)
         return opened
 
     def _streams(self) -> bool:
@@ -381,19 +378,6 @@ def _not_waited_for(session: AgentSession | None) -> str:
     if (asked_delay(answer) or 0) <= longest:
         return ""
     return f"The server asks for a longer wait than the {duration(longest)} that rows take. "
-
-
-def _all_saved(sessions: Sequence[tuple[SessionStore, Path]]) -> Sequence[_Saved]:
-    """Write conversations to session files: at the end and in a thread, for a slow disk would hold up all rows."""
-    return [_saved(store, directory) for store, directory in sessions]
-
-
-def _saved(store: SessionStore, directory: Path) -> _Saved:
-    try:
-        path = store.write_to(directory)
-        return None if path is None else str(path)
-    except SessionFileError as error:
-        return error
 
 
 def _sentence(text: str) -> str:

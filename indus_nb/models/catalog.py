@@ -139,9 +139,9 @@ class Model(FrozenModel):
         """Return the model's levels, from least to most."""
         if not self.reasoning:
             return ("off",)
-        mapped = self.thinking_level_map or {}
         top: dict[ThinkingLevel, str | None] = {"xhigh": None} if self.top_effort == "high" else {}
-        return tuple(level for level in _LEVELS if {**top, **mapped}.get(level, level) is not None)
+        mapped = {**top, **(self.thinking_level_map or {})}
+        return tuple(level for level in _LEVELS if mapped.get(level, level) is not None)
 
     def nearest_thinking_level(self, level: ThinkingLevel) -> ThinkingLevel:
         """Return ``level`` if it has it, else the next one above, else the next one below.

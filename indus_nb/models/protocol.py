@@ -47,7 +47,7 @@ class StreamOptions:
 
     Attributes:
         api_key: The provider's key; ``None`` when it needs none.
-        key_from: Where that key is from, for people who are told that it was refused; empty where nobody knows.
+        key_from: Says where that key is from, for people who are told that it was refused; empty where nobody knows.
         thinking: The thinking level, one of those that the model has.
         thinking_budgets: Tokens by level, in place of the provider's own budgets.
         max_tokens: The limit of the answer, thinking aside; ``None`` leaves it to the provider.
@@ -66,7 +66,7 @@ class StreamOptions:
     """
 
     api_key: str | None = field(default=None, repr=False)
-    key_from: str = ""
+    key_from: Callable[[], str] = str
     thinking: ThinkingLevel = "off"
     thinking_budgets: Mapping[str, int] = field(default_factory=dict[str, int])
     max_tokens: int | None = None

@@ -296,7 +296,8 @@ def _open(
     try:
         store.check_cwd()
         registry = model_registry(agent_dir) if shared is None else shared.registry
-        problems = [*opened, *own_imports.problems(), *map(str, loaded.problems), *registry.problems]
+        problems = [*opened, *own_imports.problems(), *map(str, loaded.problems)]
+        problems += registry.problems if shared is None else ()  # told of by the one that it works for
         stored = store.context()
         cycled = choose_cycled(options.models, loaded, registry, problems)
         model, level = (

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast, get_args
 
 from indus_nb.base.errors import IndusError, MissingKeyError, ModelNotFoundError, SessionFileError
@@ -76,7 +77,7 @@ class ModelChoice:
         state, settings = self._state, self._state.settings
         return StreamOptions(
             api_key=state.registry.key_for(model),
-            key_from=state.registry.key_from(model),
+            key_from=partial(state.registry.key_from, model),
             thinking=state.thinking_level,
             thinking_budgets=settings.thinking_budgets,
             idle_timeout=settings.retry.provider.idle_timeout,

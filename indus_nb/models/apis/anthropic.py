@@ -172,7 +172,7 @@ class AnthropicProvider:
 
     def _sentence(self, error: Exception, where: str, options: StreamOptions, *, reached: bool) -> str:
         if isinstance(error, http.HttpStatusError):
-            return _status_sentence(error, where, options.key_from or f"{_KEY_VARIABLE} or {_TOKEN_VARIABLE}")
+            return _status_sentence(error, where, options.key_from() or f"{_KEY_VARIABLE} or {_TOKEN_VARIABLE}")
         idle_timeout = options.idle_timeout or self._idle_timeout
         return _sentence(error, where, idle_timeout, reached=reached, url_variable=self._url_variable)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,8 @@ _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 _REPEATS = (307, 308)
 _MOST_TOGETHER = 128
+_ALLOWED = re.compile(r"[\t -~\x80-\ud7ff\ue000-\U0010ffff]*").fullmatch
+"""What a header's value may be; surrogates come from variables that are no UTF-8."""
 _IN_NAMES = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 _HEADERS = {
     **IDENTITY,
@@ -299,15 +302,10 @@ def merged_headers(*layers: Mapping[str, str]) -> dict[str, str]:
         for name, value in layer.items():
             # The library would tell of either as a problem of the connection, and quote the value in its own way.
             lower, text = name.lower(), value.strip()
-            if not (name and name.isascii() and _IN_NAMES.issuperset(lower)) or not all(map(_is_allowed, text)):
+            if not (name and name.isascii() and _IN_NAMES.issuperset(lower)) or _ALLOWED(text) is None:
                 raise UsageError(f"The header {one_line(name)} holds a character that no header has: write it anew.")
             merged[lower] = text
     return merged
-
-
-def _is_allowed(char: str) -> bool:
-    """Return whether a header's value may hold a character; surrogates come from variables that are no UTF-8."""
-    return (" " <= char != "\x7f" and not "\ud800" <= char <= "\udfff") or char == "\t"
 
 
 def headers_in(text: str) -> dict[str, str]:

@@ -385,10 +385,9 @@ def replace_shapes(text: str, replace: Replace) -> str:
     """
     if "-----" in text and "PRIVATE KEY" in text.upper():
         text = _without_key_blocks(text, lambda value: replace("private-key", value))
-    for shape in _SHAPES:
-        if any(needle in text for needle in shape.needles):
-            needles = "|".join(map(re.escape, shape.needles))
-            text = in_lines(text, needles, partial(_replaced, shape, replace=replace))
+    for shape in dict.fromkeys([shape for needle, shape in _needles() if needle in text]):
+        needles = "|".join(map(re.escape, shape.needles))
+        text = in_lines(text, needles, partial(_replaced, shape, replace=replace))
     return text
 
 
@@ -433,7 +432,7 @@ def opens_shape(line: str) -> int | None:
     Returns:
         The place of the word with the first text that such a secret must hold.
     """
-    found = [at for at in map(line.find, _needles()) if at >= 0]
+    found = [at for needle, _ in _needles() if (at := line.find(needle)) >= 0]
     return min((len(line[:at].rstrip(WORD_CHARACTERS)) for at in found), default=None)
 
 
@@ -441,8 +440,8 @@ WORD_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 @lru_cache(maxsize=1)
-def _needles() -> tuple[str, ...]:
-    return tuple(needle for shape in _SHAPES for needle in shape.needles)
+def _needles() -> tuple[tuple[str, _Shape], ...]:
+    return tuple((needle, shape) for shape in _SHAPES for needle in shape.needles)
 
 
 def _replaced(shape: _Shape, text: str, *, replace: Replace) -> str:
