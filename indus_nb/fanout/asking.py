@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
@@ -59,8 +59,6 @@ _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
-_Saved: TypeAlias = str | SessionFileError | None
-"""Outcome of saving a session: its file, or why there is none; ``None`` where there is nothing to keep."""
 _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 
 
@@ -142,11 +140,15 @@ class Asked:
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
-    saving: Together[tuple[SessionStore, Path], _Saved] = field(default_factory=lambda: Together(_all_saved))
     unsaved: list[SessionFileError] = field(default_factory=list[SessionFileError])
     """Why sessions have no file."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
     """The open sessions, each with whether a request of it has begun."""
+    saving: Together[SessionStore, str | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # At the end and in a thread, for a slow disk would hold up all rows.
+        self.saving = Together(lambda conversations: [self._saved(each) for each in conversations])
 
     def check(self) -> Sequence[str]:
         """Choose the model that answers, before any row is asked. Call ``close`` also if this fails.
@@ -282,15 +284,21 @@ class Asked:
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
-            saved = await self.saving.do((session.store, self.directory))
-            path = saved if isinstance(saved, str) else None
-            if isinstance(saved, SessionFileError):
-                self.unsaved.append(saved)
+            path = await self.saving.do(session.store)
         if session is not None and self.shared is not None and self.shared.bare:
             # Nobody else knows it, and its parts know each other. What is left to the garbage collector costs a fifth
             # of a row's time, for that looks at all objects of a notebook.
             vars(session).clear()
         return (None if error else value), Done(None if error else plain, error, paid.spent, path, paid.unconfirmed)
+
+    def _saved(self, conversation: SessionStore) -> str | None:
+        """Write a conversation to a session file; return that, ``None`` without one: ``unsaved`` has why."""
+        path = None
+        try:
+            path = None if self.directory is None else conversation.write_to(self.directory)
+        except SessionFileError as error:
+            self.unsaved.append(error)
+        return None if path is None else str(path)
 
     async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
         """Return what the model is shown of a prompt."""
@@ -381,19 +389,6 @@ def _not_waited_for(session: AgentSession | None) -> str:
     if (asked_delay(answer) or 0) <= longest:
         return ""
     return f"The server asks for a longer wait than the {duration(longest)} that rows take. "
-
-
-def _all_saved(sessions: Sequence[tuple[SessionStore, Path]]) -> Sequence[_Saved]:
-    """Write conversations to session files: at the end and in a thread, for a slow disk would hold up all rows."""
-    return [_saved(store, directory) for store, directory in sessions]
-
-
-def _saved(store: SessionStore, directory: Path) -> _Saved:
-    try:
-        path = store.write_to(directory)
-        return None if path is None else str(path)
-    except SessionFileError as error:
-        return error
 
 
 def _sentence(text: str) -> str:
