@@ -288,6 +288,22 @@ def test_the_diagnosis_names_a_missing_model_and_an_extension_that_fails(tmp_pat
     assert "no bananas" in problems
 
 
+def test_the_diagnosis_begins_before_the_extensions_are_loaded(tmp_path: Path):
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    os.mkfifo(tmp_path / "told")
+    (extensions / "slow.py").write_text(f"open({str(tmp_path / 'told')!r}).read()\ndef setup(api):\n    pass\n")
+    command = [sys.executable, "-m", "indus_nb", "doctor", "--provider", "offline"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+    ) as doctor:
+        assert doctor.stdout is not None
+        assert doctor.stdout.readline().startswith("indus_nb ")
+        assert doctor.stdout.readline().startswith("session: ")
+        (tmp_path / "told").write_text("go on")
+        assert "\nproblems: none" in doctor.stdout.read()
+    assert doctor.returncode == 0
+
+
 def test_the_functions_of_the_readme_make_an_extension_below_the_line_that_it_names(tmp_path: Path):
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## Make it your own")[1]
     functions = readme.split("```python\nfrom indus_nb import agent\n")[1].split("```")[0]

@@ -175,7 +175,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="trust",
         action="store_false",
         default=None,
-        help="ignore it, and do not ask",
+        help="ignore it, and do not ask about it; --no-approve is pi's name for that, and leaves --approve as it is",
     )
     found = parser.add_argument_group("extensions, skills and prompt templates")
     for flags, dest, what in (

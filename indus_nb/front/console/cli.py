@@ -158,9 +158,9 @@ async def _print_diagnosis(options: argparse.Namespace) -> int:
     from indus_nb.start.doctor import diagnosis
 
     session, _, descriptor_out = await _open(options)
-    with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
-        await session.load()  # extensions, which may fail
-        out.writelines(f"{line}\n" for line in diagnosis(session))
+    with session, os.fdopen(descriptor_out, "w", buffering=1, encoding="utf-8", errors="backslashreplace") as out:
+        async for line in diagnosis(session):
+            out.write(f"{line}\n")
     return 0
 
 
