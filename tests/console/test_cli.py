@@ -250,11 +250,17 @@ def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: str):
     assert "no command" not in done.stderr
 
 
-def test_a_mistyped_command_before_a_file_is_not_sent(tmp_path: Path):
-    (tmp_path / "rows.csv").write_text("text\nx\n")
-    done = indusagi("mapp", "rows.csv", "--provider", "offline", home=tmp_path, cwd=tmp_path)
+@pytest.mark.parametrize(("typed", "meant"), [("mapp rows.csv", "map"), ("list-model opus", "list-models")])
+def test_a_mistyped_command_before_what_may_be_its_argument_is_not_sent(tmp_path: Path, typed: str, meant: str):
+    done = indusagi(*typed.split(), "--provider", "offline", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Did you mean indus-nb map?" in done.stderr
+    assert f"Did you mean indus-nb {meant}?" in done.stderr
+
+
+def test_a_file_is_no_mistyped_command(tmp_path: Path):
+    (tmp_path / "map").write_text("compute 6 * 7")
+    done = indusagi("@map", "--provider", "offline", home=tmp_path)
+    assert (done.returncode, "no command" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("word", ["help", "version"])

@@ -79,9 +79,8 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.setup import set_up
 
         return set_up(arguments[1:])
-    from indus_nb.front.console.arguments import check_command, parse
+    from indus_nb.front.console.arguments import parse
 
-    check_command(arguments)
     return _main(parse(arguments))
 
 
