@@ -299,9 +299,8 @@ def test_the_diagnosis_begins_before_the_extensions_are_loaded(tmp_path: Path):
     os.mkfifo(tmp_path / "told")
     (extensions / "slow.py").write_text(f"open({str(tmp_path / 'told')!r}).read()\ndef setup(api):\n    pass\n")
     command = [sys.executable, "-m", "indus_nb", "doctor", "--provider", "offline"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
-    ) as doctor:
+    settings = {"cwd": tmp_path, "env": environment(tmp_path)}
+    with ending(subprocess.Popen(command, **settings, stdout=subprocess.PIPE, text=True)) as doctor:
         assert doctor.stdout is not None
         assert doctor.stdout.readline().startswith("indus_nb ")
         assert doctor.stdout.readline().startswith("session: ")
