@@ -128,6 +128,25 @@ def test_a_model_that_is_not_listed_is_believed_when_its_provider_is_named(opene
     assert "asked for all the same" in problem
 
 
+@pytest.mark.parametrize(
+    ("name", "taken", "others"),
+    [
+        ("anthropic/claude", "claude-opus-5-5", "anthropic/claude-sonnet-5-5"),
+        ("flash", "gemini-3.5-flash", "deepseek/deepseek-v4-flash"),
+        ("sonnet", "claude-sonnet-5-5", ""),
+        ("claude-haiku-4-5", "claude-haiku-4-5", ""),
+    ],
+)
+def test_words_that_may_be_several_models_take_one_and_say_which(
+    opened: Opened, name: str, taken: str, others: str
+) -> None:
+    session = opened(no_session=True, model=name)
+    assert session.model is not None
+    assert session.model.id == taken
+    said = [f"/{taken} is taken, not " in problem and others in problem for problem in session.problems]
+    assert said == ([True] if others else [])
+
+
 def test_an_id_may_name_the_provider_that_is_named_besides(home: Path, opened: Opened) -> None:
     write_settings(home, {"defaultProvider": "anthropic", "defaultModel": "anthropic/claude-opus-4-5"})
     named = {"model": "anthropic/claude-haiku-4-5:low", "provider": "anthropic"}

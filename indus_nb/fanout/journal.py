@@ -103,11 +103,11 @@ class Journal:
     """The rows of one file, open for writing. Use it as a context manager, or ``close`` it.
 
     Args:
-        path: The file; it is made if there is none.
+        path: The file; it is made if there is none, in a folder that is there.
         model: Provider and id of the model that is asked, with a slash between them: a new file says so.
 
     Raises:
-        UsageError: Another process writes to it, it is no journal, or it cannot be read or written.
+        UsageError: Its folder is not there, another process writes to it, it is no journal, or it cannot be used.
     """
 
     def __init__(self, path: Path | str, model: str | None = None) -> None:
@@ -118,6 +118,8 @@ class Journal:
             raise UsageError(
                 f"The journal {named} is a link to {self.path}, which is not there. Name that file itself."
             )
+        if not self.path.parent.exists():
+            raise UsageError(f"There is no folder {self.path.parent} for the journal {self.path.name}. Make it first.")
         self.problems: list[str] = []
         """Problems with the file while it was open, a sentence each."""
         self._header: JsonObject = _HEADER if model is None else {**_HEADER, "model": model}
@@ -132,7 +134,6 @@ class Journal:
         self.unconfirmed: float = 0.0
         """Upper bound of what they may have cost besides."""
         try:
-            make_private_directory(self.path.parent)
             self._lock = _locked(self.path)
             try:
                 self._descriptor = os.open(self.path, _FLAGS, 0o600)

@@ -106,6 +106,7 @@ class Work:
         self.problems: list[str] = []
         self.notes: list[str] = []
         """What to know of the rows that were asked, for a line about all of it."""
+        self._journaling: Together[tuple[str, Done], None] | None = None
         self._unwritten: dict[str, Done] = {}
         self._journal_problem: str | None = None
         self.cascade: CascadeReport | None = None
@@ -259,14 +260,16 @@ class Work:
         """Ask for rows, several at once: for all ``count``, or for as many as come."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
-        writer, self._left = _Writer(journal), count
+        self._journaling = None if journal is None else _adding_to(journal)
+        self._left = count
         at_once = int(min(self._parallel, count))
-        self._workers = [asyncio.create_task(self._work(asked, writer, rows)) for _ in range(at_once)]
+        self._workers = [asyncio.create_task(self._work(asked, rows)) for _ in range(at_once)]
         try:
             await self._ended(asked, rows)
         finally:
-            await writer.close()
-            await self._write_rest(writer)
+            if self._journaling is not None:
+                await self._journaling.close()
+                await self._write_rest(self._journaling)
             self.problems += [] if journal is None else journal.problems
             self._note_unsaved(asked.unsaved + ([] if self._cheap is None else self._cheap.asked.unsaved))
             if self._batches is not None:
@@ -279,7 +282,7 @@ class Work:
             have = "has" if len(errors) == 1 else "have"
             self.problems.append(f"{rows_of(len(errors))} {have} no session file: {str(errors[0]).rstrip('.')}.")
 
-    async def _work(self, asked: Asked, writer: _Writer, rows: RowSource) -> None:
+    async def _work(self, asked: Asked, rows: RowSource) -> None:
         """Ask for one row after another."""
         with nullcontext() if self._batches is None else self._batches.worker():
             while (row := await rows.next()) is not None:
@@ -290,7 +293,7 @@ class Work:
                 if self._first is None:
                     self._first = row.number
                 try:
-                    answer = await self._row(asked, writer, row)
+                    answer = await self._row(asked, row)
                 except _CutOffError as cut:
                     rows.put(row.number, cut.so_far)
                     raise asyncio.CancelledError from None
@@ -298,14 +301,14 @@ class Work:
                 for each in rows.put(row.number, answer):
                     self._count(each, asked.limiter, asked.budget)
 
-    async def _write_rest(self, writer: _Writer) -> None:
+    async def _write_rest(self, journaling: Together[tuple[str, Done], None]) -> None:
         """Retry writing the outcomes that could not be written, and report those that are lost."""
         if self._journal_problem is None:
             return
         sentence = f"The journal cannot be written ({self._journal_problem}), so the other rows are not asked."
         try:
             for key, done in self._unwritten.items():
-                await writer.add(key, done)
+                await journaling.do((key, done))
         except OSError:
             sentence += (
                 f" {rows_of(len(self._unwritten))} with an answer are in no file, and would be asked and paid again: "
@@ -380,7 +383,7 @@ class Work:
             "data, or were asked with another prompt, model, thinking, system prompt, type, other tools or max_tokens."
         )
 
-    async def _row(self, asked: Asked, writer: _Writer, row: RowToAsk) -> RowAnswer:
+    async def _row(self, asked: Asked, row: RowToAsk) -> RowAnswer:
         """Ask for a row: the cheap model first, if there is one, unless its tries are there."""
         tries, goes_on = [*takewhile(lambda each: each.answered, row.tries)], row.goes_on
         try:
@@ -389,7 +392,7 @@ class Work:
                     if (refused := self._refused(cheap.asked)) is not None or self._stopping:
                         return (refused or RowAnswer()).after(tries)
                     key = cheap.asked.key(row.prompt, row.same, len(tries))
-                    answer = await self._answer(cheap.asked, writer, row.prompt, key)
+                    answer = await self._answer(cheap.asked, row.prompt, key)
                     if not answer.answered and answer.error is None:
                         return answer.after(tries)  # stopped
                     tries.append(answer)
@@ -401,7 +404,7 @@ class Work:
                     goes_on = True
             if (refused := self._refused(asked)) is not None or (tries and self._stopping):
                 return (refused or RowAnswer()).after(tries, goes_on=goes_on)
-            answer = await self._answer(asked, writer, row.prompt, asked.key(row.prompt, row.same))
+            answer = await self._answer(asked, row.prompt, asked.key(row.prompt, row.same))
             return answer.after(tries, goes_on=goes_on)
         except asyncio.CancelledError:
             raise _CutOffError(RowAnswer().after(tries, goes_on=goes_on)) from None
@@ -414,7 +417,7 @@ class Work:
             self._end_early(sentence)  # else the rows would be read to their end, if they have one
         return RowAnswer(error=sentence)
 
-    async def _answer(self, asked: Asked, writer: _Writer, prompt: RowPrompt, key: str) -> RowAnswer:
+    async def _answer(self, asked: Asked, prompt: RowPrompt, key: str) -> RowAnswer:
         """Ask one model for a row, and write down the outcome; all but its first row wait until an answer begins."""
         if asked.is_warming:
             with suppress(TimeoutError):
@@ -423,18 +426,19 @@ class Work:
                 return RowAnswer()
         asked.is_warming = True
         try:
-            return await self._asked_once(asked, writer, prompt, key)
+            return await self._asked_once(asked, prompt, key)
         finally:
             asked.warm.set()
 
-    async def _asked_once(self, asked: Asked, writer: _Writer, prompt: RowPrompt, key: str) -> RowAnswer:
+    async def _asked_once(self, asked: Asked, prompt: RowPrompt, key: str) -> RowAnswer:
         paid = Budget(None, (asked.budget,))
         try:
             value, done = await asked.ask(prompt, key, paid)
         except asyncio.CancelledError:
             # What batches have cost is known once they are collected.
-            if (paid.spent or paid.unconfirmed) and self._batches is None:
-                writer.put(key, Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed))
+            if (paid.spent or paid.unconfirmed) and self._batches is None and self._journaling is not None:
+                cut_off = Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed)
+                self._journaling.put((key, cut_off))
             raise
         if self._batches is None:
             self._end_if_all_fail(asked, done)
@@ -443,7 +447,8 @@ class Work:
         if self._stopping and done.error is not None and not (done.cost or done.unconfirmed):
             return RowAnswer()  # it was only waiting for another attempt
         try:
-            await writer.add(key, done)
+            if self._journaling is not None:
+                await self._journaling.do((key, done))
         except OSError as error:
             # What is paid for is kept in memory, and nothing more is paid for that would be lost with the process.
             self._unwritten[key] = done
@@ -498,28 +503,11 @@ class Work:
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
 
 
-class _Writer:
-    """Writer of a journal, if there is one; rows that have ended meanwhile are added together."""
+def _adding_to(journal: Journal) -> Together[tuple[str, Done], None]:
+    """Return what adds outcomes to a journal: those of rows that have ended meanwhile with one wait for the disk."""
 
-    def __init__(self, journal: Journal | None) -> None:
-        def add(rows: Sequence[tuple[str, Done]]) -> Sequence[None]:
-            if journal is not None:
-                journal.add_all(rows)
-            return [None] * len(rows)
+    def add(rows: Sequence[tuple[str, Done]]) -> Sequence[None]:
+        journal.add_all(rows)
+        return [None] * len(rows)
 
-        self._together = None if journal is None else Together(add)
-
-    async def add(self, key: str, done: Done) -> None:
-        """Write down the outcome of a row; it is on the disk when this returns."""
-        if self._together is not None:
-            await self._together.do((key, done))
-
-    def put(self, key: str, done: Done) -> None:
-        """Queue the outcome of a row for writing; ``close`` waits for it."""
-        if self._together is not None:
-            self._together.put((key, done))
-
-    async def close(self) -> None:
-        """Wait until all is written."""
-        if self._together is not None:
-            await self._together.close()
+    return Together(add)

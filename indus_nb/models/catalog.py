@@ -16,6 +16,9 @@ from indus_nb.base.wire_model import FrozenModel, wire_field
 ThinkingStyle = Literal["none", "budget", "effort"]
 _ALIASES = {"bedrock": "amazon-bedrock", "vertex": "google-vertex", "foundry": "microsoft-foundry"}
 _HOUR_SHARE = 2
+_SHORT = 2
+"""Letters of a word that names no model in which a digit follows it: `v` is not DeepSeek V4, as `qwen` is Qwen3."""
+_MAX_SUGGESTIONS = 3
 _LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 
 
@@ -236,17 +239,29 @@ def default_model(provider: str, among: Sequence[Model] | None = None) -> Model:
 
 
 def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] | None = None) -> Model:
-    """Find a model by its id, ``provider/id``, or a part of an id or name such as ``haiku``.
-
-    An exact id wins, then an id that differs from
-    a listed one by its date only. Of several models with that part in their names it is one without a date, if there
-    is any; of these one whose id ends with the part, else the one listed first, which is the newest:
+    """Find the model that ``wanted`` names best; see ``named_models``.
 
     >>> find_model("anthropic/claude-opus-4-6").id, find_model("opus-4-6").id, find_model("Haiku 4.5").id
     ('claude-opus-4-6', 'claude-opus-4-6', 'claude-haiku-4-5')
 
+    Raises:
+        ModelNotFoundError: There is none; the message suggests the ids that look most like it.
+    """
+    return named_models(wanted, provider, among)[0]
+
+
+def named_models(wanted: str, provider: str | None = None, among: Sequence[Model] | None = None) -> Sequence[Model]:
+    """List the models of an id, of ``provider/id``, or with such words in their ids or names, as ``haiku`` is one.
+
+    An exact id is the only one, then an id that differs from a listed one by its date only. Of several models with
+    these words the first are those without a date; of these one whose id ends with them, else in the order of the list,
+    the newest first. A part of a word names nothing: it may stand in any model by accident.
+
     Args:
         among: The models to look at, the preferred ones first; the built-in ones unless given.
+
+    Returns:
+        At least one model, the best first.
 
     Raises:
         ModelNotFoundError: There is none; the message suggests the ids that look most like it.
@@ -256,17 +271,16 @@ def find_model(wanted: str, provider: str | None = None, among: Sequence[Model] 
     if provider is None and "/" in asked:
         owner, name = (part.strip() for part in asked.split("/", 1))
         # Some ids have a slash in them, so what precedes the first one may belong to the id.
-        found = _best(name, _of_provider(owner, models)) or _best(asked, models)
-        if found is None:
-            raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))
-        return found
+        if found := _matching(name, _of_provider(owner, models)) or _matching(asked, models):
+            return found
+        raise ModelNotFoundError(asked, _suggestions(name, _of_provider(owner, models) or models))
     candidates = models if provider is None else _of_provider(provider, models)
-    if (found := _best(asked, candidates)) is not None:
+    if found := _matching(asked, candidates):
         return found
     if provider is None:
         raise ModelNotFoundError(asked, _suggestions(asked, models))
     name = own_id(asked, provider, models)
-    if (found := _best(name, candidates)) is not None:
+    if found := _matching(name, candidates):
         return found
     raise ModelNotFoundError(f"{provider}/{name}", _suggestions(name, candidates or models))
 
@@ -311,14 +325,32 @@ def _of_provider(name: str, models: Sequence[Model]) -> list[Model]:
     return own if own or folded not in _ALIASES else _of_provider(_ALIASES[folded], models)
 
 
-def _best(asked: str, candidates: Sequence[Model]) -> Model | None:
+def _matching(asked: str, candidates: Sequence[Model]) -> Sequence[Model]:
     part = _folded(asked)
     if not part:
-        return None
+        return ()
     if (exact := _with_id(part, asked, candidates)) is not None:
-        return exact
-    matching = [model for model in candidates if part in _folded(model.id) or part in _folded(model.name)]
-    return min(matching, key=lambda model: _distance(model, part), default=None)
+        return (exact,)
+    before = r"(?<!\w)" if part[0].isalnum() else ""
+    digits = r"\d*" if len(part) > _SHORT and part[-1].isalpha() else ""
+    behind = rf"{digits}(?!\w)" if part[-1].isalnum() else ""
+    words = re.compile(f"{before}{re.escape(part)}{behind}")
+    matching = [model for model in candidates if any(map(words.search, _names(model)))]
+    return sorted(matching, key=lambda model: _distance(model, part))
+
+
+def _names(model: Model) -> tuple[str, str]:
+    """Return what a part of may name the model: its id, and its name without the place in parentheses behind it."""
+    return _folded(model.id), _folded(model.name.partition(" (")[0])
+
+
+def family(model: Model) -> Sequence[str]:
+    """Return the words of a model's name that are the same for older and newer ones.
+
+    >>> family(find_model("claude-haiku-4-5"))
+    ['claude', 'haiku']
+    """
+    return re.findall(r"[^\W\d]+", _names(model)[1])
 
 
 def _with_id(part: str, asked: str, candidates: Sequence[Model]) -> Model | None:
@@ -353,4 +385,7 @@ def _suggestions(asked: str, candidates: Sequence[Model]) -> list[str]:
     for model in candidates:
         if model.provider != "offline":
             named.setdefault(model.id, f"{model.provider}/{model.id}")
-    return [named[name] for name in get_close_matches(_folded(asked), named, n=3, cutoff=0.5)]
+    part = _folded(asked)
+    holding = [model.id for model in candidates if part and any(part in name for name in _names(model))]
+    likely = holding or get_close_matches(part, named, cutoff=0.5)
+    return [named[name] for name in dict.fromkeys(likely) if name in named][:_MAX_SUGGESTIONS]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
 from indus_nb.models.ambient import finds_credentials, shows_credentials
 from indus_nb.models.apis.adapters import adapter
-from indus_nb.models.catalog import Model, default_model, find_model, model_with_id, split_level
+from indus_nb.models.catalog import Model, default_model, model_with_id, named_models, split_level
 from indus_nb.models.kept_keys import GIVEN, KeptKeys, KeyFile, Keyring
 from indus_nb.models.keys import (
     InKeyring,
@@ -164,14 +164,18 @@ class ModelRegistry:
         Of several such it is one that can be used at once.
 
         Args:
-            wanted: An id, ``provider/id``, or a part of an id or name, see ``catalog.find_model``.
+            wanted: An id, ``provider/id``, or words of an id or name, see ``catalog.named_models``.
 
         Raises:
             ModelNotFoundError: There is none; the message suggests the ids that look most like it.
         """
+        return self.named(wanted, provider)[0]
+
+    def named(self, wanted: str, provider: str | None = None) -> Sequence[Model]:
+        """List the models that ``wanted`` names, of which the first is the one to ``find``."""
         usable = {(model.provider, model.id) for model in self.available()}
         among = sorted(self.models, key=lambda model: (model.provider, model.id) not in usable)
-        return find_model(wanted, provider, among)
+        return named_models(wanted, provider, among)
 
     def with_id(self, model_id: str, provider: str) -> Model:
         """Find the provider's model of exactly that id.

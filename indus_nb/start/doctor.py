@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 
 from indus_nb.base.errors import CredentialsError
 from indus_nb.core.session.session import AgentSession
@@ -13,18 +13,23 @@ _NO_MODEL = "No model is chosen. {} --provider offline needs none (and is no lan
 _ASKS = "`indus-nb setup` in a terminal and `%agent key` in a notebook ask for a key and keep it;"
 
 
-def diagnosis(session: AgentSession) -> Iterator[str]:
-    """Yield lines about the parts of a session, the sandboxes of this machine, and every known problem."""
+async def diagnosis(session: AgentSession) -> AsyncGenerator[str]:
+    """Yield lines about the parts of a session, the sandboxes of this machine, and every known problem.
+
+    Each comes as soon as it is known: the first ones before extensions are loaded, which may take long.
+    """
     from indus_nb.safety.sandbox import machine  # which tries programs: only a caller that needs it waits
     from indus_nb.start.key_setup import managed
 
     yield f"indus_nb {__version__} in {session.store.cwd}"
     yield f"session: {_place(session)}"
+    yield f"sandbox: {session.settings.sandbox}"
+    for line in machine().report():
+        yield f"- {line}"
+    await session.load()
     yield f"model: {_model(session)}, thinking {session.thinking_level}"
     yield f"approve: {session.settings.approve}"
     yield f"project: {_project(session)}"
-    yield f"sandbox: {session.settings.sandbox}"
-    yield from (f"- {line}" for line in machine().report())
     yield f"tools: {', '.join(session.active_tools) or 'none'}"
     commands = [command["name"] for command in session.list_commands()]
     yield f"commands: {', '.join(f'/{name}' for name in commands) or 'none'}"
@@ -33,7 +38,8 @@ def diagnosis(session: AgentSession) -> Iterator[str]:
     no_model = [] if session.model is not None else [_NO_MODEL.format(managed() or _ASKS)]
     problems = [*no_model, *session.all_problems]
     yield f"problems: {'none' if not problems else ''}".rstrip()
-    yield from (f"- {problem}" for problem in problems)
+    for problem in problems:
+        yield f"- {problem}"
 
 
 def _place(session: AgentSession) -> str:

@@ -10,12 +10,13 @@ from indus_nb.base.messages import ThinkingLevel
 from indus_nb.core.resources.settings import LoadedSettings
 from indus_nb.core.session.model_choice import model_unavailable
 from indus_nb.models import Model
-from indus_nb.models.catalog import own_id, split_level, unknown_cost
+from indus_nb.models.catalog import family, own_id, split_level, unknown_cost
 from indus_nb.models.registry import ModelRegistry, ScopedModel
 from indus_nb.start.options import SessionOptions
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 DEFAULT_THINKING_LEVEL: ThinkingLevel = "medium"
+_MAX_OTHERS = 3
 
 
 def choose_model(
@@ -44,7 +45,9 @@ def choose_model(
     if options.model is not None:
         name, level = split_level(options.model)
         try:
-            return registry.find(name, provider), level
+            found = registry.named(name, provider)
+            problems += _doubts(name, found)
+            return found[0], level
         except ModelNotFoundError as error:
             # A gateway or a new model may know more than the catalogue: a user that names the provider is believed.
             named, slash, rest = name.partition("/")
@@ -65,6 +68,16 @@ def choose_model(
         chosen = next(usable, fitting[0])
         return chosen.model, options.thinking or chosen.thinking_level
     return _default_model(provider, options, loaded, registry, problems), None
+
+
+def _doubts(name: str, found: Sequence[Model]) -> list[str]:
+    """Return a sentence if words name models of different kinds, of which the first is taken."""
+    taken = found[0]
+    others = [f"{model.provider}/{model.id}" for model in found if family(model) != family(taken)]
+    if not others:
+        return []
+    shown = ", ".join(others[:_MAX_OTHERS]) + (", …" if len(others) > _MAX_OTHERS else "")
+    return [f"{name} may be several models: {taken.provider}/{taken.id} is taken, not {shown}. An id names one."]
 
 
 def _default_model(

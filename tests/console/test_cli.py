@@ -250,11 +250,17 @@ def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: str):
     assert "no command" not in done.stderr
 
 
-def test_a_mistyped_command_before_a_file_is_not_sent(tmp_path: Path):
-    (tmp_path / "rows.csv").write_text("text\nx\n")
-    done = indusagi("mapp", "rows.csv", "--provider", "offline", home=tmp_path, cwd=tmp_path)
+@pytest.mark.parametrize(("typed", "meant"), [("mapp rows.csv", "map"), ("list-model opus", "list-models")])
+def test_a_mistyped_command_before_what_may_be_its_argument_is_not_sent(tmp_path: Path, typed: str, meant: str):
+    done = indusagi(*typed.split(), "--provider", "offline", home=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "Did you mean indus-nb map?" in done.stderr
+    assert f"Did you mean indus-nb {meant}?" in done.stderr
+
+
+def test_a_file_is_no_mistyped_command(tmp_path: Path):
+    (tmp_path / "map").write_text("compute 6 * 7")
+    done = indusagi("@map", "--provider", "offline", home=tmp_path)
+    assert (done.returncode, "no command" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("word", ["help", "version"])
@@ -286,6 +292,21 @@ def test_the_diagnosis_names_a_missing_model_and_an_extension_that_fails(tmp_pat
     assert "- No model is chosen. `indus-nb setup` in a terminal" in problems
     assert "broken.py" in problems
     assert "no bananas" in problems
+
+
+def test_the_diagnosis_begins_before_the_extensions_are_loaded(tmp_path: Path):
+    (extensions := tmp_path / "agent" / "extensions").mkdir(parents=True)
+    os.mkfifo(tmp_path / "told")
+    (extensions / "slow.py").write_text(f"open({str(tmp_path / 'told')!r}).read()\ndef setup(api):\n    pass\n")
+    command = [sys.executable, "-m", "indus_nb", "doctor", "--provider", "offline"]
+    settings = {"cwd": tmp_path, "env": environment(tmp_path)}
+    with ending(subprocess.Popen(command, **settings, stdout=subprocess.PIPE, text=True)) as doctor:
+        assert doctor.stdout is not None
+        assert doctor.stdout.readline().startswith("indus_nb ")
+        assert doctor.stdout.readline().startswith("session: ")
+        (tmp_path / "told").write_text("go on")
+        assert "\nproblems: none" in doctor.stdout.read()
+    assert doctor.returncode == 0
 
 
 def test_the_functions_of_the_readme_make_an_extension_below_the_line_that_it_names(tmp_path: Path):

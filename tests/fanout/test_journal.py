@@ -28,7 +28,7 @@ with Journal("rows.jsonl") as journal:
 
 
 def test_rows_are_read_again_with_all_that_came_of_them(tmp_path: Path) -> None:
-    path = tmp_path / "made" / "rows.jsonl"
+    path = tmp_path / "rows.jsonl"
     rows = {"a": Done([1, "é"], cost=0.25, session="a.jsonl"), "b": Done(None, "It failed.", 0.5), "c": Done(None)}
     with Journal(path) as journal:
         for key, done in rows.items():
@@ -113,6 +113,12 @@ def test_by_a_hard_link_no_second_process_writes_either(tmp_path: Path) -> None:
     assert "Another process writes to the journal" in done.stderr
 
 
+def test_a_mistyped_path_makes_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"There is no folder {tmp_path}/new/folder for the journal rows"):
+        Journal(tmp_path / "new" / "folder" / "rows.jsonl")
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_journal_of_others_and_a_link_to_nothing_are_rejected(tmp_path: Path) -> None:
     path, link = tmp_path / "rows.jsonl", tmp_path / "link.jsonl"
     path.touch()
@@ -157,6 +163,7 @@ def add_half_a_line(path: Path) -> None:
 def test_what_others_do_to_the_file_loses_no_row(
     tmp_path: Path, change: Callable[[Path], None], problem: str | None
 ) -> None:
+    (tmp_path / "journals").mkdir()
     path = tmp_path / "journals" / "rows.jsonl"
     with Journal(path) as journal:
         for key, done in (("a", Done(None, "It failed.", 0.25)), ("a", Done(1, cost=0.5)), ("b", Done(2, cost=0.5))):

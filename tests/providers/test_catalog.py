@@ -28,6 +28,9 @@ from indus_nb.models.catalog import Model, builtin_models, default_model, find_m
         ("opus-5", "claude-opus-5"),
         ("haiku", "claude-haiku-5-5"),
         ("sonnet-4", "claude-sonnet-4-6"),
+        ("gemini", "gemini-3.5-flash"),
+        ("claude-", "claude-opus-5-5"),
+        ("anthropic/claude", "claude-opus-5-5"),
         ("offline", "offline"),
         ("offline/offline", "offline"),
     ],
@@ -39,6 +42,22 @@ def test_a_wish_finds_its_model(wanted, found):
 def test_a_snapshot_that_is_not_listed_has_the_facts_of_its_model():
     snapshot, model = find_model("claude-opus-4-8-20260601"), find_model("claude-opus-4-8")
     assert snapshot == model.replace(id="claude-opus-4-8-20260601")
+
+
+@pytest.mark.parametrize("part", ["x", "v", "ex", "ai", "no", "vertex", "5-mi", "son", "usion", "aude-haiku-4-5"])
+def test_letters_within_a_word_and_the_name_of_a_place_choose_no_model(part: str):
+    with pytest.raises(ModelNotFoundError):
+        find_model(part)
+
+
+def test_a_part_of_a_word_brings_the_models_that_have_it():
+    with pytest.raises(ModelNotFoundError, match=r"Did you mean anthropic/claude-sonnet-5-5 or anthropic/claude-sonn"):
+        find_model("son")
+
+
+def test_a_word_is_found_in_front_of_its_version():
+    qwen = builtin_models()[0].replace(id="qwen3:8b", name="qwen3:8b", provider="ollama")
+    assert find_model("qwen", among=[qwen]) == find_model("ollama/qwen", among=[qwen]) == qwen
 
 
 @pytest.mark.parametrize(

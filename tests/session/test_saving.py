@@ -287,6 +287,15 @@ def test_a_prompt_is_answered_where_no_session_can_be_saved(tmp_path: Path, mode
     assert all(remedy in line for remedy in ("HOME", "INDUS_NB_SESSION_DIR", "--no-session"))
 
 
+@pytest.mark.parametrize("option", ["--continue", "--session=0192", "--fork=0192"])
+def test_an_earlier_session_whose_place_cannot_be_read_is_an_error_with_advice(tmp_path: Path, option: str) -> None:
+    place = str(place_below_a_file(tmp_path))
+    done = indusagi("--provider", "offline", option, "hi", home=tmp_path, INDUS_NB_SESSION_DIR=place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{place}: the sessions there cannot be listed" in done.stderr
+    assert all(remedy in done.stderr for remedy in ("HOME", "INDUS_NB_SESSION_DIR", "--no-session"))
+
+
 def test_over_rpc_one_event_says_that_nothing_is_saved_and_the_session_goes_on(tmp_path: Path) -> None:
     more = {"INDUS_NB_SESSION_DIR": str(place_below_a_file(tmp_path))}
     with RpcProcess("--provider", "offline", home=tmp_path, more=more) as agent:

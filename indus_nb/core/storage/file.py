@@ -22,6 +22,11 @@ from indus_nb.core.storage.format import find_header
 
 _SHORTAGES = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
 """Failures that say nothing about the place: what did not work may work later."""
+ELSEWHERE = (
+    "To keep sessions, set HOME, or INDUS_NB_SESSION_DIR, to a directory that you can write to; --no-session does "
+    "without files"
+)
+"""Advice where the place of session files cannot be used."""
 _HEADER_LIMIT = 16 * 1024 * 1024  # a first line longer than this is no header, whatever follows
 
 
@@ -138,8 +143,7 @@ def _locked(session_file: Path) -> FileLock:
     except OSError as error:
         raise _no_place(
             session_file,
-            f"it cannot be locked for writing: .{session_file.name}.lock cannot be opened there ({_reason(error)}). "
-            "Make the directory writable, or keep the session elsewhere",
+            f"it cannot be locked for writing: .{session_file.name}.lock cannot be opened there ({_reason(error)})",
             error,
         ) from error
 
@@ -377,7 +381,9 @@ def _open_for_writing(path: Path) -> tuple[io.BufferedReader[io.FileIO], object]
     except (FileNotFoundError, ValueError) as error:  # a ValueError is a zero byte in the path
         raise _nothing_there(path) from error
     except OSError as error:
-        raise SessionFileError(path, f"the file cannot be opened for writing ({_reason(error)})") from error
+        raise SessionFileError(
+            path, f"the file cannot be opened for writing ({_reason(error)}). {ELSEWHERE}"
+        ) from error
     _header_of(file, path)
     return file, _state(found)
 
@@ -430,7 +436,7 @@ def _state_at(path: Path) -> tuple[int, ...] | None:
 
 def _no_place(path: Path, problem: str, error: OSError) -> SessionFileError:
     kind = SessionFileError if error.errno in _SHORTAGES else SessionPlaceError
-    return kind(path, problem)
+    return kind(path, f"{problem}. {ELSEWHERE}")
 
 
 def _reason(error: OSError) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from indus_nb.base.errors import SessionFileError, SessionNotFoundError, UsageError
 from indus_nb.base.wire import JsonObject, load_object, to_camel
 from indus_nb.core.storage.entries import as_text, milliseconds
-from indus_nb.core.storage.file import open_session, read_header
+from indus_nb.core.storage.file import ELSEWHERE, open_session, read_header
 from indus_nb.core.storage.text import content_text
 
 
@@ -161,7 +161,8 @@ def _session_files(directory: Path) -> list[tuple[int, Path]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SessionFileError(directory, f"the sessions there cannot be listed ({error.strerror})") from error
+        problem = f"the sessions there cannot be listed ({error.strerror}). {ELSEWHERE}"
+        raise SessionFileError(directory, problem) from error
     return files
 
 

@@ -113,8 +113,11 @@ class SessionStore:
         if session_id is not None:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", session_id):
                 raise UsageError(f"{session_id!r} cannot be a session id: use up to 100 of a-z A-Z 0-9 . _ -")
-            if any(directory.glob(f"*_{session_id}.jsonl")):
-                raise UsageError(f"There is a session {session_id} in {directory} already. Open it, or choose another.")
+            with suppress(OSError):  # where nothing can be read nothing can be written, and saving says so
+                if any(directory.glob(f"*_{session_id}.jsonl")):
+                    raise UsageError(
+                        f"There is a session {session_id} in {directory} already. Open it, or choose another."
+                    )
         header = _header(cwd, parent_session, session_id)
         return cls(header, _path(header, directory))
 
@@ -464,9 +467,7 @@ class SessionStore:
     def _keep_in_memory(self, error: SessionPlaceError) -> None:
         self.path = None
         self.kept_in_memory = (
-            f"This session is kept in memory only and ends with its program, for its file cannot be made: {error}. To "
-            "keep it, set HOME, or INDUS_NB_SESSION_DIR, to a directory that you can write to; "
-            "--no-session does without a file."
+            f"This session is kept in memory only and ends with its program, for its file cannot be made: {error}."
         )
 
     def _successor(self, cwd: Path, directory: Path | None, entries: list[Entry]) -> Self:

@@ -19,9 +19,16 @@ from indus_nb.version import __version__
 
 VERSION_AS = "INDUS_NB_VERSION_AS"
 """Variable with the output of ``--version``, for clients that start nothing older than a version of their program."""
-COMMANDS = ("map", "eval", "setup")
-_ALONE = ("doctor", "help", "list-models", "version")
-"""Options that print and leave; as words they would be prompts."""
+_COMMANDS = {
+    "map": True,
+    "eval": True,
+    "list-models": True,
+    "setup": False,
+    "doctor": False,
+    "help": False,
+    "version": False,
+}
+"""Words that are no prompts as the first argument, and whether another may follow: behind the others options alone."""
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
@@ -40,37 +47,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         The options; ``flags`` are those that only an extension could know.
 
     Raises:
-        UsageError: An option is wrong or can be none.
+        UsageError: An option is wrong or can be none, or the first word nearly is a command.
     """
-    if arguments and arguments[0] in _ALONE and (_is_alone(arguments) or arguments[0] == "list-models"):
-        arguments = [f"--{arguments[0]}", *arguments[1:]]
+    if (command := _command(arguments)) is not None:
+        arguments = [f"--{command}", *arguments[1:]]
     _check_approve(arguments)
     options, others = _parser().parse_known_args(arguments)
     options.flags = _extension_flags(others)
     return options
 
 
-def check_command(arguments: Sequence[str]) -> None:
-    """Reject a word that nearly is a command, alone or before options or a file: as a prompt it would cost money.
+def _command(arguments: Sequence[str]) -> str | None:
+    """Return the command that the first argument is; ``None`` if it is a prompt, a file or an option.
 
     Raises:
-        UsageError: It is; the message says what it may have been.
+        UsageError: It nearly is one, which as a prompt would cost money; the message says what it may have been.
     """
-    is_file = len(arguments) > 1 and os.path.exists(arguments[1])  # noqa: PTH110 - a prompt may be no path at all
-    if not arguments or not (is_file or _is_alone(arguments)):
-        return
-    word = arguments[0]
-    names = (*COMMANDS, *_ALONE)
+    word = arguments[0] if arguments else ""
+    if word.startswith("@"):
+        return None
+    is_alone = len(arguments) < 2 or arguments[1].startswith("-")
+    names = [name for name, more_may_follow in _COMMANDS.items() if more_may_follow or is_alone]
+    if word in names:
+        return word
     if meant := [*near(word, names), *(name for name in names if near(name, [word]))]:
         raise UsageError(
             f"There is no command {word}. Did you mean indus-nb {meant[0]}? A prompt of that word stands behind --: "
             f"indus-nb -- {word}"
         )
-
-
-def _is_alone(arguments: Sequence[str]) -> bool:
-    """Return whether nothing but options stands behind the first word."""
-    return len(arguments) == 1 or arguments[1].startswith("-")
+    return None
 
 
 def _check_approve(arguments: Sequence[str]) -> None:
@@ -175,7 +180,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="trust",
         action="store_false",
         default=None,
-        help="ignore it, and do not ask",
+        help="ignore it, and do not ask about it; --no-approve is pi's name for that, and leaves --approve as it is",
     )
     found = parser.add_argument_group("extensions, skills and prompt templates")
     for flags, dest, what in (

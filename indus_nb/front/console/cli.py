@@ -79,9 +79,8 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.setup import set_up
 
         return set_up(arguments[1:])
-    from indus_nb.front.console.arguments import check_command, parse
+    from indus_nb.front.console.arguments import parse
 
-    check_command(arguments)
     return _main(parse(arguments))
 
 
@@ -158,9 +157,9 @@ async def _print_diagnosis(options: argparse.Namespace) -> int:
     from indus_nb.start.doctor import diagnosis
 
     session, _, descriptor_out = await _open(options)
-    with session, os.fdopen(descriptor_out, "w", encoding="utf-8", errors="backslashreplace") as out:
-        await session.load()  # extensions, which may fail
-        out.writelines(f"{line}\n" for line in diagnosis(session))
+    with session, os.fdopen(descriptor_out, "w", buffering=1, encoding="utf-8", errors="backslashreplace") as out:
+        async for line in diagnosis(session):
+            out.write(f"{line}\n")
     return 0
 
 

@@ -174,14 +174,14 @@ class Conversations:
         """The sessions that a cell follows."""
         steps = self.kernel.steps
         self._notebook = NotebookTools(
-            shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made
+            *(shell, self.ask_page, self.insert_below, cells, steps.note_cell, steps.maker, self.kernel.made),
+            lacks=self._lacks,
         )
         self.kernel.go_back = self.taking_back.for_model
         self.kernel.calls.asked_in = lambda: cells.origin.cell
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._namespace = UserNamespace(shell, watch.main)
-        self._notebook.proposals.lack = self._lack
         self._in_cells = WorkInCells(self.ask_page, cells, self.kernel.steps, self.kernel.outputs)
         self.kernel.carry_out = self._in_cells.carry_out
         self._answers = CheckedAnswers(
@@ -355,7 +355,7 @@ class Conversations:
         doors = sorted(self._doors.values(), key=lambda door: door.client == origin.client)
         return await ask_notebook([*self._shown, *doors], origin, what, payload)
 
-    async def _lack(self, cells: Mapping[str, str]) -> bool:
+    async def _lacks(self, cells: Mapping[str, str]) -> bool:
         """Return whether a page has not got cells that another one of the same notebook has, by ids and sources."""
         doors = [*self._doors.values()]
         paths = [door.path for door in doors]

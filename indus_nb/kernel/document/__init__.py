@@ -9,7 +9,7 @@ from indus_nb.kernel.document.notebook_file import (
     read_notebook,
 )
 from indus_nb.kernel.document.notebook_tools import NotebookTools, WrittenCell
-from indus_nb.kernel.document.proposals import FinishedCell
+from indus_nb.kernel.document.page_cells import FinishedCell
 from indus_nb.kernel.document.reading import NotebookReader, Reading
 
 __all__ = [

@@ -9,7 +9,9 @@ from indus_nb.extend.api import ExtensionApi
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.open_notebooks import OpenNotebooks
-from indus_nb.kernel.document.proposals import CellProposals, FinishedCell, NoteCell, described
+from indus_nb.kernel.document.page_cells import FinishedCell, PageCells
+from indus_nb.kernel.document.proposals import CellProposals, NoteCell
+from indus_nb.kernel.document.proposed_cells import described
 from indus_nb.kernel.document.reading import AskPage, NotebookReader
 from indus_nb.tools import ToolError
 
@@ -25,12 +27,16 @@ class WrittenCell(NamedTuple):
     source: str
 
 
+async def _none_lacks(_: Mapping[str, str]) -> bool:
+    return False
+
+
 class NotebookTools:
     """Tools of a session for the notebook of one shell."""
 
     tools: tuple[str, ...] = ("notebook", "propose_cell")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the kernel and the page do for it, each by itself
         self,
         shell: Any,
         ask_page: AskPage,
@@ -39,14 +45,17 @@ class NotebookTools:
         note_cell: NoteCell = lambda _call, _session, _cell: None,
         maker: Callable[[str, str], Maker | None] = lambda _name, _session: None,
         made: Callable[[str], Awaitable[Mapping[str, tuple[Maker, str]]]] | None = None,
+        *,
+        lacks: Callable[[Mapping[str, str]], Awaitable[bool]] = _none_lacks,
     ) -> None:
         """Make the tools of a shell.
 
         Args:
-            ask_page: Asks the page that shows the notebook; see `NotebookReader` and `CellProposals` for what.
+            ask_page: Asks the page that shows the notebook; see `NotebookReader` and `PageCells` for what.
             note_cell: Takes note of cells that calls have changed.
             maker: Finds the agent's call that made a variable, by its name and the session that asks.
             made: Finds the variables that the agent's calls changed outside of cells: the call, and a view of each.
+            lacks: Returns whether another page of the same notebook has not got some cells, by their ids and sources.
         """
         self._reader = NotebookReader(shell, ask_page, cells)
         self._maker = maker
@@ -54,7 +63,8 @@ class NotebookTools:
         self.live_values: Callable[[], Iterable[tuple[str | None, str, str]]] = lambda: ()
         """Returns the values that answers show: the id of the cell that asked, expression and value of each."""
         self.open_notebooks: OpenNotebooks = OpenNotebooks(self._reader, ask_page)
-        self.proposals: CellProposals = CellProposals(shell, self._reader, ask_page, insert_below, note_cell)
+        self._page = PageCells(shell, self._reader, ask_page, insert_below)
+        self._proposals = CellProposals(self._reader, self._page, note_cell, lacks)
 
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session, whose others leave open notebooks alone."""
@@ -62,7 +72,7 @@ class NotebookTools:
         api.tool(self._reader.read, name="notebook", read_only=True)
         # It changes nothing by itself: the user is asked, here, about what they will see.
         api.tool(
-            self.proposals.propose,
+            self._proposals.propose,
             name="propose_cell",
             read_only=True,
             describe=described,
@@ -127,14 +137,14 @@ class NotebookTools:
         Returns:
             How many have their outputs.
         """
-        return await self.proposals.insert_finished(cells, asked)
+        return await self._page.insert_finished(cells, asked)
 
     async def insert(self, code: str) -> bool:
         """Insert code that the user chose as a cell below the running one.
 
         Returns ``False`` if that is not possible.
         """
-        return await self.proposals.insert(code)
+        return await self._page.insert(code)
 
     async def cell_that_ran(self, number: int) -> str:
         """Write the cell with that execution number, and the outputs that were saved with it.

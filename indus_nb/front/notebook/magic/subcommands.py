@@ -106,7 +106,7 @@ async def _approved(session: AgentSession, argument: str) -> CommandOutput:
 
 
 async def _doctor(session: AgentSession, _: str) -> CommandOutput:
-    title, *lines = diagnosis(session)
+    title, *lines = [line async for line in diagnosis(session)]
     return CommandOutput(title, "listing", [_row(line) for line in lines])
 
 
