@@ -35,6 +35,10 @@ changes cannot be seen, or could not be tried at all.
 """
 
 
+NOT_UNDOABLE = "cannot be undone"
+"""Words of an effect that cannot be taken back; the reason stands behind them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One effect of a call.
@@ -48,3 +52,8 @@ class Effect:
     kind: EffectKind
     what: str
     words: str
+
+    @property
+    def is_irreversible(self) -> bool:
+        """Return whether it deletes a file, or its words say that it cannot be undone."""
+        return self.kind == "deletes" or NOT_UNDOABLE in self.words

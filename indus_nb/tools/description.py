@@ -76,6 +76,8 @@ class Approval:
     ``effects`` are all that the call does, where that is known before it runs; it can be allowed for good by these. Of
     a call with effects that names none anything is to be expected.
 
+    ``irreversible`` is whether the question says that what the call does cannot be undone.
+
     ``also`` is what can be done besides when the user allows this call, in words that follow "Yes, and"; what does it
     is called before the call runs.
     """
@@ -89,6 +91,7 @@ class Approval:
     outcome: str | None = None
     names: Sequence[str] = ()
     effects: Sequence[Effect] = ()
+    irreversible: bool = False
     also: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]], compare=False)
 
 

@@ -347,6 +347,37 @@ def test_the_question_is_gone_to_from_another_notebook(lab: Lab, page: Page, api
     expect(notebook.cell(0)).to_contain_text("Done.")
 
 
+@pytest.mark.parametrize("by", ["status", "mark"])
+def test_a_question_that_no_cell_shows_is_gone_to_in_the_panel(lab: Lab, page: Page, api: MessagesApi, by: str) -> None:
+    name = f"gone-{by}.ipynb"
+    lab.write(name, "%agent --new --no-wait --model sonnet-4-5 --thinking off --approve always go", "x = 1")
+    notebook = lab.open(page, name)
+    held = Gate()
+    api.add(Reply(held, ToolUse("bash", {"command": f"touch {by}"})), "Done.")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    notebook.cell(0).locator(".jp-InputPrompt").click()
+    page.keyboard.press("d")
+    page.keyboard.press("d")
+    expect(page.locator(".jp-Notebook .jp-Cell")).to_have_count(1)
+    held.open()
+    status = page.locator(".indus-status button")
+    expect(status).to_contain_text("Agent asks")
+    if by == "status":
+        status.click()
+    else:
+        label = page.locator(".lm-DockPanel-tabBar .lm-TabBar-tab.indus-mod-asks .lm-TabBar-tabLabel")
+        label.click(position={"x": 60, "y": 8})  # beside the mark
+        expect(page.locator(".indus_nb-Chat")).to_have_count(0)
+        label.click(position={"x": 6, "y": 8})
+    dialog = page.locator(".indus_nb-Chat").get_by_role("dialog")
+    expect(dialog.get_by_role("button").first).to_be_focused()
+    notebook.screenshot(f"presence-gone-{by}")
+    page.keyboard.press("Enter")
+    expect(page.locator(".indus_nb-Chat .indus-answer").last).to_have_text("Done.")
+    assert (lab.folder / by).exists()
+
+
 def test_a_notebook_that_was_switched_to_the_kernel_of_another_shows_its_run_and_its_panel(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

@@ -136,6 +136,24 @@ def test_a_key_answers(lab: Lab, page: Page, api: MessagesApi, keys: str, *, run
     assert ("Wrote" if runs else "did not allow") in last_result(api)
 
 
+def test_what_cannot_be_taken_back_needs_a_key_of_its_own(lab: Lab, page: Page, api: MessagesApi) -> None:
+    file = lab.folder / "kept.txt"
+    file.touch()
+    command = Reply(ToolUse("bash", {"command": "rm kept.txt"}))
+    api.add(command, Reply("Kept."), command, Reply("Gone."))
+    for key, is_kept in (("Enter", True), ("1", False)):
+        notebook = opened(lab, page, f"deletes-{key}.ipynb", NEW + "tidy up")
+        dialog = asked(notebook)
+        expect(dialog).to_contain_text("This deletes kept.txt.")
+        expect(dialog).to_be_focused()
+        expect(dialog.locator(".ia-default")).to_have_text("No2")
+        notebook.screenshot("question-deletes")
+        page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
+        page.keyboard.press(key)
+        notebook.wait_until_run(1)
+        assert file.exists() is is_kept
+
+
 NOTE_FOCUS = """() => {
     window.hadFocus = [];
     new MutationObserver((changes) => {
@@ -197,11 +215,11 @@ def test_a_digit_whose_answer_is_not_offered_gives_none_and_says_so(lab: Lab, pa
     expect(dialog.get_by_role("button", name=ALWAYS)).to_have_count(0)
     expect(dialog).to_be_focused()
     page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
-    for key in "249":
+    for key in "349":
         page.keyboard.press(key)
         expect(dialog.locator(".ia-early")).to_have_text("No answer here has that key.")
     expect(dialog).to_be_visible()
-    page.keyboard.press("3")  # which means the same as where 2 is offered
+    page.keyboard.press("2")
     notebook.wait_until_run(1)
     assert "did not allow" in last_result(api)
 

@@ -297,3 +297,34 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
     notebook.screenshot(f"late-{made.name}-over")
     notebook.run(2)  # which JupyterLab refuses as long as it takes an input for pending
     expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_have_text("42")
+
+
+TWO_AT_ONCE = """\
+import asyncio
+from indus_nb import agent
+@agent.command()
+async def both(arguments, ctx):
+    answers = await asyncio.gather(ctx.ui.input("First?"), ctx.ui.input("Second?"))
+    ctx.ui.notify(" and ".join(answers))"""
+
+
+def test_an_answer_closes_the_box_of_its_own_question_alone(lab: Lab, page: Page) -> None:
+    notebook, _ = opened(lab, page, "boxes.ipynb", "%agent /both", TWO_AT_ONCE)
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    cell = notebook.cell(1)
+    notebook.run_in_busy_page(1, seconds=7)
+    boxes, question = cell.locator(".jp-Stdin"), cell.get_by_role("dialog")
+    expect(boxes).to_contain_text("First?")
+    field = question.get_by_label("First?")
+    field.fill("one")
+    field.press("Enter")
+    expect(boxes.filter(has_text="First?")).to_be_hidden()
+    second = boxes.filter(has_text="Second?").locator("input")
+    expect(second).to_be_visible()
+    expect(question).to_contain_text("Second?")
+    notebook.screenshot("boxes")
+    second.fill("two")
+    second.press("Enter")
+    expect(cell).to_contain_text("one and two")
+    notebook.wait_until_run(1)

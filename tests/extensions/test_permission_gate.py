@@ -34,6 +34,7 @@ class User:
 
     def __init__(self, session: AgentSession, answer: str) -> None:
         self.questions: list[Select] = []
+        self.by_enter: list[str | None] = []
         self.answer = answer
         self._ui = session.ui
         session.ui.attach(self)
@@ -41,6 +42,8 @@ class User:
     def __call__(self, frame: Any, /) -> None:
         if isinstance(frame, Select):
             self.questions.append(frame)
+            if (question := self._ui.question(frame.id)) is not None:
+                self.by_enter.append(question.default)
             chosen = next((option for option in frame.options if option.startswith(self.answer)), None)
             self._ui.answer(frame.id, chosen)
 
@@ -220,6 +223,15 @@ async def test_nothing_of_a_command_is_hidden_from_the_user(opened, messages_api
     assert shown == question.title.split("\n\n")[1]
     assert shown.encode("raw_unicode_escape").decode("unicode_escape") == command
     assert question.options == ["Yes, once", "No"]
+
+
+@pytest.mark.parametrize(("command", "by_enter"), [("rm notes.txt", "No"), ("touch made", "Yes, once")])
+async def test_enter_deletes_nothing(opened, messages_api, tmp_path: Path, command: str, by_enter: str) -> None:
+    (tmp_path / "work" / "notes.txt").write_text("x")
+    session = await opened()
+    user = User(session, "No")
+    await call(session, messages_api, "bash", {"command": command})
+    assert user.by_enter == [by_enter]
 
 
 async def test_what_is_only_foreign_is_shown_as_it_is(opened, messages_api) -> None:
@@ -486,6 +498,15 @@ async def test_the_result_of_a_call_that_the_user_refused_tells_front_ends_so_an
     user.answer = "Yes, once"
     result = await call(session, messages_api, "write", {"path": ".", "content": "x"})
     assert (result.is_error, result.details) == (True, {})
+
+
+async def test_enter_does_nothing_that_cannot_be_undone(trial_session, messages_api) -> None:
+    session = await trial_session()
+    user = User(session, "No")
+    lock = ["changes_variable", "lock", "changes lock (cannot be undone: a lock was taken or released)"]
+    for effects in ([CHANGED], [CHANGED, lock]):
+        await call(session, messages_api, "act", {"effects": effects})
+    assert user.by_enter == ["Yes, once", "No"]
 
 
 async def test_a_trial_that_nobody_can_be_asked_about_is_waited_for(trial_session, messages_api) -> None:

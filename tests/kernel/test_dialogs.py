@@ -39,7 +39,7 @@ def result_of(api: MessagesApi) -> str:
     return json.dumps(api.requests[-1].body["messages"][-1]["content"])
 
 
-@pytest.mark.parametrize(("answer", "made"), [("1", True), ("3", False), ("", False)])
+@pytest.mark.parametrize(("answer", "made"), [("1", True), ("2", False), ("", False)])
 def test_a_notebook_asks_before_a_command_runs(
     claude: Kernel, api: MessagesApi, folder: Path, answer: str, *, made: bool
 ) -> None:
@@ -48,11 +48,11 @@ def test_a_notebook_asks_before_a_command_runs(
     cell = claude.begin("%agent make a file", asks=True)
     question = cell.answer(answer)
     assert f"touch {file.name}" in question
-    assert "3  No" in question
+    assert "2  No" in question
     above, _, line = question.rpartition("\n")
     assert above.startswith(f"│ This writes {file.name}. Run this command?\n")
     begins = f"This writes {file.name}. Run this command? "
-    assert line == f"{begins}1 Yes · 3 No, y, n, n and why, or nothing to dismiss: "
+    assert line == f"{begins}1 Yes · 2 No, y, n, n and why, or nothing to dismiss: "
     assert cell.finish().status == "ok"
     assert file.exists() is made
     assert ("did not allow" in result_of(api)) is not made
@@ -73,8 +73,8 @@ def test_a_yes_for_the_session_is_a_rule_that_is_not_asked_again(
     assert claude.begin("%agent write again", asks=True).finish().status == "ok"
     api.add(*written("out/Makefile"), Reply("Done."))
     cell = claude.begin("%agent do more", asks=True)
-    assert "1 Yes · 3 No, y, n" in cell.answer("2")  # no rule is offered for such a file
-    assert "'2' is none of 1, 3, y, n" in cell.answer("3")
+    assert "1 Yes · 2 No, y, n" in cell.answer("3")  # no rule is offered for such a file
+    assert "'3' is none of 1, 2, y, n" in cell.answer("2")
     assert cell.finish().status == "ok"
     assert sorted(path.name for path in (folder / "work" / "out").iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
@@ -83,10 +83,10 @@ def test_what_is_always_allowed_is_listed_and_asked_about_again_once_it_is_taken
     claude: Kernel, api: MessagesApi, folder: Path
 ) -> None:
     assert claude.run("%agent approved").shown == ["No answer of yours allows anything here for good."]
-    for path, answer in (("out/a.txt", "2"), ("data/a.txt", "6")):
+    for path, answer in (("out/a.txt", "2"), ("data/a.txt", "4")):
         api.add(*written(path), Reply("Done."))
         cell = claude.begin("%agent write", asks=True)
-        assert "6  Yes, always in this directory" in cell.answer(answer)
+        assert "4  Yes, always in this directory" in cell.answer(answer)
         assert cell.finish().status == "ok"
     work = folder / "work"
     listed = claude.run("%agent approved").shown[-1]
@@ -99,7 +99,7 @@ def test_what_is_always_allowed_is_listed_and_asked_about_again_once_it_is_taken
     for path in ("out/b.txt", "data/b.txt"):
         api.add(*written(path), Reply("Done."))
         cell = claude.begin("%agent write again", asks=True)
-        assert "6  Yes, always in this directory" in cell.answer("3")
+        assert "4  Yes, always in this directory" in cell.answer("3")
         assert cell.finish().status == "ok"
     assert claude.run("%agent approved").shown == ["No answer of yours allows anything here for good."]
 
@@ -112,9 +112,9 @@ def test_what_is_too_large_to_be_undone_is_kept_if_the_user_says_so(tmp_path: Pa
         kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off")
         api.add(Reply(ToolUse("python", {"code": "big[0] = 7"})), Reply("Done."))
         cell = kernel.begin("%agent change it", asks=True)
-        question = cell.answer("7")
+        question = cell.answer("2")
         assert "cannot be undone: big (3 MB)." in question.replace("\n┆ ", "")
-        assert "7  Yes, and keep big (3 MB) for undo" in question
+        assert "2  Yes, and keep big (3 MB) for undo" in question
         assert cell.finish().status == "ok"
         assert kernel.run("print(big[0])").streams == "7\n"
         assert kernel.run("%agent undo").status == "ok"

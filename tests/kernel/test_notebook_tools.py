@@ -396,7 +396,7 @@ def test_a_cell_is_accepted_and_run_where_the_page_can_run_it(book: Book) -> Non
     before = f"offered[:] = []\n{RUNS}"
     (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=("Accept",))
     assert "It was not run." in text_of(result)
-    assert book.seen("offered") == [["Accept", "Accept and run", "No"]], "as where the page answers late"
+    assert book.seen("offered") == [["Accept", "No", "Accept and run"]], "as where the page answers late"
     assert all(not payload["cells"] for what, payload in book.seen("asked") if what == "run_cells")
 
 
@@ -424,7 +424,7 @@ front = Late(front)"""
     answers = ("(wait for more)", "Accept and run")
     (result,), _ = book.call(("propose_cell", {"source": "x = 1"}), before=before, answers=answers)
     assert "It runs as soon as the kernel is free" in text_of(result)
-    assert book.seen("offered") == [["Accept", "No"], ["Accept", "Accept and run", "No"]]
+    assert book.seen("offered") == [["Accept", "No"], ["Accept", "No", "Accept and run"]]
     assert book.seen("asked")[-1] == ("run_cells", {"cells": [book.changes[-1][0]["cell"]]})
 
 

@@ -270,7 +270,7 @@ def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(either_kern
         question = asked(either_kernel, api, "counter = 0\nwhile True: pass")
     assert "no effect" not in question
     assert "So far it has started no program and connected to nothing; which variables and files it changes" in question
-    assert "4  Wait for its end" in question
+    assert "3  Wait for its end" in question
     wait_until(lambda: either_kernel.children() == [])
 
 
@@ -280,7 +280,7 @@ def test_a_wait_for_its_end_gives_what_the_copy_gives(kernel: Kernel, api: Messa
     with other_settings(kernel, looksSeconds=1):
         api.add(Reply(ToolUse("python", {"code": code})), Reply("I see."))
         cell = kernel.begin("%agent go", asks=True)
-        assert "4  Wait for its end" in cell.answer("4")
+        assert "3  Wait for its end" in cell.answer("3")
         (go := kernel.folder / "go-on").touch()
         assert cell.finish().status == "ok"
     assert told(api) == "went on\n"

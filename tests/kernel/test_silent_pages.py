@@ -60,7 +60,7 @@ def test_questions_are_asked_with_input(kernel: Kernel, api: MessagesApi) -> Non
     api.add(*(Reply(ToolUse("bash", {"command": f"touch {path.name}"})) for path in made), "Done.")
     cell = kernel.begin(ASK + "make two files", asks=True)
     assert "touch first" in cell.answer("1")
-    assert "touch second" in cell.answer("3")
+    assert "touch second" in cell.answer("2")
     assert cell.finish().status == "ok"
     assert [path.exists() for path in made] == [True, False]
     assert_is_static(cell)

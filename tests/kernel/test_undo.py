@@ -57,7 +57,7 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
     changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
     kernel.run("mine.append(3)")
     cell = kernel.begin("%agent undo", asks=True)
-    question = cell.answer("3")
+    question = cell.answer("4")
     assert "mine was changed since" in question
     assert "Overwrite it" in question
     assert "Nothing was changed." in cell.finish().error["traceback"][0]

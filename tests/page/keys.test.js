@@ -4,7 +4,7 @@ import {
   belongsToFrontEnd,
   composerAction,
   dialogAction,
-  digitOfChord,
+  kindOfChord,
   listTarget,
 } from "../../indus_nb/front/notebook/page/static/src/keys.js";
 
@@ -43,7 +43,7 @@ const CONFIRM = {
     { value: true, kind: "yes", key: "y" },
     { value: false, kind: "no", key: "n" },
   ],
-  hasDefault: false,
+  byEnter: null,
   isOfParts: false,
 };
 const LIST = {
@@ -52,7 +52,7 @@ const LIST = {
     { value: "a", kind: "yes", key: "1" },
     { value: "No", kind: "no", key: "2" },
   ],
-  hasDefault: false,
+  byEnter: null,
   isOfParts: false,
 };
 const APPROVAL = {
@@ -62,10 +62,10 @@ const APPROVAL = {
     { value: "rule", kind: "again", key: "2" },
     { value: "none", kind: "no", key: "3" },
   ],
-  hasDefault: true,
+  byEnter: "once",
   isOfParts: true,
 };
-const FIELD = { method: "input", choices: [], hasDefault: false, isOfParts: false };
+const FIELD = { method: "input", choices: [], byEnter: null, isOfParts: false };
 
 test("Escape closes every dialog, also while somebody types", () => {
   for (const dialog of [CONFIRM, LIST, APPROVAL, FIELD])
@@ -91,19 +91,26 @@ test("an approval is given by y, its number or Enter, and refused by n or its nu
   assert.deepEqual(answer("shift+Enter"), { type: "ignore" });
 });
 
-test("a digit has the same meaning in every question: where its answer is not offered it gives none", () => {
-  const choices = [APPROVAL.choices[0], APPROVAL.choices[2]];
-  for (const words of ["2", "4", "9"])
-    assert.deepEqual(dialogAction(press(words), { ...APPROVAL, choices }, NOWHERE), { type: "absent" }, words);
-  assert.deepEqual(dialogAction(press("3"), { ...APPROVAL, choices }, NOWHERE), { type: "choose", value: "none" });
-  assert.equal(dialogAction(press("2"), { ...APPROVAL, choices }, TYPING), null);
+test("a digit that no button has gives no answer", () => {
+  for (const words of ["4", "9"])
+    assert.deepEqual(dialogAction(press(words), APPROVAL, NOWHERE), { type: "absent" }, words);
+  assert.equal(dialogAction(press("4"), APPROVAL, TYPING), null);
+});
+
+test("where a yes cannot be taken back Enter gives a no, and y and its number the yes", () => {
+  const answer = (words) => dialogAction(press(words), { ...APPROVAL, byEnter: "none" }, NOWHERE);
+  assert.deepEqual(answer("Enter"), { type: "choose", value: "none" });
+  for (const words of ["y", "1"]) assert.deepEqual(answer(words), { type: "choose", value: "once" }, words);
 });
 
 test("a no that is the first answer is given by n as well", () => {
-  const choices = [APPROVAL.choices[2], { value: "save", kind: "no", key: "5" }];
-  const dialog = { ...APPROVAL, choices, hasDefault: false };
+  const choices = [
+    { value: "none", kind: "no", key: "1" },
+    { value: "save", kind: "no", key: "2" },
+  ];
+  const dialog = { ...APPROVAL, choices, byEnter: null };
   assert.deepEqual(dialogAction(press("n"), dialog, NOWHERE), { type: "choose", value: "none" });
-  assert.deepEqual(dialogAction(press("5"), dialog, NOWHERE), { type: "choose", value: "save" });
+  assert.deepEqual(dialogAction(press("2"), dialog, NOWHERE), { type: "choose", value: "save" });
   for (const words of ["y", "Enter"]) assert.equal(dialogAction(press(words), dialog, NOWHERE), null, words);
 });
 
@@ -186,29 +193,29 @@ test("arrows move between a list and the filter above it", () => {
 });
 
 test("Alt with Y or N means an answer on every keyboard, and nothing beside Ctrl", () => {
-  const chord = (words, code) => digitOfChord({ ...press(words), code }, false);
-  for (const [words, code, digit] of [
-    ["alt+y", "KeyY", "1"],
-    ["alt+y", "KeyZ", "1"], // where Y and Z are swapped
-    ["alt+\u00a5", "KeyY", "1"], // on a Mac
-    ["alt+shift+Y", "KeyY", "7"],
-    ["alt+N", "KeyN", "3"], // caps lock
+  const chord = (words, code) => kindOfChord({ ...press(words), code }, false);
+  for (const [words, code, kind] of [
+    ["alt+y", "KeyY", "yes"],
+    ["alt+y", "KeyZ", "yes"], // where Y and Z are swapped
+    ["alt+\u00a5", "KeyY", "yes"], // on a Mac
+    ["alt+shift+Y", "KeyY", "more"],
+    ["alt+N", "KeyN", "no"], // caps lock
     ["alt+shift+N", "KeyN", ""],
     ["ctrl+alt+y", "KeyY", ""],
     ["y", "KeyY", ""],
     ["alt+1", "Digit1", ""],
   ])
-    assert.equal(chord(words, code), digit, words);
+    assert.equal(chord(words, code), kind, words);
 });
 
 test("what a chord writes into a field, or into a word that is composed, answers nothing", () => {
-  const typed = (words, code, more = {}) => digitOfChord({ ...press(words), code, ...more }, true);
+  const typed = (words, code, more = {}) => kindOfChord({ ...press(words), code, ...more }, true);
   for (const [words, code] of [
     ["alt+\u00a5", "KeyY"],
     ["alt+Dead", "KeyN"],
     ["alt+shift+\u00c1", "KeyY"],
   ])
     assert.equal(typed(words, code), "", words);
-  assert.equal(typed("alt+n", "KeyN"), "3", "where it writes nothing");
+  assert.equal(typed("alt+n", "KeyN"), "no", "where it writes nothing");
   assert.equal(typed("alt+n", "KeyN", { isComposing: true }), "");
 });

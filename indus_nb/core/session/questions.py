@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -11,13 +10,8 @@ from typing import Literal, TypeVar
 
 _T = TypeVar("_T")
 
-ChoiceKind = Literal["yes", "again", "no"]
-"""Kinds of an answer: allow this once, allow more than this, or allow nothing."""
-
-
-_USUAL: Mapping[ChoiceKind, int] = {"yes": 1, "again": 2, "no": 3}
-WAIT, SAVE, AGAIN_IN_DIRECTORY, YES_AND_MORE = 4, 5, 6, 7
-"""Digits of answers beside the usual ones: each has the same meaning in every question."""
+ChoiceKind = Literal["yes", "more", "again", "no"]
+"""Kinds of an answer: allow this once, this and something besides, allow it from now on, or allow nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +20,11 @@ class Choice:
 
     Attributes:
         label: The text of a button; by default the option.
-        digit: The key that gives it; by default 1 for the first yes of a question, 2 for the first that allows more, 3
-            for the first no. What a digit up to 7 means is the same in every question.
     """
 
     option: str
     kind: ChoiceKind
     label: str = ""
-    digit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +36,12 @@ class Question:
         warnings: What the user should know, a line each.
         body: What is asked about: code, a command, a difference.
         outcome: What would happen, if that was found out; lines of text.
-        choices: The answers; the first one is what Enter gives.
+        choices: The answers, in the order of their buttons.
         language: The language of ``body``, as it stands behind a fence; empty for plain text.
         diff: A difference with numbered lines, which a front end may show in the place of ``body``.
         takes_reason: Whether a no may come with a reason.
         subject: What it is about, for a front end that shows that where it stands.
+        irreversible: Whether what a yes does cannot be taken back: Enter then gives a no.
     """
 
     heading: str
@@ -62,6 +54,7 @@ class Question:
     diff: str = ""
     takes_reason: bool = False
     subject: object = None
+    irreversible: bool = False
 
     @property
     def options(self) -> list[str]:
@@ -70,17 +63,25 @@ class Question:
 
     @property
     def keys(self) -> list[str]:
-        """Return the key of each answer.
+        """Return the key of each answer: its number as the buttons stand.
 
-        >>> Question("Run this?", [Choice("Yes", "yes"), Choice("No", "no"), Choice("Wait", "no", digit=WAIT)]).keys
-        ['1', '3', '4']
+        Answers that allow it from now on have one button, which opens them: but for the first they are counted last.
+
+        >>> kinds: list[ChoiceKind] = ["yes", "again", "again", "no"]
+        >>> Question("Run this?", [Choice(kind, kind) for kind in kinds]).keys
+        ['1', '2', '4', '3']
         """
-        found: list[str] = []
-        others = itertools.count(YES_AND_MORE + 1)
-        for choice in self.choices:
-            key = str(choice.digit or _USUAL[choice.kind])
-            found.append(str(next(others)) if key in found else key)
-        return found
+        places = range(len(self.choices))
+        behind = [place for place in places if self.choices[place].kind == "again"][1:]
+        order = [*(place for place in places if place not in behind), *behind]
+        return [str(order.index(place) + 1) for place in places]
+
+    @property
+    def default(self) -> str | None:
+        """Return the option that Enter gives: the first one if it is a yes, a no instead if that is irreversible."""
+        if self.irreversible:
+            return next((choice.option for choice in self.choices if choice.kind == "no"), None)
+        return next((choice.option for choice in self.choices[:1] if choice.kind == "yes"), None)
 
     def text(self) -> str:
         r"""Return all parts but the answers, as one text.

@@ -20,7 +20,7 @@ from indus_nb.base import textcut
 from indus_nb.base.visible import has_right_to_left, visible
 from indus_nb.core.loop.abort import RunAborted
 from indus_nb.core.session import questions
-from indus_nb.core.session.questions import AGAIN_IN_DIRECTORY, SAVE, WAIT, YES_AND_MORE, Choice, Decision, Question
+from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.approval import rules
 from indus_nb.extend.events import ToolCallAnswer, ToolCallEvent
@@ -208,12 +208,9 @@ class _Gate:
             await _refuse_unread(approval, question, ctx)
         offered = await self._offered(approval.effects, ctx, by_program=by_program) if holds else ()
         again = {} if trial is not None else _again(offered, in_directory=not by_program)
-        also = {
-            Choice(f"Yes, and {visible(what)}", "yes", f"Yes, and {visible(what)}", YES_AND_MORE): do
-            for what, do in approval.also.items()
-        }
+        also = {Choice(f"Yes, and {visible(what)}", "more"): do for what, do in approval.also.items()}
         yes = Choice(_YES, "yes", "Yes") if trial is None else Choice(_HERE, "yes")
-        waits = [] if trial is None else [Choice(_WAIT, "no", digit=WAIT)]
+        waits = [] if trial is None else [Choice(_WAIT, "no")]
         choices = [yes, *again, *also, Choice(_NO, "no"), *waits]
         decided = await _decided(replace(question, choices=choices, takes_reason=True), ctx, trial)
         if decided is None or decided.option == _WAIT:
@@ -332,13 +329,13 @@ def _again(offered: Sequence[rules.Rule], *, in_directory: bool) -> dict[Choice,
     choices = {Choice(f"{_SESSION}{words}", "again", f"always in this session: {words}"): False}
     if in_directory and all(rule.for_directory for rule in offered):
         label = f"always in this directory: {words}"
-        choices[Choice(f"{_PROJECT}{words}", "again", label, AGAIN_IN_DIRECTORY)] = True
+        choices[Choice(f"{_PROJECT}{words}", "again", label)] = True
     return choices
 
 
 async def _refuse_unread(approval: Approval, question: Question, ctx: Context) -> NoReturn:
     """Show the start of a call that is too long, offer to save it, and reject it."""
-    no, save = Choice(_NO, "no"), Choice(_SAVE, "no", digit=SAVE)
+    no, save = Choice(_NO, "no"), Choice(_SAVE, "no")
     if (await ctx.ui.choose(replace(question, choices=[no, save]), signal=ctx.signal)).option == _SAVE:
         ctx.ui.notify(await asyncio.to_thread(_saved, approval))
     raise ToolError(
@@ -393,6 +390,7 @@ def _question(approval: Approval) -> tuple[Question, bool]:
         names=approval.names,
         language=approval.language,
         diff=visible(approval.diff or ""),
+        irreversible=approval.irreversible or any(effect.is_irreversible for effect in approval.effects),
     )
     if len(question.text()) <= _MAX_QUESTION_CHARACTERS and len(question.diff) <= _MAX_QUESTION_CHARACTERS:
         return question, True

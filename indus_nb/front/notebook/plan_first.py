@@ -16,7 +16,7 @@ from indus_nb.base.visible import visible
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import FinalAnswer, answer_kind
 from indus_nb.core.session.limits import RunLimits
-from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
+from indus_nb.core.session.questions import Choice, Question
 from indus_nb.core.session.queues import Disposition
 from indus_nb.core.session.session import AgentSession
 from indus_nb.tools import TODO
@@ -89,7 +89,7 @@ async def plan_first(
 async def _decided(session: AgentSession, steps: list[str]) -> tuple[list[str], str]:
     """Ask about a plan; returns the steps to carry out, none without a yes, and what the user wants instead."""
     while steps:
-        choices = [Choice(_GO, "yes"), Choice(_CHANGE, "yes", digit=YES_AND_MORE), Choice(_NO, "no")]
+        choices = [Choice(_GO, "yes"), Choice(_CHANGE, "more"), Choice(_NO, "no")]
         question = Question("Carry out this plan?", choices, body=visible(textcut.numbered(steps)), takes_reason=True)
         decided = await session.ui.choose(question)
         if decided.option == _GO:

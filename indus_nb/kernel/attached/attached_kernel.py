@@ -271,6 +271,7 @@ class AttachedKernel:
         return replace(
             asked,
             warning=_sentence(warning) if isinstance(warning, str) else None,
+            irreversible=isinstance(warning, str),
             also={_sentence(what): keep for what in listed},
         )
 

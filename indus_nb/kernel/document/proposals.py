@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from indus_nb.base.events import ToolOutput
-from indus_nb.core.session.questions import YES_AND_MORE, Choice, Question
+from indus_nb.core.session.questions import Choice, Question
 from indus_nb.extend.api import Context
 from indus_nb.kernel.document.in_place import ASKED_AT, CellType, PlacedCell
 from indus_nb.kernel.document.page_cells import PageCells
@@ -201,9 +201,9 @@ async def _ask(
 
     def asking(*, runs: bool) -> Question:
         accept = Choice(_ACCEPT, "yes", "Accept all" if len(plans) > 1 else "")
-        # Behind the other, whose key and place are the same in every proposal, whether or not the page can run cells.
-        run = [Choice(_ACCEPT_AND_RUN, "yes", digit=YES_AND_MORE)] if runs else []
-        return replace_fields(question, choices=[accept, *run, Choice(_NO, "no")], takes_reason=True)
+        # Behind the others, whose keys and places are the same in every proposal, and stay when this comes later.
+        run = [Choice(_ACCEPT_AND_RUN, "more")] if runs else []
+        return replace_fields(question, choices=[accept, Choice(_NO, "no"), *run], takes_reason=True)
 
     async def find_out() -> Question | None:
         return asking(runs=True) if can_run is not None and await can_run() else None

@@ -461,6 +461,7 @@ class UserKernel:
             code,
             warning=outlook.unable or None,
             language="python",
+            irreversible=bool(outlook.unable),
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from indus_nb.base.textcut import one_line
 from indus_nb.kernel.values.extent import Extent, extent
+from indus_nb.safety.effects import NOT_UNDOABLE
 from indus_nb.safety.redaction import is_secret_name
 
 _MAX_NAMED = 8
@@ -56,7 +57,7 @@ def changed(name: str, before: Extent, after: Extent, lost: str = "", detail: st
     'sales 1200 → 1148 rows'
     """
     shown, behind = _shown(name), f" ({detail})" if detail else ""
-    behind += f" (cannot be undone: {lost})" if lost else ""
+    behind += f" ({NOT_UNDOABLE}: {lost})" if lost else ""
     for (unit, was), (now_unit, now) in zip(before, after, strict=False):
         if unit == now_unit and was != now:
             return f"{shown} {was} {_ARROW} {now}{f' {unit}' if unit else ''}{behind}"

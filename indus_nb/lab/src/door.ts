@@ -163,6 +163,8 @@ export interface Review {
   text: string;
   cells: ShownCell[];
   choices: ReviewChoice[];
+  /** The value of the answer that gets the focus: a no where what a yes does cannot be taken back. */
+  default: string | null;
   /** Whether a no may say what is wanted instead. */
   reason: boolean;
 }
@@ -220,8 +222,8 @@ export interface ShownCell {
 export interface ReviewChoice {
   value: string;
   label: string;
-  kind: "yes" | "again" | "no";
-  /** The digit that gives it, the same in every question. */
+  kind: "yes" | "more" | "again" | "no";
+  /** Its number as the buttons stand. */
   key: string;
 }
 

@@ -26,12 +26,12 @@ export interface Question {
   readonly heading: string;
   readonly text: string;
   readonly choices: readonly ReviewChoice[];
+  readonly default: string | null;
   readonly reason: boolean;
 }
 
-/** Digits of the answers that stand first, in this order. */
-const FIRST = ["1", "7"];
 const MAX_ROWS = 8;
+const DEFAULT = "indus_nb-mod-default";
 
 export class EditBox extends Widget {
   private readonly field = document.createElement("textarea");
@@ -80,12 +80,12 @@ export class EditBox extends Widget {
     const had = this.hasFocus;
     this.lay({ line: question.heading, text: question.text });
     this.question = question;
-    const rank = ({ key, kind }: ReviewChoice) => (kind === "no" ? 99 : (FIRST.indexOf(key) + 99) % 99);
-    const made = [...question.choices]
-      .sort((one, other) => rank(one) - rank(other))
-      .map(({ label, value }) => this.addButton(label, "", () => this.actions.answer(value)));
+    for (const { label, value } of question.choices) {
+      const button = this.addButton(label, "", () => this.actions.answer(value));
+      button.classList.toggle(DEFAULT, value === question.default);
+    }
     if (question.reason) this.addButton("Ask again", "", () => this.askAgain());
-    if (had) made[0]?.focus();
+    if (had) this.focusAnswers();
   }
 
   /** Keep from the notebook what the user types while nothing can be written. */
@@ -93,9 +93,11 @@ export class EditBox extends Widget {
     this.node.focus();
   }
 
-  /** Focus the first answer. */
+  /** Focus the first answer, or a no where what a yes does cannot be taken back. */
   focusAnswers(): void {
-    this.buttons.querySelector("button")?.focus({ preventScroll: true });
+    const [first] = this.buttons.children;
+    const button = this.buttons.querySelector(`.${DEFAULT}`) ?? first;
+    if (button instanceof HTMLElement) button.focus({ preventScroll: true });
   }
 
   /** Write what is wanted in the place of what is proposed. */

@@ -4,7 +4,7 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type ICommandPalette, Notification } from "@jupyterlab/apputils";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { agentIcon } from "./icon.ts";
-import { InPlace } from "./in_place.ts";
+import { InPlace, type Kind } from "./in_place.ts";
 import type { Link } from "./link.ts";
 import type { Links } from "./links.ts";
 
@@ -12,11 +12,10 @@ const CATEGORY = "Agent";
 const NOTICE_MS = 8000;
 /** What dialogs in our widgets call with their ids, to point to what is shown in the notebook itself. */
 const IN_PLACE = Symbol.for("indus_nb in place");
-/** What the digit of each answer means is the same in every question of the kernel's. */
-const ANSWERS = [
-  { id: "indus_nb:accept", label: "Accept What Is Proposed in the Notebook", key: "1" },
-  { id: "indus_nb:accept-and-run", label: "Accept and Run What Is Proposed in the Notebook", key: "7" },
-  { id: "indus_nb:reject", label: "Reject What Is Proposed in the Notebook", key: "3" },
+const ANSWERS: readonly { id: string; label: string; kind: Kind }[] = [
+  { id: "indus_nb:accept", label: "Accept What Is Proposed in the Notebook", kind: "yes" },
+  { id: "indus_nb:accept-and-run", label: "Accept and Run What Is Proposed in the Notebook", kind: "more" },
+  { id: "indus_nb:reject", label: "Reject What Is Proposed in the Notebook", kind: "no" },
 ];
 
 /** Let users ask at cells. */
@@ -60,9 +59,9 @@ export function editing(
     caption: "Ask the agent at this cell",
   });
   add("indus_nb:ask-below-cell", "Ask the Agent for New Cells Below", hasCell, ask("below"));
-  const answer = (key: string) => () => {
-    const problem = current()?.answer(key);
+  const answer = (kind: Kind) => () => {
+    const problem = current()?.answer(kind);
     if (problem) Notification.info(problem, { autoClose: NOTICE_MS });
   };
-  for (const { id, label, key } of ANSWERS) add(id, label, () => current()?.reviews ?? false, answer(key));
+  for (const { id, label, kind } of ANSWERS) add(id, label, () => current()?.reviews ?? false, answer(kind));
 }

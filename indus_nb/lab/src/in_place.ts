@@ -24,12 +24,15 @@ const CHANGED = "The cell was changed meanwhile, so what was proposed for it was
 const LOST = "The kernel is gone. Nothing was changed.";
 const SELECT = "Select one of these cells, and press the key again.";
 const REVIEWING = "indus_nb-mod-reviewing";
-/** The keys that mean an answer in the agent's widgets, by its digit. */
-const CHORDS: Readonly<Record<string, KeyboardEventInit>> = {
-  1: { key: "y" },
-  3: { key: "n" },
-  7: { key: "Y", shiftKey: true },
+/** The keys that mean an answer in the agent's widgets, by its kind. */
+const CHORDS = {
+  yes: { key: "y" },
+  more: { key: "Y", shiftKey: true },
+  no: { key: "n" },
 };
+
+/** The kinds of answers that have a command. */
+export type Kind = keyof typeof CHORDS;
 
 /** What dialogs elsewhere in the page need to point to a review. */
 export interface ShownInPlace {
@@ -80,12 +83,12 @@ export class InPlace {
   }
 
   /**
-   * Answer the question that the user is at with the answer of that digit: the one whose box has the focus, else that of
+   * Answer the question that the user is at with the first answer of a kind: the one whose box has the focus, else that of
    * the active cell, else the only one of the notebook.
    *
    * @returns what the user reads where nothing was answered, else ""
    */
-  answer(key: string): string {
+  answer(kind: Kind): string {
     const { activeCell } = this.link.notebook.content;
     const asked = this.asked();
     const focused = asked.filter(({ edit }) => edit?.hasFocus);
@@ -94,10 +97,10 @@ export class InPlace {
     if (!found) return "";
     if (others.length > 0) return `Questions wait at ${this.placesOf([found, ...others])}. ${SELECT}`;
     const { box, edit } = found;
-    const value = edit?.choice(key);
+    const value = edit?.choice(kind);
     if (edit && value === undefined) return `The question at ${this.placesOf([found])} does not have that answer.`;
     if (edit && value !== undefined) edit.answer(value);
-    else box?.dispatchEvent(new KeyboardEvent("keydown", { ...CHORDS[key], altKey: true, bubbles: true }));
+    else box?.dispatchEvent(new KeyboardEvent("keydown", { ...CHORDS[kind], altKey: true, bubbles: true }));
     return "";
   }
 
@@ -278,8 +281,8 @@ class Edit {
     this.box.node.scrollIntoView({ block: "nearest" });
   }
 
-  choice(key: string): string | undefined {
-    return this.review?.choices.find((choice) => choice.key === key)?.value;
+  choice(kind: Kind): string | undefined {
+    return this.review?.choices.find((choice) => choice.kind === kind)?.value;
   }
 
   draft({ cells, done }: Draft): void {

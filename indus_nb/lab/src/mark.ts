@@ -11,7 +11,10 @@ import type { Link } from "./link.ts";
 
 const CLASS = "indus-mod-asks";
 const FRAMES = 5;
-const CAPTION = "The agent asks a question here";
+/** How long a panel may take to show the question. */
+const PANEL_MS = 20_000;
+const CAPTION = "The agent asks a question here; a click on ? leads to it";
+const CHAT = ".indus_nb-Chat:not(.lm-mod-hidden)";
 
 /** Mark the notebooks in which the agent asks. */
 export function markQuestions(front: Front): void {
@@ -26,6 +29,20 @@ export function markQuestions(front: Front): void {
     });
     show();
   });
+  document.addEventListener("click", (event) => {
+    const tab = event.target instanceof Element ? event.target.closest<HTMLElement>(`.lm-TabBar-tab.${CLASS}`) : null;
+    const notebook = tab && front.tracker.find(({ id }) => id === tab.dataset.id);
+    if (notebook && isOnMark(tab, event)) goToQuestion(front, links.of(notebook));
+  });
+}
+
+/** Whether a click on a tab was on its mark, which is drawn before the label. */
+function isOnMark(tab: Element, { clientX }: MouseEvent): boolean {
+  const label = tab.querySelector(".lm-TabBar-tabLabel");
+  if (!label) return false;
+  const { marginRight, width } = getComputedStyle(label, "::before");
+  const from = label.getBoundingClientRect().left;
+  return clientX >= from && clientX < from + Number.parseFloat(width) + Number.parseFloat(marginRight);
 }
 
 /** Whether a question of the agent waits in a notebook. */
@@ -52,7 +69,7 @@ export async function goToQuestion(front: Front, link: Link): Promise<void> {
   front.app.shell.activateById(link.notebook.id);
   const cell = askingCell(link.notebook);
   if (cell < 0) {
-    await front.openPanel(link);
+    await goToPanel(front, link);
     return;
   }
   const { content } = link.notebook;
@@ -62,11 +79,37 @@ export async function goToQuestion(front: Front, link: Link): Promise<void> {
   // The notebook takes the focus for itself some frames after it came to the front.
   for (let frame = 0; frame < FRAMES; frame++) {
     await new Promise(requestAnimationFrame);
-    const question = dialogIn(content.widgets[cell]?.node);
-    question?.scrollIntoView({ block: "nearest" });
-    const answers = [...(question?.querySelectorAll<HTMLElement>("button, input, textarea") ?? [])];
-    answers.find(({ offsetParent }) => offsetParent !== null)?.focus({ preventScroll: true });
+    focusAnswer(dialogIn(content.widgets[cell]?.node));
   }
+}
+
+/** Open the panel, and go to the question there once it takes answers, unless the user goes elsewhere meanwhile. */
+async function goToPanel(front: Front, link: Link): Promise<void> {
+  const went = new AbortController();
+  const leave = (event: Event) => {
+    if (!(event instanceof KeyboardEvent && event.repeat)) went.abort();
+  };
+  for (const kind of ["keydown", "pointerdown"])
+    document.addEventListener(kind, leave, { capture: true, signal: went.signal });
+  await front.openPanel(link);
+  const until = Date.now() + PANEL_MS;
+  // The panel gives the focus to its composer some frames after it was opened.
+  for (let left = FRAMES; left > 0 && isAsking(link) && Date.now() < until; ) {
+    await new Promise(requestAnimationFrame);
+    if (went.signal.aborted) return;
+    if (focusAnswer(dialogIn(document.querySelector<HTMLElement>(CHAT) ?? undefined))) left -= 1;
+  }
+  went.abort();
+}
+
+/** Focus the answer of a question that Enter gives, or the first one; returns whether it takes answers yet. */
+function focusAnswer(question: HTMLElement | undefined): boolean {
+  question?.scrollIntoView({ block: "nearest" });
+  const answers = [...(question?.querySelectorAll<HTMLElement>("button, input, textarea") ?? [])];
+  const shown = answers.filter((each) => each.offsetParent !== null && !each.matches(":disabled"));
+  const answer = shown.find((each) => each.matches(".ia-default")) ?? shown[0];
+  answer?.focus({ preventScroll: true });
+  return answer !== undefined;
 }
 
 function askingCell({ content }: NotebookPanel): number {

@@ -16,7 +16,12 @@ from indus_nb.front.console.acp.peer import Peer, RpcError
 
 _MAX_TITLE_CHARACTERS = 200
 _VALUE = "value"
-_KINDS: dict[ChoiceKind, str] = {"yes": "allow_once", "again": "allow_always", "no": "reject_once"}
+_KINDS: dict[ChoiceKind, str] = {
+    "yes": "allow_once",
+    "more": "allow_once",
+    "again": "allow_always",
+    "no": "reject_once",
+}
 
 
 class Questions:

@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import TextIO, TypeAlias
+from typing import TypeAlias
 
 from indus_nb.base.terminal import read_through
 from indus_nb.base.textcut import middle_lines, one_line
@@ -50,6 +50,7 @@ class CellDialogs:
     """Dialogs of one session in one cell; used on the agent's thread.
 
     ``in_page`` shows a frame in the widget, and returns whether it could; ``None`` means that this is not known yet.
+    ``note_typed`` tells the widget the id of a dialog before ``input()`` asks it, and the line before the box.
     ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread. ``show_notice``
     shows a line in the cell.
     """
@@ -62,10 +63,12 @@ class CellDialogs:
         in_page: Callable[[UiFrame], bool | None],
         inbox: Inbox | None,
         show_notice: Callable[[str], None],
+        note_typed: Callable[[str, str], None] = lambda _id, _prompt: None,
     ) -> None:
         self._ui = ui
         self._thread = thread
         self._in_page = in_page
+        self._note_typed = note_typed
         self._inbox = inbox
         self._show_notice = show_notice
         self._asks = False
@@ -152,7 +155,7 @@ class CellDialogs:
         answer: Answer = None
         reason = ""
         question = self._ui.question(frame.id)
-        ask = partial(_ask_below, self._stream)
+        ask = partial(self._ask_below, frame.id)
         with free_line(), _interruptible() as was_interrupted, self._asking(frame.id) as is_open:
             if not is_open or (self._inbox is not None and self._inbox.interrupts):
                 pass
@@ -177,18 +180,18 @@ class CellDialogs:
             with self._lock:
                 self._asked = None
 
+    def _ask_below(self, dialog_id: str, prompt: str) -> str:
+        """Print a prompt, and ask in its last line: the box that some front ends show for ``input()`` has no more."""
+        above, end, line = prompt.rpartition("\n")
+        self._thread.call(partial(self._note_typed, dialog_id, line))
+        self._stream.write(above + end)
+        self._stream.flush()
+        return input(line)
+
     def _take(self, dialog_id: str, answer: Answer, reason: str) -> None:
         """Answer a dialog, and close it in a page that connected later."""
         self._ui.answer(dialog_id, answer, reason)
         self._in_page(Cancel(id=dialog_id, target_id=dialog_id))
-
-
-def _ask_below(stream: TextIO, prompt: str) -> str:
-    """Print a prompt, and ask in its last line: the box that some front ends show for ``input()`` has no more."""
-    above, end, line = prompt.rpartition("\n")
-    stream.write(above + end)
-    stream.flush()
-    return input(line)
 
 
 def _answer(frame: Dialog, ask: Ask) -> Answer:

@@ -114,7 +114,12 @@ class CellRun:
         )
         self._view: CellView | None = None
         self._dialogs = CellDialogs(
-            session.ui, thread, in_page=self._ask_in_page, inbox=inbox, show_notice=self._transcript.add_notice
+            session.ui,
+            thread,
+            in_page=self._ask_in_page,
+            inbox=inbox,
+            show_notice=self._transcript.add_notice,
+            note_typed=self._note_typed,
         )
         self.on_closed: Callable[[], None] = lambda: None
         """Called when the widget is closed."""
@@ -391,6 +396,11 @@ class CellRun:
         while True:
             await view.draw_soon()
             self._dialogs.decide()
+
+    def _note_typed(self, dialog_id: str, prompt: str) -> None:
+        if self.widget is not None:
+            self.widget.set(typed={"id": dialog_id, "prompt": prompt})
+            self.widget.send()
 
     def _ask_in_page(self, frame: UiFrame) -> bool | None:
         live = self._view.live if self._view is not None else self.widget

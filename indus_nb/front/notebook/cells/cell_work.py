@@ -116,7 +116,14 @@ class CellWork:
     async def ask(self, ui: Ui, question: Question, thread: AgentThread) -> Decision:
         """Ask a session's question here, in the widget or with ``input()``, and where else its dialogs are shown."""
         live = self._live
-        dialogs = CellDialogs(ui, thread, in_page=self._ask_in_page, inbox=self._inbox, show_notice=self.say)
+        dialogs = CellDialogs(
+            ui,
+            thread,
+            in_page=self._ask_in_page,
+            inbox=self._inbox,
+            show_notice=self.say,
+            note_typed=self._note_typed,
+        )
 
         def answer(given: AnswerDialog) -> None:
             ui.answer(given.id, given.value, given.reason)
@@ -131,6 +138,11 @@ class CellWork:
             return await ui.choose(question)
         finally:
             dialogs.detach()
+
+    def _note_typed(self, dialog_id: str, prompt: str) -> None:
+        if self._live is not None:
+            self._live.set(typed={"id": dialog_id, "prompt": prompt})
+            self._live.send()
 
     def _ask_in_page(self, frame: UiFrame) -> bool:
         live = self._live

@@ -170,6 +170,7 @@ class Editing:
                     }
                     for choice, key in zip(question.choices, question.keys, strict=True)
                 ],
+                "default": question.default,
                 "reason": question.takes_reason,
             }
         )

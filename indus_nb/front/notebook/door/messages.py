@@ -247,7 +247,7 @@ class ReviewChoice(TypedDict):
     label: str
     kind: ChoiceKind
     key: str
-    """The digit that gives it, the same in every question."""
+    """Its number as the buttons stand."""
 
 
 class Review(TypedDict):
@@ -262,6 +262,8 @@ class Review(TypedDict):
     """What is asked about, where that is no cell."""
     cells: list[ShownCell]
     choices: list[ReviewChoice]
+    default: str | None
+    """The value of the answer that gets the focus: a no where what a yes does cannot be taken back."""
     reason: bool
     """Whether a no may say what is wanted instead."""
 

@@ -24,5 +24,6 @@ def layout(question: Question | None) -> DialogLayout | None:
             ShownChoice(value=choice.option, label=choice.label or choice.option, kind=choice.kind, key=key)
             for choice, key in zip(question.choices, question.keys, strict=True)
         ],
+        default=question.default,
         reason=question.takes_reason,
     )

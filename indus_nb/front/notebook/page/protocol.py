@@ -383,7 +383,7 @@ class ShownChoice(TypedDict):
     label: str
     kind: ChoiceKind
     key: str
-    """The digit that gives it, the same in every question."""
+    """Its number as the buttons stand, which gives it."""
 
 
 class DialogLayout(TypedDict):
@@ -400,7 +400,8 @@ class DialogLayout(TypedDict):
     outcome: str
     """What would happen, if that was found out."""
     choices: list[ShownChoice]
-    """Enter gives the first one."""
+    default: str | None
+    """The value of the answer that Enter gives: a no where what a yes does cannot be taken back."""
     reason: bool
     """Whether a no may come with a reason."""
 

@@ -8,14 +8,14 @@ function belongsToFrontEnd(key, atRoot) {
   return isShortcut && (/^[ps]$/i.test(key.key) || (key.shiftKey && !/^[zv]$/i.test(key.key)));
 }
 
-const DIGITS = { y: "1", Y: "7", n: "3" };
+const CHORDS = { y: "yes", Y: "more", n: "no" };
 
-function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
+function kindOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
   if (!altKey || ctrlKey || metaKey || isComposing) return "";
   const isLetter = /^[a-z]$/i.test(key);
   if (typing && !isLetter) return "";
   const letter = (isLetter ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
-  return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
+  return /** @type {Record<string, string>} */ (CHORDS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
 }
 
 function dialogAction(key, dialog, { typing, scrolling, atBox }) {
@@ -32,13 +32,13 @@ function dialogAction(key, dialog, { typing, scrolling, atBox }) {
 
 const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
-function choiceOf(key, { choices, hasDefault, isOfParts }, atBox) {
-  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+function choiceOf(key, { choices, byEnter, isOfParts }, atBox) {
+  if (key === "Enter") return atBox ? choices.find(({ value }) => value === byEnter) : undefined;
   const letter = key.toLowerCase();
   const labelled = choices.find((choice) => choice.key === letter);
   if (labelled || !isOfParts) return labelled;
   if (letter === "n") return choices.find(({ kind }) => kind === "no");
-  return letter === "y" && hasDefault ? choices[0] : undefined;
+  return letter === "y" && choices[0]?.kind === "yes" ? choices[0] : undefined;
 }
 
 function isChord(key) {
@@ -1096,7 +1096,8 @@ function nextOption(box, step) {
     (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
   );
   const at = options.findIndex((option) => option === focusedElement());
-  const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+  const byEnter = options.findIndex((option) => option.matches(".ia-default"));
+  const next = options[at < 0 ? Math.max(0, byEnter) : (at + step + options.length) % options.length];
   return next instanceof HTMLElement ? next : undefined;
 }
 
@@ -1112,20 +1113,20 @@ function controlsOf(frame, layout, answers, answer) {
     send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
     return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
   }
-  const choices = choicesOf(frame, layout).map((choice, index) => {
-    const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
-    const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+  const choices = choicesOf(frame, layout).map((choice) => {
+    const isPrimary = layout ? choice.value === layout.default : choice.value === true;
+    const style = isPrimary ? `ia-primary${layout ? " ia-default" : ""}` : "";
     const { label } = choice;
     return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
   });
-  const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+  const again = choices.filter(({ kind }) => kind === "again");
   const refusal = choices.find(({ kind }) => kind === "no");
   const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
   const folds = [];
   if (again.length > 0) {
-    const list = h("div", { class: "ia-again", hidden: true }, ...again);
+    const list = h("div", { class: "ia-again", hidden: true }, ...again.map(({ button }) => button));
     folds.push(list);
-    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", "2", list));
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", again[0]?.key ?? "", list));
   }
   if (refusal && layout?.reason) {
     const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));
@@ -1187,9 +1188,9 @@ class DialogKeyboard {
 
   handleChord(event) {
     const { dialogs, shown } = this;
-    const digit = digitOfChord(event, isTypingField(event.target));
-    if (!digit || !shown?.layout || event.repeat) return false;
-    const choice = shown.choices.find(({ key }) => key === digit);
+    const meant = kindOfChord(event, isTypingField(event.target));
+    if (!meant || !shown?.layout || event.repeat) return false;
+    const choice = shown.choices.find(({ kind }) => kind === meant);
     const hasFocus = shown.box.contains(focusedElement());
     if (shown.box.hidden) dialogs.view.announcer.say(dialogs.where.textContent ?? "");
     else if (!shown.armed || (hasFocus && Date.now() < shown.keysFrom)) this.noteEarly(shown);
@@ -1279,9 +1280,9 @@ class DialogKeyboard {
 function actionOf(event, { method }, { box, choices, layout }) {
   const { target } = event;
   const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-  const hasDefault = box.querySelector(".ia-default") !== null;
   const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
-  return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
+  const byEnter = layout?.default ?? null;
+  return dialogAction(event, { method, choices, byEnter, isOfParts: layout !== null }, at);
 }
 
 // src/in_place.js
@@ -1506,7 +1507,7 @@ class Dialogs {
     const [first] = dialogs.values();
     if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
-      if (this.shown && !dialogs.has(this.shown.id)) this.view.closeTyped();
+      if (this.shown && !dialogs.has(this.shown.id)) this.view.closeTyped(this.shown.id);
       this.node.replaceChildren();
       this.forget();
       if (first) this.open(first, hadFocus);
@@ -1893,7 +1894,7 @@ class View {
 
   resume() {}
 
-  closeTyped() {}
+  closeTyped(_id) {}
 
   focusRest() {}
 
@@ -1949,15 +1950,17 @@ class CellView extends View {
     this.store.follower.attach(this.root);
   }
 
-  closeTyped() {
+  closeTyped(id) {
     const { context, state } = this.store;
     const kernel = context?.sessionContext?.session?.kernel;
-    if (state.background || !kernel) return;
-    for (const box of this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? []) {
-      const line = box.closest(".jp-OutputArea-child") ?? box;
-      if (line instanceof HTMLElement) line.style.display = "none"; // the front end removes it itself later
-      kernel.hasPendingInput = false; // else it runs no other cell
-    }
+    if (state.typed?.id !== id || !kernel) return;
+    const lines = [...(this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? [])]
+      .map((box) => box.closest(".jp-OutputArea-child") ?? box)
+      .filter((line) => line instanceof HTMLElement && line.style.display !== "none");
+    const own = lines.find((line) => line.querySelector(".jp-Stdin-prompt")?.textContent === state.typed?.prompt);
+    if (!(own instanceof HTMLElement)) return;
+    own.style.display = "none"; // the front end removes it itself later
+    if (lines.length === 1) kernel.hasPendingInput = false; // else it runs no other cell
   }
 
   focusRest() {

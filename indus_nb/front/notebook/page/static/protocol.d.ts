@@ -433,6 +433,7 @@ export interface CellState {
   started_ms_ago?: number | null;
   /** Whether the cell has ended already and its run goes on. */
   background?: boolean;
+  typed?: TypedQuestion;
   /** Whether the conversation is kept in a file. */
   saved?: boolean;
   session?: SessionName;
@@ -495,6 +496,13 @@ export interface PanelState extends CellState {
   first_prompt?: string;
   /** The panel was just opened: its newest view may take the focus. It is sent once and not kept. */
   focus?: boolean;
+}
+
+/** The dialog that ``input()`` asks as well, for no view showed it in time. */
+export interface TypedQuestion {
+  id: string;
+  /** What stands before its box. */
+  prompt: string;
 }
 
 /** Which session is shown. */
@@ -678,8 +686,9 @@ export interface DialogLayout {
   lines: number;
   /** What would happen, if that was found out. */
   outcome: string;
-  /** Enter gives the first one. */
   choices: ShownChoice[];
+  /** The value of the answer that Enter gives: a no where what a yes does cannot be taken back. */
+  default: string | null;
   /** Whether a no may come with a reason. */
   reason: boolean;
 }
@@ -688,8 +697,8 @@ export interface DialogLayout {
 export interface ShownChoice {
   value: string;
   label: string;
-  kind: "yes" | "again" | "no";
-  /** The digit that gives it, the same in every question. */
+  kind: "yes" | "more" | "again" | "no";
+  /** Its number as the buttons stand, which gives it. */
   key: string;
 }
 

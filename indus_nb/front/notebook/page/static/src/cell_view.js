@@ -67,19 +67,22 @@ export class CellView extends View {
 
   /**
    * A page that was slow to draw the view was asked by `input()` too: its box stays open, for no message of a kernel
-   * closes one. While the cell waits for the answer no other one is open in it.
+   * closes one. The box of the next question may be open by now.
    *
    * @override
+   * @param {string} id
    */
-  closeTyped() {
+  closeTyped(id) {
     const { context, state } = this.store;
     const kernel = context?.sessionContext?.session?.kernel;
-    if (state.background || !kernel) return;
-    for (const box of this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? []) {
-      const line = box.closest(".jp-OutputArea-child") ?? box;
-      if (line instanceof HTMLElement) line.style.display = "none"; // the front end removes it itself later
-      kernel.hasPendingInput = false; // else it runs no other cell
-    }
+    if (state.typed?.id !== id || !kernel) return;
+    const lines = [...(this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? [])]
+      .map((box) => box.closest(".jp-OutputArea-child") ?? box)
+      .filter((line) => line instanceof HTMLElement && line.style.display !== "none");
+    const own = lines.find((line) => line.querySelector(".jp-Stdin-prompt")?.textContent === state.typed?.prompt);
+    if (!(own instanceof HTMLElement)) return;
+    own.style.display = "none"; // the front end removes it itself later
+    if (lines.length === 1) kernel.hasPendingInput = false; // else it runs no other cell
   }
 
   /** @override */

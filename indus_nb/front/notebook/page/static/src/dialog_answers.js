@@ -28,20 +28,20 @@ export function controlsOf(frame, layout, answers, answer) {
     send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
     return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
   }
-  const choices = choicesOf(frame, layout).map((choice, index) => {
-    const isDefault = index === 0 && choice.kind === "yes" && (layout !== null || frame.method === "confirm");
-    const style = isDefault ? `ia-primary${layout ? " ia-default" : ""}` : "";
+  const choices = choicesOf(frame, layout).map((choice) => {
+    const isPrimary = layout ? choice.value === layout.default : choice.value === true;
+    const style = isPrimary ? `ia-primary${layout ? " ia-default" : ""}` : "";
     const { label } = choice;
     return { ...choice, button: choiceButton(frame.id, label, choice.key, style, () => answer(choice.value)) };
   });
-  const again = choices.filter(({ kind }) => kind === "again").map(({ button }) => button);
+  const again = choices.filter(({ kind }) => kind === "again");
   const refusal = choices.find(({ kind }) => kind === "no");
   const nodes = choices.filter(({ kind }) => kind !== "again").map(({ button }) => button);
   const folds = [];
   if (again.length > 0) {
-    const list = h("div", { class: "ia-again", hidden: true }, ...again);
+    const list = h("div", { class: "ia-again", hidden: true }, ...again.map(({ button }) => button));
     folds.push(list);
-    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", "2", list));
+    nodes.splice(1, 0, foldButton(frame.id, "Yes, and always …", again[0]?.key ?? "", list));
   }
   if (refusal && layout?.reason) {
     const why = reasonRow(frame.id, answers, (reason) => answer(refusal.value, reason));

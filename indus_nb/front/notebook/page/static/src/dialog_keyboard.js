@@ -9,7 +9,7 @@
 import { nextOption } from "./dialog_parts.js";
 import { setText } from "./dom.js";
 import { focusedElement, focusQuietly, isTypingField } from "./focus.js";
-import { dialogAction, digitOfChord } from "./keys.js";
+import { dialogAction, kindOfChord } from "./keys.js";
 
 /** @import { PageDialog } from "../protocol.d.ts" */
 /** @import { Answer } from "./dialog_answers.js" */
@@ -52,9 +52,9 @@ export class DialogKeyboard {
    */
   handleChord(event) {
     const { dialogs, shown } = this;
-    const digit = digitOfChord(event, isTypingField(event.target));
-    if (!digit || !shown?.layout || event.repeat) return false;
-    const choice = shown.choices.find(({ key }) => key === digit);
+    const meant = kindOfChord(event, isTypingField(event.target));
+    if (!meant || !shown?.layout || event.repeat) return false;
+    const choice = shown.choices.find(({ kind }) => kind === meant);
     const hasFocus = shown.box.contains(focusedElement());
     if (shown.box.hidden) dialogs.view.announcer.say(dialogs.where.textContent ?? "");
     else if (!shown.armed || (hasFocus && Date.now() < shown.keysFrom)) this.noteEarly(shown);
@@ -186,7 +186,7 @@ export class DialogKeyboard {
 function actionOf(event, { method }, { box, choices, layout }) {
   const { target } = event;
   const scrolling = target instanceof Element && target.matches(".ia-body, .ia-message");
-  const hasDefault = box.querySelector(".ia-default") !== null;
   const at = { typing: isTypingField(target), scrolling, atBox: target === box || scrolling };
-  return dialogAction(event, { method, choices, hasDefault, isOfParts: layout !== null }, at);
+  const byEnter = layout?.default ?? null;
+  return dialogAction(event, { method, choices, byEnter, isOfParts: layout !== null }, at);
 }

@@ -15,7 +15,7 @@ import { diffLines, markWords, splitTitle } from "./text.js";
 const OUTCOME_LINES = 6;
 
 /** An answer that a button gives; `key` is the key for it.
- * @typedef {{ value: string | boolean, label: string, kind: "yes" | "again" | "no", key: string }} Choice
+ * @typedef {{ value: string | boolean, label: string, kind: "yes" | "more" | "again" | "no", key: string }} Choice
  */
 
 /**
@@ -186,7 +186,8 @@ export function cancelButton(id, answer) {
 }
 
 /**
- * The answer after the one that has the focus, or before it, round and round; the first one if none has it.
+ * The answer after the one that has the focus, or before it, round and round; that of Enter, or the first one, if none
+ * has it.
  *
  * @param {HTMLElement | null} box
  * @param {1 | -1} step
@@ -197,7 +198,8 @@ export function nextOption(box, step) {
     (option) => option instanceof HTMLButtonElement && !option.disabled && option.offsetParent !== null,
   );
   const at = options.findIndex((option) => option === focusedElement());
-  const next = options[at < 0 ? 0 : (at + step + options.length) % options.length];
+  const byEnter = options.findIndex((option) => option.matches(".ia-default"));
+  const next = options[at < 0 ? Math.max(0, byEnter) : (at + step + options.length) % options.length];
   return next instanceof HTMLElement ? next : undefined;
 }
 

@@ -70,7 +70,7 @@ export class Dialogs {
     const [first] = dialogs.values();
     if (first?.frame.id !== this.shown?.id || JSON.stringify(first?.layout?.choices) !== this.shown?.offers) {
       const hadFocus = this.node.contains(focusedElement());
-      if (this.shown && !dialogs.has(this.shown.id)) this.view.closeTyped();
+      if (this.shown && !dialogs.has(this.shown.id)) this.view.closeTyped(this.shown.id);
       this.node.replaceChildren();
       this.forget();
       if (first) this.open(first, hadFocus);

@@ -29,25 +29,24 @@ export function belongsToFrontEnd(key, atRoot) {
  *   | { type: "absent" }
  *   | { type: "ignore" }} DialogAction
  * `close` dismisses the dialog, or closes what was opened in it; `choose` presses a button (see `dialogs.js`); `submit`
- * sends what the field holds; `absent` says that no answer has this digit, which means the same in every question;
- * `ignore` only prevents the key's default.
+ * sends what the field holds; `absent` says that no answer has this digit; `ignore` only prevents the key's default.
  */
 
-/** The digits of the answers that chords give, as the extension's keys do in a notebook. */
-const DIGITS = { y: "1", Y: "7", n: "3" };
+/** The kinds of the answers that chords give, as the extension's keys do in a notebook. */
+const CHORDS = { y: "yes", Y: "more", n: "no" };
 
 /**
- * Return the digit of the answer that Alt+Y, Alt+Shift+Y or Alt+N gives; "" for any other key.
+ * Return the kind of the answer that Alt+Y, Alt+Shift+Y or Alt+N gives; "" for any other key.
  *
  * @param {Key & Pick<KeyboardEvent, "code" | "isComposing">} event
  * @param {boolean} typing whether a text field has the focus: a sign that the key writes there is no chord
  */
-export function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
+export function kindOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, isComposing }, typing) {
   if (!altKey || ctrlKey || metaKey || isComposing) return "";
   const isLetter = /^[a-z]$/i.test(key);
   if (typing && !isLetter) return "";
   const letter = (isLetter ? key : code.replace(/^Key/, "")).toLowerCase(); // Macs write ¥
-  return /** @type {Record<string, string>} */ (DIGITS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
+  return /** @type {Record<string, string>} */ (CHORDS)[shiftKey ? letter.toUpperCase() : letter] ?? "";
 }
 
 /**
@@ -55,8 +54,8 @@ export function digitOfChord({ key, code, altKey, ctrlKey, metaKey, shiftKey, is
  *
  * @typedef {object} DialogKeys
  * @property {string} method
- * @property {{ value: string | boolean, kind: "yes" | "again" | "no", key: string }[]} choices in their order
- * @property {boolean} hasDefault whether Enter gives the first answer
+ * @property {{ value: string | boolean, kind: "yes" | "more" | "again" | "no", key: string }[]} choices in their order
+ * @property {string | null} byEnter the value of the answer that Enter gives
  * @property {boolean} isOfParts whether its answers are known by more than their place in a list
  */
 
@@ -85,20 +84,20 @@ export function dialogAction(key, dialog, { typing, scrolling, atBox }) {
 const LIST_STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
 
 /**
- * The answer that a key gives: the one whose button is labelled with it, Enter and y for the default, and n for the
- * first no of a question in parts.
+ * The answer that a key gives: the one whose button is labelled with it, that of Enter, and for a question in parts y
+ * for the first answer if it is a yes, and n for the first no.
  *
  * @param {string} key
  * @param {DialogKeys} dialog
  * @param {boolean} atBox
  */
-function choiceOf(key, { choices, hasDefault, isOfParts }, atBox) {
-  if (key === "Enter") return hasDefault && atBox ? choices[0] : undefined;
+function choiceOf(key, { choices, byEnter, isOfParts }, atBox) {
+  if (key === "Enter") return atBox ? choices.find(({ value }) => value === byEnter) : undefined;
   const letter = key.toLowerCase();
   const labelled = choices.find((choice) => choice.key === letter);
   if (labelled || !isOfParts) return labelled;
   if (letter === "n") return choices.find(({ kind }) => kind === "no");
-  return letter === "y" && hasDefault ? choices[0] : undefined;
+  return letter === "y" && choices[0]?.kind === "yes" ? choices[0] : undefined;
 }
 
 /**

@@ -108,8 +108,12 @@ export class View {
   /** Go on where the last view of the widget was. */
   resume() {}
 
-  /** Close what asked the question that is over outside of the view. */
-  closeTyped() {}
+  /**
+   * Close what asked a question that is over outside of the view.
+   *
+   * @param {string} _id
+   */
+  closeTyped(_id) {}
 
   /** Give the focus to what the user was at before a dialog, or to what comes next. */
   focusRest() {}
