@@ -483,10 +483,15 @@ class ToolCallEvent(_OfCall):
 
 @dataclass(slots=True)
 class ToolBegin(_OfCall):
-    """A tool call was allowed, and the tool runs next; ``target`` is the file that was asked about, if one was."""
+    """A tool call was allowed, and the tool runs next.
+
+    ``target`` is the file that was asked about, if one was; ``gate`` decides about effects that the tool finds out by
+    itself, if it does.
+    """
 
     type = "tool_begin"
     target: Target | None = None
+    gate: CallGate | None = None
 
 
 @dataclass(slots=True)

@@ -43,7 +43,6 @@ from indus_nb.extend.loader import Source, load
 from indus_nb.extend.registered import Command, Extension
 from indus_nb.extend.runtime import Runtime
 from indus_nb.tools import Shell, ShellResult, Tool
-from indus_nb.tools.description import Target
 from indus_nb.tools.tool import NOT_RUN
 from indus_nb.tools.truncate import head
 
@@ -280,8 +279,8 @@ class Extensions(SessionHooks):
             arguments.update(event.input)
         return Verdict(target=event.target, gate=event.gate)
 
-    async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
-        await self._notify(ev.ToolBegin(call.id, call.name, call.arguments, target))
+    async def tool_begins(self, call: ToolCall, verdict: Verdict) -> None:
+        await self._notify(ev.ToolBegin(call.id, call.name, call.arguments, verdict.target, verdict.gate))
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
         event = ev.ToolResultEvent(

@@ -7,6 +7,7 @@ object, by settings, rules and the user (``indus_nb.extend.approval.permission_g
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -57,3 +58,8 @@ class Effect:
     def is_irreversible(self) -> bool:
         """Return whether it deletes a file, or its words say that it cannot be undone."""
         return self.kind == "deletes" or NOT_UNDOABLE in self.words
+
+
+def files_changed(effects: Iterable[Effect]) -> list[str]:
+    """Return the paths of the files that effects write or delete."""
+    return [effect.what for effect in effects if effect.kind in ("writes_file", "deletes") and effect.what]

@@ -96,6 +96,11 @@ class CallGate(Protocol):
         """Return whether somebody is there now who can be asked."""
         ...
 
+    @property
+    def found(self) -> Sequence[Effect]:
+        """Return the effects that trials of the call have found so far."""
+        ...
+
     async def covers(self, effects: Sequence[Effect]) -> bool:
         """Return whether settings and rules allow all of these effects unasked.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -240,13 +241,55 @@ def test_what_tools_and_commands_did_to_files_is_taken_back_by_prompt(kernel: Ke
     shown = "\n".join(kernel.run("%agent go").shown)
     for what in ("sub/fresh.txt new", "from-bash new", "kept.txt deleted"):
         assert what in shown
-    kernel.run("%agent undo prompt")
+    asked = kernel.run("%agent undo prompt")  # of a command that was not tried nobody knows what it wrote
+    assert "from-bash, kept.txt were changed while the code ran, perhaps by another program" in str(asked.error)
+    kernel.run("%agent undo prompt over")
     kernel.run("names = 'kept.txt', 'notes.md', 'sub', 'sub/fresh.txt', 'from-bash'")
     look = "print(*(name for name in names if Path(name).exists()))"
     assert kernel.run(look).streams == "kept.txt notes.md\n"
     assert kernel.run("print(Path('kept.txt').read_text(), Path('notes.md').read_text())").streams == "mine # Notes\n"
     kernel.run("%agent redo prompt")
     assert kernel.run(look).streams == "notes.md sub sub/fresh.txt from-bash\n"
+
+
+def test_what_another_program_did_to_files_while_code_ran_is_not_taken_back_unasked(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    thesis, other, begun = (kernel.folder / name for name in ("thesis.txt", "other.txt", "begun"))
+    thesis.write_text("line 1\n")
+    kernel.run("from pathlib import Path; a = 1")
+    kernel.run("%agent --approve never")
+    code = "a = 2; Path('begun').touch()\nwhile not Path('other.txt').exists(): pass\nPath('mine.txt').write_text('own')"
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
+    cell = kernel.begin("%agent go")
+    while not begun.exists():
+        time.sleep(0.01)
+    thesis.write_text("line 1\nline 2\n")
+    (kernel.folder / "half").write_text("mine")
+    (kernel.folder / "half").rename(other)
+    shown = "\n".join(cell.finish().shown)
+    assert "begun new, mine.txt new, other.txt new (perhaps by another program), thesis.txt edited (perhaps" in shown
+    asked = str(kernel.run("%agent undo").error)
+    assert "other.txt, thesis.txt were changed while the code ran, perhaps by another program." in asked
+    assert "Taken back: a, begun (removed), mine.txt (removed)" in "\n".join(kernel.run("%agent undo keep").shown)
+    assert (thesis.read_text(), other.read_text()) == ("line 1\nline 2\n", "mine")
+    assert kernel.run("print(a, Path('mine.txt').exists())").streams == "1 False\n"
+
+
+def test_files_that_a_command_was_asked_about_are_taken_back_without_a_question(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    (kernel.folder / "gone.txt").write_text("kept")
+    kernel.run("%agent --approve effects")
+    command = "echo hi > first.txt; mv first.txt second.txt; rm gone.txt; mkdir -p deep; echo ho > deep/third.txt"
+    api.add(Reply(ToolUse("bash", {"command": command})), Reply("Done."))
+    cell = kernel.begin("%agent go", asks=True)
+    cell.answer("1")
+    assert "another program" not in "\n".join(cell.finish().shown)
+    taken_back = kernel.run("%agent undo")
+    assert taken_back.status == "ok", taken_back.error
+    names = [name for name in ("second.txt", "gone.txt", "deep") if (kernel.folder / name).exists()]
+    assert names == ["gone.txt"]
 
 
 def test_a_file_the_user_changed_since_is_asked_about_and_both_can_be_had(kernel: Kernel, api: MessagesApi) -> None:

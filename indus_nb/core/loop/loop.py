@@ -121,12 +121,8 @@ class RunHooks:
         """
         return Verdict()
 
-    async def tool_begins(self, call: ToolCall, target: Target | None) -> None:
-        """Handle the start of an allowed tool call, right before the tool runs.
-
-        Args:
-            target: The file that it was allowed for, if it was asked about one.
-        """
+    async def tool_begins(self, call: ToolCall, verdict: Verdict) -> None:
+        """Handle the start of an allowed tool call, right before the tool runs."""
 
     async def tool_result(self, call: ToolCall, output: ToolOutput, *, is_error: bool) -> tuple[ToolOutput, bool]:
         """Decide the outcome of a tool call.
@@ -484,7 +480,7 @@ async def _execute(run: Calling, tool: Tool | None, call: ToolCall, report: Call
         raise ToolError(str(error)) from error
     if wanted != call.arguments:
         arguments = tool.check(wanted)
-    await run.hooks.tool_begins(call, verdict.target)
+    await run.hooks.tool_begins(call, verdict)
     with run.abort.interruptible():
         output = await tool.execute(
             arguments, ToolContext(call.id, report, verdict.target, run.vault.hide_in, verdict.gate)

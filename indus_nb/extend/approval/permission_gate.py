@@ -248,6 +248,7 @@ class _CallGate:
     rules: Iterable[str]
     """Rules in force when the call began."""
     subagent: str = field(default_factory=questions.subagent.get)
+    found: list[Effect] = field(default_factory=list[Effect])
 
     @property
     def readable(self) -> Sequence[Path]:
@@ -262,6 +263,7 @@ class _CallGate:
         return self.ctx.has_ui
 
     async def covers(self, effects: Sequence[Effect]) -> bool:
+        self.found[:] = effects
         return await self.gate.allows(_unnamed(effects), self.ctx, by_program=self.by_program)
 
     async def ask(
@@ -273,6 +275,7 @@ class _CallGate:
         holds: bool = False,
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
+        self.found[:] = effects
         settings, effects = self.ctx.settings, _unnamed(effects)
         if self.looks_only and trial is not None:
             return "wait"

@@ -215,9 +215,24 @@ def _effect(kind: EffectKind, what: str, words: str) -> Effect:
     return Effect(kind, what, one_line(words, _MAX_CHARACTERS))
 
 
-def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
+def paths_changed(event: str, args: Sequence[Any]) -> list[str]:
+    """Return the full paths of what an audit event announces a change of: the file, or both that it is moved between.
+
+    >>> paths_changed("os.rename", ("/a", "/b", -1, -1)), paths_changed("open", ("/a", "r", os.O_RDONLY))
+    (['/a', '/b'], [])
+    """
+    if event == "open":
+        path, _, flags = (*args, None, None, 0)[:3]
+        known = _absolute(path)
+        return [known] if known is not None and isinstance(flags, int) and flags & _WRITES else []
+    if event not in _OF_FILES and event not in _OF_TWO_FILES:
+        return []
     directory = args[1] if event in _IN_DIRECTORY and len(args) > 1 else None
-    paths = [path for each in args[:2] if (path := _absolute(each, directory))]
+    return [path for each in args[:2] if (path := _absolute(each, directory))]
+
+
+def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
+    paths = paths_changed(event, args)
     if paths and all(is_own(path) for path in paths):
         return None
     named = [shown_path(path) for path in paths] or [str(args[0])]

@@ -35,6 +35,7 @@ class RemoteGate:
     Attributes:
         readable: As that program said with the call.
         looks_only: Likewise.
+        found: What trials of the call have found so far.
     """
 
     def __init__(self, readable: Sequence[str], send: Send, *, looks_only: bool = False) -> None:
@@ -45,6 +46,7 @@ class RemoteGate:
         """
         self.readable: list[Path] = [Path(path) for path in readable]
         self.looks_only = looks_only
+        self.found: Sequence[Effect] = ()
         self.can_ask: bool = True  # the program decides that itself
         self._send = send
         self._numbers = count(1)
@@ -89,7 +91,7 @@ class RemoteGate:
             future.set_result(content)
 
     async def _asked(self, effects: Sequence[Effect], question: JsonObject) -> JsonObject:
-        number = next(self._numbers)
+        self.found, number = effects, next(self._numbers)
         answer = self._open[number] = asyncio.get_running_loop().create_future()
         listed = [[effect.kind, effect.what, effect.words] for effect in effects]
         self._send({"do": "question", "number": number, "effects": listed, **question})

@@ -14,6 +14,7 @@ from indus_nb.base.errors import UsageError
 from indus_nb.base.free_memory import free_memory
 from indus_nb.core.resources.settings import NotebookSettings
 from indus_nb.core.storage import SessionStore
+from indus_nb.kernel.toolset.writes import Writes
 from indus_nb.kernel.undo import (
     Book,
     CellsChange,
@@ -87,6 +88,7 @@ class _Open:
     cells: list[CellStep] = field(default_factory=list[CellStep])
     problem: str = ""
     asked_in: str | None = None
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Steps:
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
+        self._writes = Writes()
 
     # Events of sessions
 
@@ -248,7 +251,9 @@ class Steps:
         if not self.code_runs:
             self.history.settle()
         running = self._open.setdefault(call, _Open(None, ""))
+        running.is_code = True
         self.begin_files(call, ())
+        self._writes.begin()
         try:
             budget = self.budget(2, large=code in self._large)
             running.variables = take(self._namespace, code, budget, transform=self._transform, first=first)
@@ -268,8 +273,12 @@ class Steps:
         """Discard a call that has not run."""
         self._open.pop(call, None)
 
-    def end(self, call: str) -> tuple[str, str, frozenset[str]]:
+    def end(self, call: str, written: Iterable[str] = ()) -> tuple[str, str, frozenset[str]]:
         """Find the changes of a call.
+
+        Args:
+            written: Paths that it is known to have changed. Other files than these, those that it was to change, and
+                those that Python has opened for its code may have been changed by something else.
 
         Returns:
             That as a line, empty if there is nothing to report; why it cannot be undone, empty if it can; and the
@@ -288,7 +297,7 @@ class Steps:
                 problems.append(f"variables: {_reason(error)}")
         if running.files is not None:
             try:
-                step.files = running.files.close()
+                step.files = running.files.close({*written, *(self._writes.end() if running.is_code else ())})
             except Exception as error:  # noqa: BLE001 - as at its beginning
                 problems.append(f"files: {_reason(error)}")
         summary = step.summary
@@ -441,9 +450,14 @@ class Steps:
 
     def _question(self, names: Collection[str]) -> str:
         outside = {name for name in names if name.startswith(os.sep)}
+        changes = (step.files for step in (*self.history.done, *self.history.undone))
+        doubtful = {name for files in changes if files is not None for name in files.doubtful if name in names}
         sentences: list[str] = []
-        if since := sorted({*names} - outside):
+        if since := sorted({*names} - outside - doubtful):
             sentences.append(f"{_all_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")
+        if doubtful:
+            was = "was" if len(doubtful) == 1 else "were"
+            sentences.append(f"{_all_listed(doubtful)} {was} changed while the code ran, perhaps by another program.")
         if outside:
             are = "is" if len(outside) == 1 else "are"
             sentences.append(f"{_all_listed(outside)} {are} outside the working directory.")

@@ -6,7 +6,7 @@ What this module promises:
   that is killed leaves every file as it was or as it should be. The same step can then be taken back again: what is as
   it should be already is passed over.
 - What is neither what the code left nor what it should be was changed by others since, and is asked about; so is
-  every file outside the directory.
+  every file outside the directory, and every one that something else may have changed while the code ran.
 - A file that is there since the call is removed only if the call made it: what it may have moved here, from a place of
   which nothing was kept, is perhaps the only copy of something.
 - What was not kept is named, and left as it is.
@@ -77,6 +77,7 @@ class FileStep:
         parents: Directories that are there only while the file is.
         source: Another file from before the call whose inode or content it had afterwards, as by a move or a hard link.
         own: The state that the step itself had left, where ``other`` is something else that a move has overwritten.
+        is_doubtful: Whether something else may have changed it while the code ran.
     """
 
     path: Path
@@ -85,11 +86,13 @@ class FileStep:
     parents: tuple[Path, ...] = ()
     source: Path | None = None
     own: tuple[FileState | None, ...] = ()
+    is_doubtful: bool = False
 
     def turned(self, state: FileState | None) -> FileStep:
         """Return the step once ``other`` is in the place of a state, which it may not have left there."""
         own = () if state in (self.now, self.other) else (self.now,)
-        return replace(self, other=state, now=self.own[0] if self.own else self.other, own=own)
+        now = self.own[0] if self.own else self.other
+        return replace(self, other=state, now=now, own=own, is_doubtful=False)  # whose it is was decided
 
 
 def _state(path: Path) -> tuple[State, bytes]:
@@ -198,8 +201,14 @@ class FilesCheckpoint:
     _known: Mapping[Path, tuple[tuple[State, bytes], tuple[Path, ...]]]
     _began: int
 
-    def close(self) -> FilesChange:
-        """Find the changes since; the checkpoint is of no use afterwards."""
+    def close(self, written: Iterable[str] | None = None) -> FilesChange:
+        """Find the changes since; the checkpoint is of no use afterwards.
+
+        Args:
+            written: Paths that the code is known to have changed, besides those that were known before; ``None`` if
+                nothing else can have changed any.
+        """
+        certain = {*self._known, *(Path(os.path.realpath(path)) for path in written or ())}
         after = self._directory.look(keep=False)
         paths = {*self._known, *(self._root / path for path in differing(self._before, after))}
         found = [each for path in sorted(paths) if (each := self._compared(path, after)) is not None]
@@ -213,12 +222,15 @@ class FilesCheckpoint:
             why = problem or ("too many files" if too_many else "")
             if not why and isinstance(was, FileState) and not self._is_kept(data):
                 why = "no room to keep it"
-            sentences.append(_changed(name, was, now) + (f" (cannot be undone: {why})" if why else ""))
+            source = self._source(path, gone.get(now.digest)) if isinstance(now, FileState) else None
+            is_known = _is_known(path, certain, now) or (source is not None and _is_known(source, certain, None))
+            is_doubtful = written is not None and not is_known
+            note = f" (cannot be undone: {why})" if why else " (perhaps by another program)" if is_doubtful else ""
+            sentences.append(_changed(name, was, now) + note)
             if why:
                 left_out[name] = why
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
-                source = None if now is None else self._source(path, gone.get(now.digest))
-                steps.append(FileStep(path, was, now, parents, source))
+                steps.append(FileStep(path, was, now, parents, source, is_doubtful=is_doubtful))
         return FilesChange(self._root, _few(sentences), left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:
@@ -313,6 +325,11 @@ class FilesCheckpoint:
             return False
 
 
+def _is_known(path: Path, certain: Collection[Path], now: State) -> bool:
+    """Return whether code is known to have changed a file: itself, or, where it is gone, a directory that held it."""
+    return path in certain or (now is None and any(above in certain for above in path.parents))
+
+
 def shown(path: Path, root: Path) -> str:
     """Return a path as it is shown to the user.
 
@@ -372,7 +389,10 @@ def net_fates(changes: Iterable[FilesChange]) -> dict[str, str]:
 
 
 def all_touched(changes: Iterable[FilesChange]) -> frozenset[str]:
-    """Return the files changed since that undoing or redoing changes in order would overwrite, and those outside."""
+    """Return the files that undoing or redoing changes in order would overwrite and that are asked about.
+
+    These were changed since, perhaps by something else, or are outside the directory.
+    """
     there: dict[Path, State] = {}
     names = set[str]()
     for change in changes:
@@ -380,7 +400,7 @@ def all_touched(changes: Iterable[FilesChange]) -> frozenset[str]:
         for step in change.steps:
             state = there[step.path] if step.path in there else _state(step.path)[0]
             there[step.path] = step.other
-            if state not in (step.now, step.other):
+            if step.is_doubtful or state not in (step.now, step.other):
                 names.add(shown(step.path, change.root))
     return frozenset(names)
 
@@ -419,12 +439,17 @@ class FilesChange:
         """Return the paths that are outside the directory."""
         return frozenset(str(step.path) for step in self.steps if not step.path.is_relative_to(self.root))
 
+    @property
+    def doubtful(self) -> frozenset[str]:
+        """Return the paths of the files that something else may have changed while the code ran."""
+        return frozenset(shown(step.path, self.root) for step in self.steps if step.is_doubtful)
+
     def digests(self) -> set[str]:
         """Return the digests of the contents that it needs."""
         return {state.digest for step in self.steps for state in (step.other, step.now, *step.own) if state is not None}
 
     def touched(self) -> frozenset[str]:
-        """Return the files whose contents were changed since, and those outside the directory."""
+        """Return the files that are asked about: changed since, perhaps by something else, or outside the directory."""
         return all_touched([self])
 
     def shared(self, other: FilesChange) -> frozenset[str]:
@@ -460,7 +485,8 @@ class FilesChange:
             if isinstance(state, _Other) or not was_kept or (state is not None and not self._is_room(data)):
                 lost.add(shown(step.path, self.root))
             else:
-                found.append(self._other([replace(step, other=step.now, now=state, own=())], undone=False))
+                theirs = replace(step, other=step.now, now=state, own=(), is_doubtful=False)
+                found.append(self._other([theirs], undone=False))
         seen.update(step.path for step in self.steps)
         return found, frozenset(lost)
 
@@ -551,6 +577,7 @@ class FilesChange:
                     "parents": [str(path) for path in step.parents],
                     "source": step.source and str(step.source),
                     "own": [state and [*state] for state in step.own],
+                    "doubtful": step.is_doubtful,
                 }
                 for step in self.steps
             ],
@@ -575,6 +602,7 @@ def change_from_json(value: Mapping[str, Any], contents: Contents) -> FilesChang
             tuple(map(Path, each["parents"])),
             None if each.get("source") is None else Path(str(each["source"])),
             tuple(map(state, each.get("own", ()))),  # which earlier versions did not write down
+            bool(each.get("doubtful")),
         )
         for each in value["files"]
     ]

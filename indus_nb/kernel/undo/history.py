@@ -505,7 +505,7 @@ def _is_made(steps: Sequence[Step], session: str, path: Path, state: FileState) 
         files = {} if step.files is None else {file.path: file for file in step.files.steps}
         if (file := files.get(path)) is None:
             continue
-        if state != file.now or step.session != session:
+        if file.is_doubtful or state != file.now or step.session != session:
             return False
         if file.source is not None:
             source = files.get(file.source)
