@@ -297,7 +297,7 @@ class _Call:
             case MessageStart(message=AssistantMessage()):
                 agent.doing = "writes"
             case MessageEnd(message=AssistantMessage() as message):
-                info.tokens += message.usage.total_tokens
+                info.tokens += message.usage.sent.total_tokens
                 lines = [line for line in hide(message.text).splitlines() if line.strip()]
                 info.recent_output = [_short(line) for line in reversed(lines[-_MAX_RECENT:])]
             case AutoRetryStart():

@@ -341,7 +341,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
     store = session.store
     stats = session.stats()
     tokens, unpriced = stats.tokens, bool(stats.cost_unknown)
-    at_least = "at least " if stats.cost_unconfirmed and not unpriced else ""
+    at_least, before = "at least " if stats.cost_unconfirmed and not unpriced else "", stats.cost_before
     replayed = None if stats.cost else environment_cassette.replayed
     free = "" if replayed is None else f" ({replayed.words})"
     rows = [
@@ -349,7 +349,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}{free}"),
+        ("cost", f"{at_least}{cost_in_words(stats.cost + (before or 0), unpriced=unpriced, before=before)}{free}"),
     ]
     if stats.cost_unconfirmed:
         broken = _broken_off(store.entries)
