@@ -386,9 +386,7 @@ def _folded(title: str, inner: Node) -> Node:
 def _paid(usage: Usage) -> str:
     read = usage.input + usage.cache_read + usage.cache_write
     paid, before = usage.cost, usage.cost.before
-    cost = cost_in_words(
-        paid.total + (before or 0), paid.unconfirmed or 0, unpriced=bool(paid.unknown), before=before
-    )
+    cost = cost_in_words(paid.total + (before or 0), paid.unconfirmed or 0, unpriced=bool(paid.unknown), before=before)
     told = usage.total_tokens or paid.unconfirmed or before
     return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if told else ""
 

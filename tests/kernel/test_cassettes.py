@@ -153,7 +153,7 @@ def test_recorded_answers_cost_nothing_again_and_cell_panel_and_statistics_say_w
             answer = ask(kernel, "%agent --model claude-haiku-4-5 is it so?")
             stats = ask(kernel, "%agent stats")
             page = Page(Wire(kernel), _widget(ask(kernel, "%agent panel")))
-            page.wait_for(lambda: "Yes." in page.text)
+            page.wait_until_idle("Yes.")
             assert "Yes." in str(answer.shown)
             assert (said in str(answer.shown)) == (time == "replayed")
             for shown in (str(answer.shown), page.text):

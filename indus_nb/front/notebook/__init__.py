@@ -100,8 +100,8 @@ class _InShell:
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
         return self._requests.id
 
-    def reporter(self) -> RowsInCell | None:
-        """Return the progress reporter of the cell that runs.
+    def reporter(self, shows: bool) -> RowsInCell | None:  # noqa: FBT001 - see `front_end.reporter`
+        """Return the progress reporter of the cell that runs, which may show nothing in it.
 
         It is ``None`` for code that is not the cell's own, in a process that was forked from this one, and in a
         terminal in which nothing was asked yet.
@@ -110,7 +110,7 @@ class _InShell:
             return None
         if os.getpid() != self._process or (self._made is None and getattr(self._shell, "kernel", None) is None):
             return None
-        return self.conversations.reporter()
+        return self.conversations.reporter(shows=shows)
 
     def usual_model(self) -> tuple[str, str] | None:
         """Return provider and id of the model of the conversation that a cell talks to by default."""

@@ -32,6 +32,7 @@ from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.cells.asked_rows import AskedRows
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
 from indus_nb.front.notebook.cells.cell_turns import CellTurns, asking_cell
 from indus_nb.front.notebook.cells.cell_work import (
@@ -199,8 +200,8 @@ class Conversations:
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._beside = ""
         """What the page is to say beside the next answer, and no file."""
-        self._turns = CellTurns(cells)
-        self._cells = cells
+        self._turns, self._cells = CellTurns(cells), cells
+        self._rows = AskedRows(shell, self._refresh_doors)
         self._served: Served | None = None
         self._lender: Lender | None = None
         self._day_cost = DayCost(agent_directory() / "spent", self.thread, self._refresh_doors)
@@ -341,6 +342,7 @@ class Conversations:
             self._gate.close()
         with contextlib.suppress(ValueError):
             self._shell.events.unregister("post_run_cell", self._answers.look_after)
+            self._rows.close()
         self._day_cost.close()
         self.kernel.cells.switch(on=False)
         self.thread.close()
@@ -618,11 +620,18 @@ class Conversations:
                 self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
 
-    def reporter(self) -> RowsInCell:
-        """Return the progress reporter of a cell that asks for rows."""
+    def reporter(self, *, shows: bool) -> RowsInCell:
+        """Return the progress reporter of a cell that asks for rows, which may show nothing in it."""
         from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
 
-        return RowsInCell(self._shell, self._live, self.comm_gate, self.thread.call)
+        begun = partial(self._rows.note, self._notebook_of_cell)
+        rows = RowsInCell(self._shell, self._live, self.comm_gate, self.thread.call, shows=shows)
+        rows.on_begun, rows.on_ended = begun, self._rows.forget
+        return rows
+
+    def asks_rows(self, shown: Shows) -> bool:
+        """Return whether a cell of a notebook asks rows now."""
+        return self._notebooks.of(shown.client) in self._rows
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate

@@ -178,15 +178,8 @@ async def _set_model(session: AgentSession, wanted: str) -> CommandOutput:
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""
-    return CommandOutput(
-        f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice"
-    )
-
-
-def _reach(session: AgentSession) -> str:
-    if session.model is None or session.registry.has_key(session.model):
-        return ""
-    return f" There is no key for {session.model.provider} yet: `%agent doctor` says how to get one."
+    lacking = actions.without_key(session) or "."
+    return CommandOutput(f"The model is {model.name} now ({model.provider}/{model.id}{thinking}){lacking}", "notice")
 
 
 def _levels(session: AgentSession) -> CommandOutput:
