@@ -71,7 +71,7 @@ _MAX_RESULT_CHARACTERS = 48_000
 _MAX_ERROR_CHARACTERS = 1000
 _MAX_DOING_CHARACTERS = 100
 _MAX_RECENT = 5
-_MARKS: dict[SubagentStatus, str] = {"pending": "…", "running": "●", "completed": "✓", "failed": "✗", "aborted": "✗"}
+_MARKS: dict[SubagentStatus, str] = {"pending": "…", "running": "…", "completed": "✓", "failed": "✗", "aborted": "✗"}
 
 OpenSubagent = Callable[[ModelRegistry, Sequence[str], SessionHooks], AgentSession]
 """Callback that opens a session for a sub-agent: with its model's provider, its tools, and its hooks."""

@@ -426,5 +426,8 @@ def _fallback(session: AgentSession, with_kernel: str = "") -> str:
     said = " ".join(filter(None, (_NOT_SHOWN, with_kernel)))
     if session.store.path is None:
         return f"{said} Its conversation was not saved."
-    which = f"`%agent --session {session.store.session_id}`"
-    return f"{said} {'Else ' if with_kernel else ''}{which} and then `%agent panel` show the answer."
+    name = " ".join((session.store.name or "").replace("`", "").split())
+    return (
+        f"{said} {'Else ' if with_kernel else ''}`%agent panel` shows the answer. If this notebook talks in another "
+        f"conversation by now, `%agent sessions` finds that one{f', “{name}”' if name else ''}."
+    )
