@@ -360,7 +360,12 @@ class ModelRegistry:
         Also where a cassette may answer in its place, unless that answers all. Runs no command.
         """
         name, stored = model.provider, read_stored_keys(self._auth_file)
-        if self._is_replaying() or self._asks_for_no_key(model) or finds_credentials(model.api) or self._has_secret(name, stored):
+        if (
+            self._is_replaying()
+            or self._asks_for_no_key(model)
+            or finds_credentials(model.api)
+            or self._has_secret(name, stored)
+        ):
             return ""
         return how_to_get_key(name, stored, sorted(self._keyed()))
 

@@ -294,6 +294,15 @@ def serve(wanted: str = "") -> None:
     conversations_of(shell).serve(f"serve {wanted}".strip())
 
 
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Load what `%load_ext indus_nb` does, for the profile's line of `indus-nb setup --ipython`.
+
+    By this other name, a notebook's own `%load_ext indus_nb` is not told by IPython that it is loaded already.
+    """
+    own_imports.keep_out_working_directory()
+    load(shell)
+
+
 def load(shell: InteractiveShell) -> None:
     """Register the magics with a shell.
 

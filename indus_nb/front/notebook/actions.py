@@ -268,7 +268,7 @@ def describe(session: AgentSession) -> str:
 
 
 def without_key(session: AgentSession) -> str:
-    """Return the end of a sentence, and another one, where the model has no key, or kept answers alone do without one."""
+    """Return the end of a sentence, and one more, where the model has no key; empty where it has one."""
     model, registry = session.model, session.registry
     if model is None or (registry.has_key(model) and not registry.missing_key(model)):
         return ""
