@@ -59,9 +59,11 @@ from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import (
+    CHANGE_ALL_THE_SAME,
     StateWanted,
     StepsWanted,
     TakingBack,
+    WantedT,
     question_since,
     state_wanted,
     steps_wanted,
@@ -86,7 +88,7 @@ from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.states import STATE
-from indus_nb.kernel.toolset.undoing import ChangedSinceError
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, Undecided
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
@@ -109,7 +111,6 @@ if TYPE_CHECKING:
     from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
-WantedT = TypeVar("WantedT", StepsWanted, StateWanted)
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _NO_WIDGETS = (
@@ -843,8 +844,8 @@ class Conversations:
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
 
-        async def move(cell: CellWork, wanted: StepsWanted) -> None:
-            moved = await self.taking_back.move(session, wanted)
+        async def move(cell: CellWork, wanted: StepsWanted, agreed: Undecided | None) -> None:
+            moved = await self.taking_back.move(session, wanted, agreed)
             cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._run(session.start)  # which restores the steps of earlier kernels
@@ -854,8 +855,8 @@ class Conversations:
         """Save, list, compare or forget named states, or go to one."""
         wanted = state_wanted(command.argument)
 
-        async def do(cell: CellWork, wanted: StateWanted) -> None:
-            text, rows = await self.taking_back.state(session, wanted)
+        async def do(cell: CellWork, wanted: StateWanted, agreed: Undecided | None) -> None:
+            text, rows = await self.taking_back.state(session, wanted, agreed)
             cell.left = blocks.table(text, rows) if rows else blocks.notice(text)
 
         self._run(session.start)
@@ -864,29 +865,28 @@ class Conversations:
     def _moving(
         self,
         session: AgentSession,
-        move: Callable[[CellWork, WantedT], Coroutine[Any, Any, None]],
+        move: Callable[[CellWork, WantedT, Undecided | None], Coroutine[Any, Any, None]],
         wanted: WantedT,
         needs_page: Callable[[], bool],
     ) -> None:
-        """Move steps; the user is asked what becomes of what they have changed since, where they can be."""
-        asked: str | None = None
-        allowed = wanted
+        """Move steps; ask what becomes of what was changed since, as `asked_since`, where the user can be asked."""
+        agreed: Undecided | None = None
+
+        def attempt(wanted: WantedT, agreed: Undecided | None) -> None:
+            self._with_page(lambda cell: move(cell, wanted, agreed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+
         while True:
             try:
-                self._with_page(lambda cell: move(cell, wanted), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+                attempt(wanted, agreed)
             except ChangedSinceError as error:
                 if not self._can_ask:
                     raise
-                if str(error) == asked:  # as it was when the user answered
-                    break
-                asked = str(error)
-                decision = self._decide(session, question_since(error, "Change variables and files all the same?"))
+                decision = self._decide(session, question_since(error, CHANGE_ALL_THE_SAME))
                 if (touched := touched_by(decision)) is None:
                     raise UsageError(_NOTHING_CHANGED) from None
-                allowed = replace(wanted, touched=touched)
+                wanted, agreed = replace(wanted, touched=touched), error.undecided
             else:
                 return
-        self._with_page(lambda cell: move(cell, allowed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
