@@ -138,7 +138,8 @@ AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 class Cost(WireModel):
     """Cost of a request, in US dollars; ``unknown`` is true where a price is not known, and the amounts lack it.
 
-    ``unconfirmed`` is the most that it may have cost besides, where nobody has said what it did.
+    ``unconfirmed`` is the most that it may have cost besides, where nobody has said what it did. ``replayed`` is true
+    of a request that was not sent, for its answer was recorded or kept, and ``before`` is what it had cost then.
     """
 
     input: float = 0.0
@@ -148,6 +149,8 @@ class Cost(WireModel):
     total: float = 0.0
     unknown: bool | None = None
     unconfirmed: float | None = None
+    replayed: bool | None = None
+    before: float | None = None
 
     def scaled(self, share: float, more: float = 0.0) -> Cost:
         """Return the cost at a share of the prices, with something that is no token.
@@ -172,15 +175,22 @@ class Usage(WireModel):
     total_tokens: int = 0
     cost: Cost = wire_field(default_factory=Cost)
 
+    @property
+    def sent(self) -> Usage:
+        """Return what was sent: no tokens of a request that was replayed, which tell how long a conversation is."""
+        return Usage(cost=self.cost) if self.cost.replayed else self
+
     def __add__(self, other: Usage) -> Usage:
-        """Return the usage of two requests together."""
-        cost = {name: getattr(self.cost, name) + getattr(other.cost, name) for name in _AMOUNTS}
+        """Return the usage of two requests together, of which only those that were sent have tokens."""
+        one, two = self.sent, other.sent
+        cost = {name: getattr(one.cost, name) + getattr(two.cost, name) for name in _AMOUNTS}
         return Usage(
-            **{name: getattr(self, name) + getattr(other, name) for name in Usage.wire_fields if name != "cost"},
+            **{name: getattr(one, name) + getattr(two, name) for name in Usage.wire_fields if name != "cost"},
             cost=Cost(
                 **cost,
-                unknown=self.cost.unknown or other.cost.unknown,
-                unconfirmed=(self.cost.unconfirmed or 0) + (other.cost.unconfirmed or 0) or None,
+                unknown=one.cost.unknown or two.cost.unknown,
+                unconfirmed=(one.cost.unconfirmed or 0) + (two.cost.unconfirmed or 0) or None,
+                before=(one.cost.before or 0) + (two.cost.before or 0) or None,
             ),
         )
 

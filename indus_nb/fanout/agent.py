@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Unpack, cast
 
 from indus_nb.extend.definitions import agent as definitions
-from indus_nb.fanout.calls import MapOptions, StreamOptions, reporter_for
+from indus_nb.fanout.calls import MapOptions, StreamOptions
 from indus_nb.fanout.cascade import SURE, Sure
 from indus_nb.fanout.frame_calls import FrameCalls
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.partitions import is_partitioned
 from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL
+from indus_nb.fanout.reporting import usual_reporter
 from indus_nb.fanout.results import Answers
 from indus_nb.fanout.rows import Table, rows_in
 from indus_nb.fanout.stream import Stream
@@ -110,7 +111,7 @@ class Agent(FrameCalls):
         """
         given = locals()
         options = cast("MapOptions", {name: given[name] for name in MapOptions.__annotations__})
-        return Map(*self._question(template, data, options)).here(reporter_for(options))
+        return Map(*self._question(template, data, options)).here(usual_reporter(options))
 
     async def map_async(self, template: str, data: object, **options: Unpack[MapOptions]) -> Answers:
         """Run ``map`` on the event loop of the caller; cancelling it cuts off the rows that are asked.
@@ -157,7 +158,7 @@ class Agent(FrameCalls):
         known = Template(template).columns if columns is None else columns
         options = {"sessions": False, **options}
         asked = self._asked(template, Table(known, ()), StreamOptions, options)
-        return Stream(rows, asked, reporter_for(options))
+        return Stream(rows, asked, usual_reporter(options))
 
 
 agent: Agent = Agent(definitions)

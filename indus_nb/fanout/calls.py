@@ -17,7 +17,6 @@ from indus_nb.fanout.question import (
     StreamedRowOptions,
     question,
 )
-from indus_nb.fanout.reporting import Reporter, usual_reporter
 from indus_nb.fanout.rows import Table, table_of
 from indus_nb.fanout.running import latest_interrupted
 from indus_nb.fanout.template import Template
@@ -121,8 +120,3 @@ class Calls(Definitions):
             usual_model=front_end.usual_model,
             **cast("RowOptions", {name: options[name] for name in RowOptions.__annotations__ if name in options}),
         )
-
-
-def reporter_for(options: Mapping[str, Any]) -> Reporter:
-    """Return what shows how far it is: the usual reporter, unless the options have none of it."""
-    return usual_reporter() if options.get("progress", True) else Reporter()

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from indus_nb.fanout import joining, ranking, reducing
-from indus_nb.fanout.calls import Calls, FilterOptions, ReduceOptions, RoundOptions, reporter_for
+from indus_nb.fanout.calls import Calls, FilterOptions, ReduceOptions, RoundOptions
 from indus_nb.fanout.filtering import Kept
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.packing import SYSTEM_PROMPT
+from indus_nb.fanout.reporting import usual_reporter
 from indus_nb.fanout.rounds import ROWS, Rounds
 from indus_nb.fanout.rows import Table, table_of
 from indus_nb.fanout.running import completed
@@ -40,7 +41,7 @@ class FrameCalls(Calls):
         """
         table = table_of(data)
         asked = self._asked(template, table, FilterOptions, options, bool)
-        return completed(partial(Kept, data, table), lambda: Map(data, asked).here(reporter_for(options)))
+        return completed(partial(Kept, data, table), lambda: Map(data, asked).here(usual_reporter(options)))
 
     def join(
         self,
@@ -85,7 +86,7 @@ class FrameCalls(Calls):
         table = pairing.table
         asked = self._asked(template, table, FilterOptions, options, bool)
         made = partial(joining.Pairs, pairing, table)
-        return completed(made, lambda: Map(table.rows, asked).here(reporter_for(options)))
+        return completed(made, lambda: Map(table.rows, asked).here(usual_reporter(options)))
 
     def reduce(
         self,
@@ -122,7 +123,7 @@ class FrameCalls(Calls):
         reduction = reducing.Reduction(question, data, table_of(data), of, by, characters)
         asked = self._in_rounds(reduction.template, ReduceOptions, options)
         rounds: Rounds[reducing.Notes] = Rounds(asked, lambda rounds: reduction.steps(rounds, asked.kind))
-        return rounds.here(reporter_for(options))
+        return rounds.here(usual_reporter(options))
 
     def topk(
         self,
@@ -157,7 +158,7 @@ class FrameCalls(Calls):
         tournament = ranking.Tournament(question, data, table_of(data), k, of, compared)
         asked = self._in_rounds(tournament.template, RoundOptions, options)
         rounds: Rounds[ranking.Ranking] = Rounds(asked, tournament.steps)
-        return rounds.here(reporter_for(options))
+        return rounds.here(usual_reporter(options))
 
     def _in_rounds(self, template: str, known: type, options: ReduceOptions | RoundOptions) -> RowQuestion:
         usual = {**options, "system_prompt": options.get("system_prompt") or SYSTEM_PROMPT}

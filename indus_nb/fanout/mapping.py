@@ -85,9 +85,7 @@ class Map:
             cascade=work.cascade,
             notes=work.notes,
             problems=work.problems,
-            again=lambda known, changes: self._again(known, changes).here(
-                usual_reporter() if changes.get("progress", True) else Reporter()
-            ),
+            again=lambda known, changes: self._again(known, changes).here(usual_reporter(changes)),
             again_async=lambda known, changes: self._again(known, changes).run(),
         )
 

@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -59,7 +59,9 @@ class Contained(Reporter):
             work(self._inner)
         except Exception:  # noqa: BLE001 - of a front end, whatever it is
             _log.exception("How far rows are cannot be shown any more; they go on.")
-            self._inner = Reporter()
+            failed, self._inner = self._inner, Reporter()
+            with suppress(Exception):
+                failed.end(None)
 
 
 class Lines(Reporter):
@@ -169,16 +171,23 @@ def bundle_of(progress: Progress) -> dict[str, str]:
     return {"text/plain": text, "text/html": bar}
 
 
-def usual_reporter() -> Reporter:
-    """Return the reporter for where this process runs: a notebook, a terminal, or neither."""
+def usual_reporter(options: Mapping[str, Any]) -> Reporter:
+    """Return the reporter for where this process runs: a notebook, a terminal, or neither.
+
+    Args:
+        options: Those of the call; with ``progress=False`` no progress is shown where rows are asked.
+    """
+    shows = bool(options.get("progress", True))
     made = None
     if front_end.reporter is not None:
         try:
-            made = front_end.reporter()
+            made = front_end.reporter(shows)
         except Exception:  # noqa: BLE001 - whatever it is, rows are asked without
             _log.exception("How far rows are cannot be shown in the cell; they go on.")
     if made is not None:
         return made
+    if not shows:
+        return Reporter()
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None and getattr(shell, "kernel", None) is not None:

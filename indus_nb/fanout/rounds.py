@@ -184,4 +184,4 @@ class Rounds(Generic[ResultT]):
 
     def retried(self, changes: Mapping[str, Any]) -> ResultT:
         """Ask once more for what has no answer; see ``again``."""
-        return self.again(changes).here(usual_reporter() if changes.get("progress", True) else Reporter())
+        return self.again(changes).here(usual_reporter(changes))

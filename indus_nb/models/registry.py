@@ -256,7 +256,7 @@ class ModelRegistry:
             provider = cast("Provider", stream) if hasattr(stream, "stream") else _Called(cast("Stream", stream))
         if self._cassette is not None:
             if self._cassette.may_answer() and not self._is_replaying():
-                provider = _WithKey(provider, self._missing_key)  # what the cassette does not answer needs one
+                provider = _WithKey(provider, self.missing_key)  # what the cassette does not answer needs one
             provider = self._cassette.provider_for(provider)
             if self._is_replaying():
                 return provider
@@ -358,10 +358,18 @@ class ModelRegistry:
     def _asks_for_no_key(self, model: Model) -> bool:
         return model.api == "offline" or is_local(model.base_url) or self._config(model.provider, "stream") is not None
 
-    def _missing_key(self, model: Model) -> str:
-        """Return how to get the key that a request to ``model`` needs and lacks; empty where it lacks none."""
+    def missing_key(self, model: Model) -> str:
+        """Return how to get the key that a request to ``model`` needs and lacks; empty where it lacks none.
+
+        Also where a cassette may answer in its place, unless that answers all. Runs no command.
+        """
         name, stored = model.provider, read_stored_keys(self._auth_file)
-        if self._asks_for_no_key(model) or finds_credentials(model.api) or self._has_secret(name, stored):
+        if (
+            self._is_replaying()
+            or self._asks_for_no_key(model)
+            or finds_credentials(model.api)
+            or self._has_secret(name, stored)
+        ):
             return ""
         return how_to_get_key(name, stored, sorted(self._keyed()))
 

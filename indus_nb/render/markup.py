@@ -79,7 +79,7 @@ STYLES = {
     "live_before": "text-decoration:underline 1px dashed #8888;text-underline-offset:3px;",
     "untraced": "text-decoration:underline dotted var(--jp-warn-color1,#b0821f);text-underline-offset:3px;",
 }
-_CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context hint"
+_CLASS_NAMES = "answer said thinking call code error notice waiting usage shown steps context hint runs"
 CLASSES = tuple(_CLASS_NAMES.split())
 
 
@@ -126,7 +126,7 @@ _ATTRIBUTES = {
     "ol": {"start"},
     "details": {"open"},
     **{tag: {"style"} for tag in ("code", "pre", "summary", "td", "th")},
-    "span": {"style", "title", "tabindex"},
+    "span": {"style", "title", "tabindex", "class"},
     "div": {"style", "class"},
     **formulas.ATTRIBUTES,
 }

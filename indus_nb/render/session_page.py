@@ -142,7 +142,12 @@ def _facts(store: SessionStore) -> str:
         "Messages": f"{stats.user_messages} of the user, {stats.assistant_messages} answers, "
         f"{stats.tool_calls} tool calls",
         "Tokens": f"{tokens.input + tokens.cache_read + tokens.cache_write:,} in, {tokens.output:,} out",
-        "Cost": cost_in_words(stats.cost, stats.cost_unconfirmed or 0, unpriced=bool(stats.cost_unknown)),
+        "Cost": cost_in_words(
+            stats.cost + (stats.cost_before or 0),
+            stats.cost_unconfirmed or 0,
+            unpriced=bool(stats.cost_unknown),
+            before=stats.cost_before,
+        ),
     }
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{_escaped(fact)}</dd>" for name, fact in facts.items()) + "</dl>"
 
@@ -380,8 +385,9 @@ def _folded(title: str, inner: Node) -> Node:
 
 def _paid(usage: Usage) -> str:
     read = usage.input + usage.cache_read + usage.cache_write
-    cost = cost_in_words(usage.cost.total, usage.cost.unconfirmed or 0, unpriced=bool(usage.cost.unknown))
-    told = usage.total_tokens or usage.cost.unconfirmed
+    paid, before = usage.cost, usage.cost.before
+    cost = cost_in_words(paid.total + (before or 0), paid.unconfirmed or 0, unpriced=bool(paid.unknown), before=before)
+    told = usage.total_tokens or paid.unconfirmed or before
     return f" · {read:,} tokens in, {usage.output:,} out · {cost}" if told else ""
 
 

@@ -78,7 +78,8 @@ def _grid_html(grid: nodes.Grid) -> str:
 
 def _head_html(head: nodes.CardHead) -> str:
     aside = element("span", escape(head.aside), "aside") if head.aside else ""
-    parts = [f"{aside}{element('span', head.icon, head.tone)}", element("b", escape(head.name))]
+    runs = "runs" if head.tone == "busy" else None  # a page ends it, should the kernel end before
+    parts = [f"{aside}{element('span', head.icon, head.tone, runs)}", element("b", escape(head.name))]
     if line := head.summary or head.hint:
         parts.append(element("code", escape(line), "command"))
     result = element("span", f" · {escape(head.result)}", "result") if head.result else ""

@@ -266,6 +266,32 @@ def test_a_question_is_seen_from_everywhere_and_takes_no_focus(lab: Lab, page: P
     expect(tab).to_have_count(0)
 
 
+@pytest.mark.parametrize("progress", [True, False], ids=["with progress", "without"])
+def test_the_status_bar_says_that_rows_of_a_cell_are_asked_before_there_is_a_conversation(
+    lab: Lab, page: Page, api: MessagesApi, *, progress: bool
+) -> None:
+    model = f"model='claude-opus-4-5', parallel=1, progress={progress}"
+    asks = f"from indus_nb import agent\nagent.map('{{item}}', range(2), {model})"
+    takes = f"asked = agent.stream('{{item}}', range(9), {model})\nnext(asked)"
+    lab.write("rows.ipynb", "%load_ext indus_nb", asks, takes)
+    notebook = lab.open(page, "rows.ipynb")
+    notebook.run(0)
+    status = page.locator(".indus-status button")
+    expect(status).to_contain_text("Agent idle")
+    first, second = Gate(), Gate()
+    api.default = Reply("yes", usage={"input_tokens": 2_000})
+    api.add(Reply(Text(first, "no."), usage={"input_tokens": 2_000}), Reply(Text(second, "no.")))
+    notebook.run(1)
+    expect(status).to_contain_text("Agent works")
+    first.open()
+    expect(status).to_contain_text(re.compile(r"works.*\$[\d.]+ today"))
+    second.open()
+    expect(status).to_contain_text(re.compile(r"idle.*\$[\d.]+ today"))
+    notebook.run(2)
+    notebook.wait_until_run(2)
+    expect(status).to_contain_text("idle")
+
+
 def test_what_rows_cost_is_told_when_they_end(lab: Lab, page: Page, api: MessagesApi) -> None:
     rows = "from indus_nb import agent\nagent.map('{item}', range(60), model='claude-opus-4-5', progress=False)"
     lab.write("rows.ipynb", "%agent --new --model sonnet-4-5 --thinking off hello", rows)

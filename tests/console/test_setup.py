@@ -154,9 +154,13 @@ def test_the_extension_is_loaded_in_each_kernel_once_the_profile_has_its_line(
     profile.write_text("c.InteractiveShellApp.exec_lines = ['x = 1']")
     assert run(environment, "setup", "--ipython").returncode == 0
     before = profile.read_text()
+    profile.write_text(before.replace("indus_nb.front.notebook", "indus_nb"))  # as an earlier version wrote it
+    assert run(environment, "setup", "--ipython").returncode == 0
+    assert profile.read_text() == before
     assert "has the line already" in run(environment, "setup", "--ipython").stdout
     assert profile.read_text() == before
     with Kernel(tmp_path, environment) as kernel:
+        assert kernel.run("%load_ext indus_nb").streams == ""
         assert kernel.run("%agent --provider offline compute 6 * 7").status == "ok"
         assert kernel.run("print(x)").streams == "1\n"
     assert run(environment, "setup", "--ipython", "--remove").returncode == 0

@@ -322,7 +322,7 @@ async def test_what_they_do_is_shown_while_they_do_it(opened, home: Path, messag
 
     session.subscribe(follow)
     await session.prompt("lead")
-    assert any("● 1 T go · read notes.txt" in text for text in shown)
+    assert any("… 1 T go · read notes.txt" in text for text in shown)
     assert "1 of 1 agent done" in text_of(session)
     assert {"read"} == {state["currentTool"] for state in states if "currentTool" in state}
     assert (states[-1]["status"], states[-1]["requests"], states[-1]["toolCount"]) == ("completed", 2, 1)

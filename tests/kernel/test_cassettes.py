@@ -135,8 +135,13 @@ def test_a_panel_sends_nothing_in_a_conversation_that_is_older_than_the_cassette
     assert len(json.loads((tmp_path / "answers.json").read_text())["exchanges"]) == 1
 
 
-def test_replayed_answers_cost_nothing_in_cell_conversation_and_day_and_recording_them_does(
-    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(NAMES, "replayed from answers.json"), ("%agent keep answers.json", "1 answer kept from before")],
+    ids=["replayed", "kept"],
+)
+def test_recorded_answers_cost_nothing_again_and_cell_panel_and_statistics_say_what_they_had_cost(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi, names: str, said: str
 ) -> None:
     api.default = Reply("Yes.", usage={"input_tokens": 20_000})
     spent_after: list[float] = []
@@ -144,15 +149,18 @@ def test_replayed_answers_cost_nothing_in_cell_conversation_and_day_and_recordin
     for time in ("recorded", "replayed"):
         with Kernel(tmp_path, environment) as kernel:
             kernel.run("%load_ext indus_nb")
-            ask(kernel, NAMES)
+            ask(kernel, names)
             answer = ask(kernel, "%agent --model claude-haiku-4-5 is it so?")
+            stats = ask(kernel, "%agent stats")
+            page = Page(Wire(kernel), _widget(ask(kernel, "%agent panel")))
+            page.wait_until_idle("Yes.")
             assert "Yes." in str(answer.shown)
-            beside = "$0.02" if time == "recorded" else "replayed from answers.json"
-            assert beside in str(answer.shown)
-            assert ("tokens in, " in str(answer.shown)) == (time == "recorded")
-            stats = str(ask(kernel, "%agent stats").shown)
-            assert ("0.0000 (replayed from answers.json)" in stats) == (time == "replayed")
-            assert ("$0.02" in str(answer.shown)) == (time == "recorded")
+            assert (said in str(answer.shown)) == (time == "replayed")
+            for shown in (str(answer.shown), page.text):
+                assert ("tokens in, " in shown) == (time == "recorded")
+            for shown in (str(answer.shown), page.text, str(stats.shown)):
+                assert "$0.02" in shown
+                assert ("$0.0000 now, $0.02" in shown) == (time == "replayed")
             spent = kernel.run("from indus_nb.core.limits import spent_today\nprint(spent_today())")
             spent_after.append(float(spent.streams))
     assert spent_after[0] > 0.02

@@ -228,3 +228,20 @@ def test_a_cell_says_beside_its_answer_what_was_kept_and_why_the_rest_was_asked(
         assert "is no cassette" in str(kernel.run("%agent keep mine.json").error)
         assert "No answers are kept" in str(kernel.run("%agent keep").shown)
     assert (tmp_path / "mine.json").read_text() == '{"a": 1}'
+
+
+def test_a_model_without_a_key_is_said_to_have_kept_answers_alone_and_gives_these(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = Reply("Yes.")
+    asks = "%agent --model claude-haiku-4-5 is it so?"
+    for key in ("test-key", ""):
+        with Kernel(tmp_path, {**environment, "ANTHROPIC_API_KEY": key}) as kernel:
+            kernel.run("%load_ext indus_nb")
+            kernel.run("%agent keep answers.json")
+            ready = str(kernel.run("%agent --model claude-haiku-4-5").shown)
+            assert "Ready: Claude Haiku 4.5" in ready
+            said = "There is no key for anthropic, so only answers that are kept can be had: `%agent key` asks for one."
+            assert (said.replace("`", "") in ready.replace("`", "")) == (not key)
+            assert "Yes." in str(kernel.run(asks).shown)
+    assert len(api.requests) == 1

@@ -228,7 +228,7 @@ def test_a_map_that_is_stopped_in_a_task_of_the_users_fails_its_cell_and_not_the
             "import asyncio\nfrom indus_nb import agent\nfrom indus_nb.fanout.reporting import Reporter\n"
             "class Stopping(Reporter):\n    def begin(self, stop): self.stop = stop\n"
             "    def show(self, progress):\n        if progress.done: self.stop()\n"
-            "from indus_nb.base import front_end\nfront_end.reporter = Stopping\n"
+            "from indus_nb.base import front_end\nfront_end.reporter = lambda shows: Stopping()\n"
             "async def asked(): return agent.map('{item}', range(9), parallel=1, rpm=30, model='claude-haiku-4-5')\n"
         )
         cell = kernel.run("await asyncio.gather(asked(), asked())")

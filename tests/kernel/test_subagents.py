@@ -62,7 +62,7 @@ def test_the_card_shows_what_each_does_and_the_tree_where_its_session_is(kernel:
 
     answering(api, tasks("quick", "slow"), child)
     cell = kernel.begin("%agent lead")
-    cell.wait_for(lambda cell: "1 of 2 agents done" in "".join(cell.shown) and "● 2 Task slow" in "".join(cell.shown))
+    cell.wait_for(lambda cell: "1 of 2 agents done" in "".join(cell.shown) and "… 2 Task slow" in "".join(cell.shown))
     assert "✓ 1 Task quick · done · $" in "".join(cell.shown)
     gate.open()
     cell.wait_for(lambda cell: cell.idle)

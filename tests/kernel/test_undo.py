@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
+from panel_pages import Page, Wire
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,33 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
     cell.answer("1")
     assert any("Taken back: other" in shown for shown in cell.finish().shown)
     assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
+
+
+def test_a_panel_asks_anew_where_more_was_changed_by_the_time_of_the_answer_and_does_what_was_shown(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("mine = [1]; other = [1]")
+    changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
+    kernel.run("mine.append(3)")
+    shown = kernel.begin("%agent panel", asks=True).finish()
+    bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
+    wire = Wire(kernel)
+    page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+
+    def asked(names: str) -> Any:
+        wire.wait_for(lambda: any(names in str(each.dialog) for each in page.dialogs.values()))
+        return [each.dialog for each in page.dialogs.values()][-1]
+
+    page.prompt("/undo")
+    first = asked("mine was changed since")
+    kernel.run("other.append(3)")
+    page.tell("answer", id=first["id"], value="Overwrite it")
+    second = asked("mine, other were changed since")
+    assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1, 2, 3]\n"
+    page.tell("answer", id=second["id"], value="Overwrite it")
+    wire.wait_for(lambda: "Taken back: mine, other." in page.text)
+    wire.close()
+    assert kernel.run("print(mine, other)").streams == "[1] [1]\n"
 
 
 def test_commands_that_answer_for_a_whole_prompt_move_all_of_it(kernel: Kernel, api: MessagesApi) -> None:
@@ -259,7 +288,9 @@ def test_what_another_program_did_to_files_while_code_ran_is_not_taken_back_unas
     thesis.write_text("line 1\n")
     kernel.run("from pathlib import Path; a = 1")
     kernel.run("%agent --approve never")
-    code = "a = 2; Path('begun').touch()\nwhile not Path('other.txt').exists(): pass\nPath('mine.txt').write_text('own')"
+    code = (
+        "a = 2; Path('begun').touch()\nwhile not Path('other.txt').exists(): pass\nPath('mine.txt').write_text('own')"
+    )
     api.add(Reply(ToolUse("python", {"code": code})), Reply("Done."))
     cell = kernel.begin("%agent go")
     while not begun.exists():

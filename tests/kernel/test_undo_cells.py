@@ -61,6 +61,14 @@ def undo(page: NotebookPage, command: str, shown: str) -> None:
     page.wait_for(lambda: shown in f"{page.text} {page.toasts}")
 
 
+def decline(page: NotebookPage, command: str, question: str) -> None:
+    page.prompt(command)
+    page.wait_for(lambda: any(question in str(each.dialog) for each in page.dialogs.values()))
+    (asked,) = page.dialogs
+    page.tell("answer", id=asked, value="No, change nothing")
+    page.wait_for(lambda: not page.dialogs)
+
+
 def state(kernel: Kernel) -> str:
     return kernel.run("print(rows, Path('a.txt').read_text())").streams.strip()
 
@@ -91,10 +99,10 @@ def test_a_cell_that_the_user_changed_since_is_asked_about(
 ) -> None:
     propose(page, api, WORK, ToolUse("propose_cell", CHANGE))
     page.cells["load"] = "mine"
-    undo(page, "/undo 2", "the 1st cell was changed since")
+    decline(page, "/undo 2", "the 1st cell was changed since")
     assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2] new")
     kernel.run("rows.append(3)")
-    undo(page, "/undo 2", "rows, the 1st cell were changed since")
+    decline(page, "/undo 2", "rows, the 1st cell were changed since")
     assert (page.cells["load"], state(kernel)) == ("mine", "[1, 2, 3] new")
     kernel.run("rows.pop()")
     undo(page, "/undo 2 both", "left as the user has it: the 1st cell; new beside it: the 2nd cell")
@@ -141,7 +149,7 @@ def test_cells_go_back_and_forth_with_a_named_state(kernel: Kernel, page: Notebo
     undo(page, "/state back last", "This is “last” again")
     assert (page.cells, state(kernel)) == (after, "[1, 2] new")
     page.cells["load"] = "mine"
-    undo(page, "/state back raw", "the 1st cell was changed since")
+    decline(page, "/state back raw", "the 1st cell was changed since")
     assert (page.cells, state(kernel)) == (after | {"load": "mine"}, "[1, 2] new")
     page.cells["load"] = after["load"]
     undo(page, "/state", "raw")

@@ -116,20 +116,21 @@ def test_a_variable_that_the_agent_made_is_told_with_its_cell_and_what_brings_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
-        "by_region was made by the agent in the 2nd cell, which was left out: `%agent cell all` in a new cell "
-        "right below that one writes its code into cells."
+        "by_region was made by the agent in the 2nd cell, which was left out.\n"
+        "    → `%agent cell all` in a new cell right below it writes its code into cells."
     ) in shown
     api.add(Reply("Hello."))
     kernel.run("%agent hello")
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert (
-        "left out: run that one again, and `%agent cell all` in a new cell right below that one right after it" in shown
-    )
+        "left out.\n    1. Run that cell again.\n"
+        "    2. Right after that, `%agent cell all` in a new cell right below it writes its code into cells.\n"
+    ) in shown
     kernel.run("%agent undo")  # then it is not known to be the agent's
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert "by_region was made by" not in shown
     assert (
-        "Left out before it: the 2nd cell. If by_region was made there by the agent: `%agent cell all` in a new"
+        "Left out before it: the 2nd cell. If by_region was made there by the agent:\n    1. Run that cell again.\n"
         in shown
     )
 
@@ -146,8 +147,8 @@ def test_a_variable_that_is_an_answer_is_told_with_the_cell_that_asks_for_it(sil
     shown = "\n".join(silent_kernel.run("%agent verify", 90).shown)
     assert "The 4th cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
-        "by_region is an answer that the 2nd cell asks the agent for, which was left out: write its value into a cell "
-        "above the 4th cell."
+        "by_region is an answer that the 2nd cell asks the agent for, which was left out.\n"
+        "    → Write its value into a cell above the 4th cell.\n"
     ) in shown
     assert "agent cell all" not in shown
 
@@ -164,7 +165,7 @@ def test_a_cell_below_that_assigns_what_is_lacking_is_to_be_moved(silent_kernel:
     shown = "\n".join(silent_kernel.run("%agent verify", 90).shown)
     assert "The 3rd cell fails: NameError: name 'by_region' is not defined" in shown
     assert (
-        "The 5th cell stands below and assigns by_region: if that is its code, move it above the 3rd cell."
+        "The 5th cell stands below and assigns by_region.\n    → If that is its code, move it above the 3rd cell.\n"
     ) in shown
 
 
@@ -183,8 +184,8 @@ def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert (
         "≠ prices is another in the fresh kernel:\n    - list of 2 · [1, 2]\n    + list of 2 · ['1', '2']\n"
-        "prices was changed by the agent in the 3rd cell, which was left out: `%agent cell all` in a new cell "
-        "right below that one writes its code into cells."
+        "prices was changed by the agent in the 3rd cell, which was left out.\n"
+        "    → `%agent cell all` in a new cell right below it writes its code into cells."
     ) in shown
     assert "✓" not in shown
     assert "same is" not in shown
@@ -205,13 +206,13 @@ def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(ke
     page.wait_until_idle("Done.")
     kernel.run("%agent --name other")
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
-    assert "by_region was made by the agent, whose code stands in no cell: ask for it again" in shown
+    assert "by_region was made by the agent, whose code stands in no cell.\n    1. Ask for it again.\n" in shown
     kernel.run("%agent --name main")
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     wire.close()
     assert (
-        "by_region was made by the agent, whose code stands in no cell: `%agent cell all` in a new cell above the "
-        "2nd cell writes its code into cells."
+        "by_region was made by the agent, whose code stands in no cell.\n"
+        "    → `%agent cell all` in a new cell above the 2nd cell writes its code into cells."
     ) in shown
 
 

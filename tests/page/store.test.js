@@ -235,13 +235,16 @@ test("a kernel that is gone takes the run with it, and nothing more is sent", ()
   const statusChanged = { connect: (slot) => (tell = (status) => slot(null, status)), disconnect: () => {} };
   const sessionContext = { statusChanged };
   open("panel", { widget_manager: { context: { sessionContext } } });
-  full(["set", { busy: true, saved: false }], ["ask", { id: "1", method: "input" }, null]);
+  const card = (sign) => `<summary><span${sign}</span> <b>agents</b></summary>● said`;
+  const runs = card(' class="indus-runs" style="color:var(--jp-brand-color1,#3b82c4);">●');
+  full(["set", { busy: true, saved: false }], ["ask", { id: "1", method: "input" }, null], ["put", "b1", runs]);
   for (const status of ["idle", "busy", "unknown", "starting"]) tell(status);
   assert.equal(store.ended, "");
   tell("autorestarting");
   tell("dead");
   assert.match(store.ended, /^The kernel was restarted\..* The conversation was not saved\.$/);
   assert.equal(store.busy, false);
+  assert.equal(store.mirror.blocks.get("b1"), card(">–"));
   assert.equal(store.dialogs.size, 0);
   store.draft.text = "lost?";
   store.prompt("send");

@@ -204,7 +204,7 @@ class Runs:
     def record_nested(self) -> None:
         """Record the usage of other sessions for this one: code of the model's may ask models, too."""
         usage = self._state.payer.budget.take_nested() if self._has_run else None
-        if usage is not None and (usage.total_tokens or usage.cost.unconfirmed):
+        if usage is not None and (usage.total_tokens or usage.cost.unconfirmed or usage.cost.before):
             with suppress(SessionFileError):  # the session's next message says what is wrong with its file
                 self._state.store.append("custom", custom_type=NESTED, usage=usage.to_wire())
 

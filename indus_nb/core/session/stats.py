@@ -25,7 +25,8 @@ class SessionStats(WireModel):
     """Counts of a whole session, all branches and what was compacted included.
 
     ``cost`` is in US dollars; ``cost_unknown`` is true if it lacks requests whose price is unknown, and
-    ``cost_unconfirmed`` is what requests that broke off may have cost besides.
+    ``cost_unconfirmed`` is what requests that broke off may have cost besides, and ``cost_before`` what requests had
+    cost that were not sent again: their answers were recorded or kept, and their tokens do not count.
     """
 
     user_messages: int = 0
@@ -37,6 +38,7 @@ class SessionStats(WireModel):
     cost: float = 0.0
     cost_unknown: bool | None = None
     cost_unconfirmed: float | None = None
+    cost_before: float | None = None
 
 
 class Tally:
@@ -46,10 +48,7 @@ class Tally:
         self._counted = 0
         self._roles: dict[str, int] = {}
         self._tool_calls = 0
-        self._tokens = TokenCounts()
-        self._cost = 0.0
-        self._unknown: bool | None = None
-        self._unconfirmed = 0.0
+        self._usage = Usage()
 
     def stats(self, entries: Sequence[Entry]) -> SessionStats:
         """Return the counts of all entries, to which some may have been appended since the last time.
@@ -59,16 +58,24 @@ class Tally:
         for entry in entries[self._counted :]:
             self._count(entry)
         self._counted = len(entries)
+        usage = self._usage
         return SessionStats(
             user_messages=self._roles.get("user", 0),
             assistant_messages=self._roles.get("assistant", 0),
             tool_calls=self._tool_calls,
             tool_results=self._roles.get("toolResult", 0),
             total_messages=sum(self._roles.values()),
-            tokens=self._tokens.replace(),
-            cost=self._cost,
-            cost_unknown=self._unknown,
-            cost_unconfirmed=self._unconfirmed or None,
+            tokens=TokenCounts(
+                input=usage.input,
+                output=usage.output,
+                cache_read=usage.cache_read,
+                cache_write=usage.cache_write,
+                total=usage.input + usage.output + usage.cache_read + usage.cache_write,
+            ),
+            cost=usage.cost.total,
+            cost_unknown=usage.cost.unknown,
+            cost_unconfirmed=usage.cost.unconfirmed,
+            cost_before=usage.cost.before,
         )
 
     def _count(self, entry: Entry) -> None:
@@ -82,18 +89,7 @@ class Tally:
             if role == "assistant" and isinstance(content, list):
                 self._tool_calls += sum(map(_is_tool_call, cast("list[object]", content)))
         if (usage := usage_of(entry)) is not None:
-            self._pay(usage)
-
-    def _pay(self, usage: Usage) -> None:
-        tokens = self._tokens
-        tokens.input += usage.input
-        tokens.output += usage.output
-        tokens.cache_read += usage.cache_read
-        tokens.cache_write += usage.cache_write
-        tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
-        self._cost += usage.cost.total
-        self._unknown = self._unknown or usage.cost.unknown
-        self._unconfirmed += usage.cost.unconfirmed or 0
+            self._usage += usage
 
 
 def session_stats(entries: Sequence[Entry]) -> SessionStats:

@@ -71,7 +71,7 @@ _MAX_RESULT_CHARACTERS = 48_000
 _MAX_ERROR_CHARACTERS = 1000
 _MAX_DOING_CHARACTERS = 100
 _MAX_RECENT = 5
-_MARKS: dict[SubagentStatus, str] = {"pending": "…", "running": "●", "completed": "✓", "failed": "✗", "aborted": "✗"}
+_MARKS: dict[SubagentStatus, str] = {"pending": "…", "running": "…", "completed": "✓", "failed": "✗", "aborted": "✗"}
 
 OpenSubagent = Callable[[ModelRegistry, Sequence[str], SessionHooks], AgentSession]
 """Callback that opens a session for a sub-agent: with its model's provider, its tools, and its hooks."""
@@ -297,7 +297,7 @@ class _Call:
             case MessageStart(message=AssistantMessage()):
                 agent.doing = "writes"
             case MessageEnd(message=AssistantMessage() as message):
-                info.tokens += message.usage.total_tokens
+                info.tokens += message.usage.sent.total_tokens
                 lines = [line for line in hide(message.text).splitlines() if line.strip()]
                 info.recent_output = [_short(line) for line in reversed(lines[-_MAX_RECENT:])]
             case AutoRetryStart():

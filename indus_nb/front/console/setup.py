@@ -19,7 +19,8 @@ The key goes into the system's keyring (pip install ".[keyring]" in the clone of
 auth.json beside your settings, or nowhere: then the line to set it with is printed. With --ipython no key is asked
 for: a line in the default profile of IPython has every shell and every kernel load the extension, so that no notebook
 needs `%load_ext indus_nb`."""
-_LINE = 'c.InteractiveShellApp.extensions.append("indus_nb")  # by indus-nb setup --ipython'
+_LINE = 'c.InteractiveShellApp.extensions.append("indus_nb.front.notebook")  # by indus-nb setup --ipython'
+_FORMER_LINE = 'c.InteractiveShellApp.extensions.append("indus_nb")  # by indus-nb setup --ipython'
 _MAX_PROFILE_BYTES = 4 << 20
 
 
@@ -108,10 +109,13 @@ def _profile() -> Path:
 
 def _loaded_always() -> str:
     path = _profile()
-    text = _content(path)
-    if _LINE in text.splitlines():
+    found = _content(path)
+    text = found.replace(_FORMER_LINE, _LINE)
+    if _LINE in found.splitlines() and text == found:
         return f"{path} has the line already."
-    _write(path, f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{_LINE}\n")
+    if _LINE not in text.splitlines():
+        text += f"{'' if not text or text.endswith(chr(10)) else chr(10)}{_LINE}\n"
+    _write(path, text)
     return (
         f"IPython and its kernels load the extension from now on ({path}). "
         "`indus-nb setup --ipython --remove` ends that."
@@ -121,7 +125,7 @@ def _loaded_always() -> str:
 def _loaded_no_more() -> str:
     path = _profile()
     lines = _content(path).splitlines(keepends=True)
-    left = [line for line in lines if line.rstrip("\r\n") != _LINE]
+    left = [line for line in lines if line.rstrip("\r\n") not in (_LINE, _FORMER_LINE)]
     if left == lines:
         return f"{path} has no such line."
     _write(path, "".join(left))

@@ -100,8 +100,8 @@ class _InShell:
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb lending", daemon=True).start()
         return self._requests.id
 
-    def reporter(self) -> RowsInCell | None:
-        """Return the progress reporter of the cell that runs.
+    def reporter(self, shows: bool) -> RowsInCell | None:  # noqa: FBT001 - see `front_end.reporter`
+        """Return the progress reporter of the cell that runs, which may show nothing in it.
 
         It is ``None`` for code that is not the cell's own, in a process that was forked from this one, and in a
         terminal in which nothing was asked yet.
@@ -110,7 +110,7 @@ class _InShell:
             return None
         if os.getpid() != self._process or (self._made is None and getattr(self._shell, "kernel", None) is None):
             return None
-        return self.conversations.reporter()
+        return self.conversations.reporter(shows=shows)
 
     def usual_model(self) -> tuple[str, str] | None:
         """Return provider and id of the model of the conversation that a cell talks to by default."""
@@ -292,6 +292,15 @@ def serve(wanted: str = "") -> None:
     if shell is None:
         raise UsageError("There is no kernel here that could be served: call this in a notebook.")
     conversations_of(shell).serve(f"serve {wanted}".strip())
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Load what `%load_ext indus_nb` does, for the profile's line of `indus-nb setup --ipython`.
+
+    By this other name, a notebook's own `%load_ext indus_nb` is not told by IPython that it is loaded already.
+    """
+    own_imports.keep_out_working_directory()
+    load(shell)
 
 
 def load(shell: InteractiveShell) -> None:

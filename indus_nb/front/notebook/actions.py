@@ -264,4 +264,13 @@ def describe(session: AgentSession) -> str:
         return "No model is chosen: `%agent key` asks for a key; --provider offline needs none (no language model)."
     saved = "saved" if session.store.path else "not saved"
     thinking = f" · thinking {session.thinking_level}" if session.model.reasoning else ""
-    return f"Ready: {session.model.name}{thinking} · {saved}"
+    return f"Ready: {session.model.name}{thinking} · {saved}{without_key(session)}"
+
+
+def without_key(session: AgentSession) -> str:
+    """Return the end of a sentence, and one more, where the model has no key; empty where it has one."""
+    model, registry = session.model, session.registry
+    if model is None or (registry.has_key(model) and not registry.missing_key(model)):
+        return ""
+    kept = ", so only answers that are kept can be had" if registry.has_key(model) else " yet"
+    return f". There is no key for {model.provider}{kept}: `%agent key` asks for one."

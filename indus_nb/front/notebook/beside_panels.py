@@ -16,7 +16,13 @@ from indus_nb.front.notebook.magic import Command
 from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
-from indus_nb.front.notebook.taking_back import TakingBack, state_wanted, steps_wanted
+from indus_nb.front.notebook.taking_back import (
+    CHANGE_ALL_THE_SAME,
+    TakingBack,
+    asked_since,
+    state_wanted,
+    steps_wanted,
+)
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.transcript import ValuesOf
 from indus_nb.kernel.claims import Show
@@ -30,6 +36,7 @@ from indus_nb.tools import ToolError
 
 _OF_SESSIONS = ("model", "thinking", "stats", "trust", "approved", "doctor")
 _STEPS = ("undo", "redo")
+_NOTHING_CHANGED = "Nothing was changed."
 _AS_IN_A_CELL = re.compile(r"`%agent (?=[a-z]+(?: (?:[A-Z\[]|forget |directory)[^`]*)?`)")
 
 
@@ -157,7 +164,9 @@ class PanelKernel:
         if name in _STEPS:
             return await self._move_steps(session, command)
         if name == "state":
-            text, rows = await self._taking_back.state(session, state_wanted(command.argument))
+            do = partial(self._taking_back.state, session)
+            stated = await asked_since(session, do, state_wanted(command.argument), CHANGE_ALL_THE_SAME)
+            text, rows = stated or (_NOTHING_CHANGED, ())
             text = text.replace("`%agent ", "`/")
             return (blocks.table(text, rows) if rows else blocks.notice(text))["text/html"]
         shown = await serve(command, session)
@@ -166,7 +175,9 @@ class PanelKernel:
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         wanted = steps_wanted(verb, command.argument)
-        moved = await self._taking_back.move(session, wanted)
+        moved = await asked_since(session, partial(self._taking_back.move, session), wanted, CHANGE_ALL_THE_SAME)
+        if moved is None:
+            return blocks.notice(_NOTHING_CHANGED)["text/html"]
         done = "Taken back" if verb == "undo" else "Done once more"
         return blocks.notice(f"{done}: {moved}. `/{wanted.inverse}` turns that around.")["text/html"]
 

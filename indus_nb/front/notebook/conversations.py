@@ -32,6 +32,7 @@ from indus_nb.core.resources.settings import agent_directory
 from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
+from indus_nb.front.notebook.cells.asked_rows import AskedRows
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
 from indus_nb.front.notebook.cells.cell_turns import CellTurns, asking_cell
 from indus_nb.front.notebook.cells.cell_work import (
@@ -58,9 +59,11 @@ from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import (
+    CHANGE_ALL_THE_SAME,
     StateWanted,
     StepsWanted,
     TakingBack,
+    WantedT,
     question_since,
     state_wanted,
     steps_wanted,
@@ -85,7 +88,7 @@ from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.run.namespace import UserNamespace
 from indus_nb.kernel.run.watch import Watch
 from indus_nb.kernel.toolset.states import STATE
-from indus_nb.kernel.toolset.undoing import ChangedSinceError
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, Undecided
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.values import filled_in
 from indus_nb.kernel.values.interpolation import Computed
@@ -108,7 +111,6 @@ if TYPE_CHECKING:
     from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
-WantedT = TypeVar("WantedT", StepsWanted, StateWanted)
 _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _NO_WIDGETS = (
@@ -199,8 +201,8 @@ class Conversations:
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
         self._beside = ""
         """What the page is to say beside the next answer, and no file."""
-        self._turns = CellTurns(cells)
-        self._cells = cells
+        self._turns, self._cells = CellTurns(cells), cells
+        self._rows = AskedRows(shell, self._refresh_doors)
         self._served: Served | None = None
         self._lender: Lender | None = None
         self._day_cost = DayCost(agent_directory() / "spent", self.thread, self._refresh_doors)
@@ -341,6 +343,7 @@ class Conversations:
             self._gate.close()
         with contextlib.suppress(ValueError):
             self._shell.events.unregister("post_run_cell", self._answers.look_after)
+            self._rows.close()
         self._day_cost.close()
         self.kernel.cells.switch(on=False)
         self.thread.close()
@@ -618,11 +621,18 @@ class Conversations:
                 self._gate = CommGate(self._front, self.thread.call)
         return self._gate if self._gate is not None and self._gate.mode != "none" else None
 
-    def reporter(self) -> RowsInCell:
-        """Return the progress reporter of a cell that asks for rows."""
+    def reporter(self, *, shows: bool) -> RowsInCell:
+        """Return the progress reporter of a cell that asks for rows, which may show nothing in it."""
         from indus_nb.front.notebook.cells.rows_in_cell import RowsInCell
 
-        return RowsInCell(self._shell, self._live, self.comm_gate, self.thread.call)
+        begun = partial(self._rows.note, self._notebook_of_cell)
+        rows = RowsInCell(self._shell, self._live, self.comm_gate, self.thread.call, shows=shows)
+        rows.on_begun, rows.on_ended = begun, self._rows.forget
+        return rows
+
+    def asks_rows(self, shown: Shows) -> bool:
+        """Return whether a cell of a notebook asks rows now."""
+        return self._notebooks.of(shown.client) in self._rows
 
     def _drive(self, work: Callable[[], Coroutine[Any, Any, T]], inbox: Inbox) -> T:
         gate = self._gate
@@ -834,8 +844,8 @@ class Conversations:
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
 
-        async def move(cell: CellWork, wanted: StepsWanted) -> None:
-            moved = await self.taking_back.move(session, wanted)
+        async def move(cell: CellWork, wanted: StepsWanted, agreed: Undecided | None) -> None:
+            moved = await self.taking_back.move(session, wanted, agreed)
             cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._run(session.start)  # which restores the steps of earlier kernels
@@ -845,8 +855,8 @@ class Conversations:
         """Save, list, compare or forget named states, or go to one."""
         wanted = state_wanted(command.argument)
 
-        async def do(cell: CellWork, wanted: StateWanted) -> None:
-            text, rows = await self.taking_back.state(session, wanted)
+        async def do(cell: CellWork, wanted: StateWanted, agreed: Undecided | None) -> None:
+            text, rows = await self.taking_back.state(session, wanted, agreed)
             cell.left = blocks.table(text, rows) if rows else blocks.notice(text)
 
         self._run(session.start)
@@ -855,29 +865,28 @@ class Conversations:
     def _moving(
         self,
         session: AgentSession,
-        move: Callable[[CellWork, WantedT], Coroutine[Any, Any, None]],
+        move: Callable[[CellWork, WantedT, Undecided | None], Coroutine[Any, Any, None]],
         wanted: WantedT,
         needs_page: Callable[[], bool],
     ) -> None:
-        """Move steps; the user is asked what becomes of what they have changed since, where they can be."""
-        asked: str | None = None
-        allowed = wanted
+        """Move steps; ask what becomes of what was changed since, as `asked_since`, where the user can be asked."""
+        agreed: Undecided | None = None
+
+        def attempt(wanted: WantedT, agreed: Undecided | None) -> None:
+            self._with_page(lambda cell: move(cell, wanted, agreed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+
         while True:
             try:
-                self._with_page(lambda cell: move(cell, wanted), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+                attempt(wanted, agreed)
             except ChangedSinceError as error:
                 if not self._can_ask:
                     raise
-                if str(error) == asked:  # as it was when the user answered
-                    break
-                asked = str(error)
-                decision = self._decide(session, question_since(error, "Change variables and files all the same?"))
+                decision = self._decide(session, question_since(error, CHANGE_ALL_THE_SAME))
                 if (touched := touched_by(decision)) is None:
                     raise UsageError(_NOTHING_CHANGED) from None
-                allowed = replace(wanted, touched=touched)
+                wanted, agreed = replace(wanted, touched=touched), error.undecided
             else:
                 return
-        self._with_page(lambda cell: move(cell, allowed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
 
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""

@@ -97,13 +97,6 @@ class KeptInRun:
         if self._kept is not None:
             self._before = self._kept.reused, self._kept.asked, self._kept.changed
 
-    @property
-    def sent_nothing(self) -> bool:
-        """Return whether all answers since then were kept or recorded, so that their tokens were paid for before."""
-        if self._replayed is not None:
-            return self._replayed.answered > self._answered
-        return self._kept is not None and self._kept.reused > self._before[0] and self._kept.asked == self._before[1]
-
     def words(self) -> str:
         """Return a sentence about the requests since then; empty where no answers are kept or replayed."""
         if self._replayed is not None and self._replayed.answered > self._answered:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import SessionBusyError, UsageError
@@ -22,7 +22,7 @@ from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.document.notebook_file import parse_cell
 from indus_nb.kernel.document.reading import AskPage
-from indus_nb.kernel.toolset.undoing import ChangedSinceError, cell_changes, line, steps_in_words
+from indus_nb.kernel.toolset.undoing import ChangedSinceError, Undecided, cell_changes, line, steps_in_words
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.undo import (
     LAST,
@@ -37,12 +37,16 @@ from indus_nb.kernel.undo import (
     plan_cells,
 )
 
+T = TypeVar("T")
+_PlanFor: TypeAlias = Callable[[Touched], CellsPlan | None]
 _CHOICES: Mapping[str, Touched] = {
     "Leave that, move the rest": "keep",
     "Overwrite it": "over",
     "Leave it, and put the other one beside it": "both",
 }
 _NOTHING = "No, change nothing"
+CHANGE_ALL_THE_SAME = "Change variables and files all the same?"
+"""The heading of the question what becomes of what was changed since, for a command."""
 _MAX_SHARED_CHARACTERS = 200
 _YES = "Yes, take it back"
 _NO = "No, leave it as it is"
@@ -119,13 +123,70 @@ def state_wanted(argument: str) -> StateWanted:
     return StateWanted(cast("Any", action), name, cast("Touched", touched))
 
 
+WantedT = TypeVar("WantedT", StepsWanted, StateWanted)
+
+
 class _Move(NamedTuple):
-    """Steps to move: what asks for it, their changes of cells in that order, and what moves the rest."""
+    """Steps to move: what asks for it, which these are, their changes of cells in that order, and what moves the rest.
+
+    ``agreed`` is what the user has decided about by ``touched``; ``None`` if that was not asked.
+    """
 
     command: str
+    steps: Callable[[], Sequence[Step]]
     changes: Callable[[], list[CellsChange]]
-    turn: Callable[[CellsPlan | None], Moved]
+    turn: Callable[[Touched, CellsPlan | None], Moved]
     touched: Touched
+    agreed: Undecided | None
+
+
+async def asked_since(
+    session: AgentSession, do: Callable[[WantedT, Undecided | None], Awaitable[T]], wanted: WantedT, heading: str
+) -> T | None:
+    """Move steps; ask in a dialog what becomes of what was changed since, and anew where that is another by then.
+
+    Args:
+        do: ``TakingBack.move`` or ``state``, of the session.
+
+    Returns:
+        What ``do`` does; ``None`` if nothing is to be changed.
+    """
+    agreed: Undecided | None = None
+    while True:
+        try:
+            return await do(wanted, agreed)
+        except ChangedSinceError as error:
+            if (touched := touched_by(await session.ui.choose(question_since(error, heading)))) is None:
+                return None
+            wanted, agreed = replace(wanted, touched=touched), error.undecided
+
+
+def _no_cells(_: Touched) -> None:
+    """Plan nothing."""
+
+
+def _turned(move: _Move, plan_for: _PlanFor) -> tuple[Moved, CellsPlan | None]:
+    """Move steps but for their cells, and return the plan for these; on the thread that runs the user's code.
+
+    Raises:
+        ChangedSinceError: The user has to decide, also where that was about something else; nothing was done.
+        UsageError: The steps are others than those that the user has decided about, or it is not possible.
+    """
+    if move.agreed is not None and (*move.steps(),) != move.agreed.steps:
+        raise UsageError(
+            f"Nothing was changed: other steps were made or moved since you were asked. `%agent {move.command}` anew, "
+            "if you still want it."
+        )
+    try:
+        touched: Touched = "" if move.agreed is not None else move.touched
+        plan = plan_for(touched)
+        return move.turn(touched, plan), plan
+    except ChangedSinceError as error:
+        error.undecided = replace(error.undecided, steps=(*move.steps(),))
+        if error.undecided != move.agreed:
+            raise
+    plan = plan_for(move.touched)
+    return move.turn(move.touched, plan), plan
 
 
 async def _ready(session: AgentSession) -> None:
@@ -175,11 +236,12 @@ class TakingBack:
     def _count(self, wanted: StepsWanted) -> int:
         return wanted.count or self._steps.of_last_run(wanted.verb) or 1
 
-    async def move(self, session: AgentSession, wanted: StepsWanted) -> str:
+    async def move(self, session: AgentSession, wanted: StepsWanted, agreed: Undecided | None = None) -> str:
         """Undo or redo the changes of the last calls.
 
         Args:
             wanted: The direction, the number of steps, and how to treat what the user changed since.
+            agreed: What the user was shown to decide how: where it is another one now, that is asked anew.
 
         Returns:
             A line that names what was restored.
@@ -196,19 +258,19 @@ class TakingBack:
             planned[:] = self._steps.carry_out(wanted.verb, lambda: self._chosen(own, wanted))
             return cell_changes(planned)
 
-        def turn(cells: CellsPlan | None) -> Moved:
+        def turn(touched: Touched, cells: CellsPlan | None) -> Moved:
             if planned != self._steps.carry_out(wanted.verb, lambda: self._chosen(own, wanted)):
                 raise UsageError(
                     "Nothing was changed: other steps were made or moved meanwhile, so that these are no longer the "
                     f"last ones. `%agent {wanted.verb}` anew, if you still want it."
                 )
-            return self._steps.move(wanted.verb, planned, wanted.touched, cells)
+            return self._steps.move(wanted.verb, planned, touched, cells)
 
         try:
-            moved = line(await self._move(_Move(wanted.verb, plan, turn, wanted.touched)))
+            moved = line(await self._move(_Move(wanted.verb, lambda: planned, plan, turn, wanted.touched, agreed)))
         except ChangedSinceError as error:
             command = f"{wanted.verb} {len(planned)}"
-            raise ChangedSinceError(error.question, command) if wanted.of_any else error from error
+            raise ChangedSinceError(error.question, command, error.undecided) if wanted.of_any else error from error
         count, others = len(planned), self._names(own, planned)
         if others:
             moved = f"{moved}; made in {', '.join(others)}"
@@ -279,8 +341,13 @@ class TakingBack:
         except UsageError:
             return False
 
-    async def state(self, session: AgentSession, wanted: StateWanted) -> tuple[str, Sequence[Sequence[str]]]:
+    async def state(
+        self, session: AgentSession, wanted: StateWanted, agreed: Undecided | None = None
+    ) -> tuple[str, Sequence[Sequence[str]]]:
         """Do what is wanted with named states.
+
+        Args:
+            agreed: See ``move``.
 
         Returns:
             A text for the user, and the rows of a table below it.
@@ -308,10 +375,12 @@ class TakingBack:
                 return await self._run(partial(states.difference, name)), ()
             case "back":
                 await _ready(session)
-                return await self._run(partial(states.here, name)) or await self._back_for_user(session, wanted), ()
+                return await self._run(partial(states.here, name)) or await self._back_for_user(
+                    session, wanted, agreed
+                ), ()
 
-    async def _back_for_user(self, session: AgentSession, wanted: StateWanted) -> str:
-        name, done = wanted.name, await self._back(wanted.name, wanted.touched)
+    async def _back_for_user(self, session: AgentSession, wanted: StateWanted, agreed: Undecided | None) -> str:
+        name, done = wanted.name, await self._back(wanted.name, wanted.touched, agreed)
         moved = line(done)
         text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
@@ -331,9 +400,10 @@ class TakingBack:
             return here
         return f"This is “{name}” again: {line(await self._back(name, ''))}.{self._states.lost(name)} {left}"
 
-    def _back(self, name: str, touched: Touched) -> Awaitable[Moved]:
-        changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name, touched)
-        return self._move(_Move(f'state back "{name}"', changes, turn, touched))
+    def _back(self, name: str, touched: Touched, agreed: Undecided | None = None) -> Awaitable[Moved]:
+        changes, turn = partial(self._states.cells_changed, name), partial(self._states.back, name)
+        steps = partial(self._states.way, name)
+        return self._move(_Move(f'state back "{name}"', steps, changes, turn, touched, agreed))
 
     async def _move(self, move: _Move) -> Moved:
         """Move steps; what has begun goes on to its end, or back, also when no caller waits for it any more."""
@@ -342,9 +412,9 @@ class TakingBack:
     async def _carry_out(self, move: _Move) -> Moved:
         async with self._one_at_a_time:
             changes = await self._run(move.changes)
-            plan = await self._plan(changes, move) if changes else None
+            plan_for = await self._plan(changes, move) if changes else _no_cells
             try:
-                moved = await self._run(partial(move.turn, plan))
+                moved, plan = await self._run(partial(_turned, move, plan_for))
                 if plan is not None and plan.edits:
                     if problem := await self._edit(plan):
                         await self._run(moved.back)
@@ -356,16 +426,16 @@ class TakingBack:
                 self.on_moved()
             return moved
 
-    async def _plan(self, changes: list[CellsChange], move: _Move) -> CellsPlan:
+    async def _plan(self, changes: list[CellsChange], move: _Move) -> _PlanFor:
         answer = await self._ask_page("cells", {})
         listed: object = None if answer is None else answer.get("cells")
         if not isinstance(listed, list):
             if move.touched != "keep":
                 raise UsageError(_NO_PAGE.format(verb=move.command))
-            return leave_cells(changes)
+            return lambda _: leave_cells(changes)
         cells = [cell for given in cast("list[object]", listed) if (cell := parse_cell(given)) is not None]
         there = [CellState(cell.id, cell.source, cell.shown_as) for cell in cells if cell.id is not None]
-        return plan_cells(changes, there, move.touched)
+        return partial(plan_cells, changes, there)
 
     async def _edit(self, plan: CellsPlan) -> str:
         """Send the planned edits to the page; returns the reason if it did not apply them."""
@@ -390,15 +460,8 @@ class TakingBack:
             SessionBusyError: A run is going on.
             UsageError: It is not possible; nothing was done.
         """
-        wanted = StepsWanted(count=count)
-        try:
-            moved = await self.move(session, wanted)
-        except ChangedSinceError as error:
-            decision = await session.ui.choose(question_since(error, "Undo?"))
-            if (touched := touched_by(decision)) is None:
-                return ""
-            moved = await self.move(session, replace(wanted, touched=touched))
-        return f"Taken back: {moved}."
+        moved = await asked_since(session, partial(self.move, session), StepsWanted(count=count), "Undo?")
+        return "" if moved is None else f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
         """Ask whether to undo what the agent changed after the session's current point.

@@ -54,6 +54,8 @@ _VIEWS = (
 _Run: TypeAlias = Callable[[str], Awaitable[tuple[str | None, list[JsonObject]]]]
 """Runs code there; returns its error, and its outputs."""
 _MAX_LISTED = 5
+_WRITES_CODE = "`%agent cell all` in a new cell {where} writes its code into cells."
+_AFTERWARDS = f"Right after that, {_WRITES_CODE}"
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
 _NOT_DEFINED = re.compile(r"NameError: name '(\w{1,200})' is not defined")
 _SKIPPED = frozenset({"skip-execution", "nbval-skip"})
@@ -159,31 +161,29 @@ class Verified:
         below: list[str] = []
         if self.below is not None:
             it = self._begin(self.below)
-            below = [f"{it} stands below and assigns {name}: if that is its code, move it above {self._name(failed)}."]
+            move = f"If that is its code, move it above {self._name(failed)}."
+            below = [f"{it} stands below and assigns {name}.", *_steps(move)]
         if self.answers is not None:
-            given = f"{name} is an answer that {self._name(self.answers)} asks the agent for, which was left out"
-            return [f"{given}: write its value into a cell above {self._name(failed)}.", *below]
+            given = f"{name} is an answer that {self._name(self.answers)} asks the agent for, which was left out."
+            return [given, *_steps(f"Write its value into a cell above {self._name(failed)}."), *below]
         if maker is None:
             if not before:
                 return below
-            made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent"
-            again = (
-                "`%agent cell all` in a new cell below such a one, right after it has run, writes the code into cells."
-            )
-            return [f"{made}: {again}", *below]
-        return [self._origin(f"{name} was made", maker, cell), *below]
+            made = f"Left out before it: {self._listed(before)}. If {name} was made there by the agent:"
+            return [made, *_steps("Run that cell again.", _AFTERWARDS.format(where="right below it")), *below]
+        return [*self._origin(f"{name} was made", maker, cell), *below]
 
-    def _origin(self, made: str, maker: Maker, cell: int | None) -> str:
+    def _origin(self, made: str, maker: Maker, cell: int | None) -> list[str]:
         """Say in which cell the agent did something, and what brings its code into cells."""
         if cell is None:
-            made, again = f"{made} by the agent, whose code stands in no cell", "ask for it again"
-            place = "" if self.failed is None else f" in a new cell above {self._name(self.failed[0])}"
+            made, again = f"{made} by the agent, whose code stands in no cell.", "Ask for it again."
+            where = "below" if self.failed is None else f"above {self._name(self.failed[0])}"
         else:
-            made, again = f"{made} by the agent in {self._name(cell)}, which was left out", "run that one again"
-            place = " in a new cell right below that one"
+            made, again = f"{made} by the agent in {self._name(cell)}, which was left out.", "Run that cell again."
+            where = "right below it"
         if maker.is_of_last_prompt:
-            return f"{made}: `%agent cell all`{place} writes its code into cells."
-        return f"{made}: {again}, and `%agent cell all`{place} right after it writes its code into cells."
+            return [made, *_steps(_WRITES_CODE.format(where=where))]
+        return [made, *_steps(again, _AFTERWARDS.format(where=where))]
 
     async def compare_claims(
         self, number: int, claims: Sequence[Claimed], evaluate: Evaluate, *, is_last: bool
@@ -208,7 +208,7 @@ class Verified:
             rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
         for (name, maker, cell), difference in self.others.items():
             rows += [f"≠ {name} is another in the fresh kernel:", *_indented(difference.split("\n"))]
-            rows += [] if maker is None else [self._origin(f"{name} was changed", maker, cell)]
+            rows += [] if maker is None else self._origin(f"{name} was changed", maker, cell)
         if self.same:
             rows.append(f"{counted(self.same, 'value')} in answers: the same.")
         if self.unsaved:
@@ -249,6 +249,11 @@ class Verified:
             f"with propose_cell; an output that is only out of date needs no change, say so.\n\n{report}"
         )
         return "Fix this notebook", going_along("what a fresh kernel gives", task)
+
+
+def _steps(*steps: str) -> list[str]:
+    """Return what is to be done as lines of a list, with numbers where there are several."""
+    return _indented([f"→ {steps[0]}"] if len(steps) == 1 else [f"{n}. {step}" for n, step in enumerate(steps, 1)])
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

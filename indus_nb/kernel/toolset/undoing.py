@@ -48,16 +48,25 @@ _LARGE_SECONDS = 2.0
 """Processor time for copies of what is larger than the settings allow, where the user wants it kept."""
 
 
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """What a move would do, and the user has to decide about: its steps, and the names of what was changed since."""
+
+    steps: tuple[Step, ...]
+    names: frozenset[str]
+
+
 class ChangedSinceError(UsageError):
     """Something was changed since; the user has to decide what becomes of it."""
 
-    def __init__(self, question: str, command: str) -> None:
+    def __init__(self, question: str, command: str, undecided: Undecided) -> None:
         """Set the message: the question, and the commands that answer it.
 
         Args:
             command: What was asked for, such as ``undo prompt``.
         """
         self.question = question
+        self.undecided = undecided
         super().__init__(
             f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
             f"{command} over` overwrites it, `%agent {command} both` leaves it and puts the other beside it."
@@ -417,7 +426,8 @@ class Steps:
         try:
             return move()
         except TouchedError as error:
-            raise ChangedSinceError(self._question(error.names), command) from error
+            undecided = Undecided((), frozenset(error.names))  # whoever chose the steps knows these
+            raise ChangedSinceError(self._question(error.names), command, undecided) from error
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
         finally:

@@ -115,7 +115,7 @@ export interface PageReply {
   value: Record<string, unknown>;
 }
 
-/** What the notebook's conversation does; all of it, whenever any of it changes. */
+/** What the notebook's conversation does, and rows that its cells ask; all of it, whenever any of it changes. */
 export interface State {
   kind: "state";
   phase: "idle" | "working" | "asking";
@@ -123,7 +123,7 @@ export interface State {
   question: string | null;
   /** How many calls of the agent go on after their result. */
   jobs: number;
-  /** US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one. */
+  /** US dollars that the user's kernels have spent today, by the local date; ``null`` for no notebook. */
   cost_today: number | null;
   model: string | null;
   /** Whether no model can be asked for want of a key, or for its server refused it. */

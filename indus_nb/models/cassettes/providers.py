@@ -284,7 +284,7 @@ class KeepingProvider:
 async def replayed(model: Model, answer: StoredAnswer, around: Surroundings) -> AsyncGenerator[AssistantMessageEvent]:
     """Yield the events of a recorded answer, in small deltas and at no cost: it was paid for when it was recorded."""
     growing = GrowingMessage(api=model.api, provider=model.provider, model=model.id)
-    growing.usage = answer.usage.replace(cost=Cost())
+    growing.usage = answer.usage.replace(cost=Cost(replayed=True, before=answer.usage.cost.total or None))
     yield growing.start()
     for block in answer.content:
         for event in _events_of(growing, map_block(block, around.local)):

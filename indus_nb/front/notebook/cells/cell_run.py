@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
-from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, Usage, UserMessage
+from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, UserMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.budget import Budget, spending, spending_from
 from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
@@ -223,8 +223,6 @@ class CellRun:
         """
         self.asked = self._transcript.asked
         self._transcript.asides += filter(None, [self._kept.words()])
-        if self._kept.sent_nothing and not blocks.paid(self._transcript.usage.cost):
-            self._transcript.usage = Usage()
         # A cell whose prompt was a command, or was handled by an extension, ends well.
         self._transcript.close(fails_cell=self.fails_cell and (self.asked or not ended))
 
@@ -438,5 +436,8 @@ def _fallback(session: AgentSession, with_kernel: str = "") -> str:
     said = " ".join(filter(None, (_NOT_SHOWN, with_kernel)))
     if session.store.path is None:
         return f"{said} Its conversation was not saved."
-    which = f"`%agent --session {session.store.session_id}`"
-    return f"{said} {'Else ' if with_kernel else ''}{which} and then `%agent panel` show the answer."
+    name = " ".join((session.store.name or "").replace("`", "").split())
+    return (
+        f"{said} {'Else ' if with_kernel else ''}`%agent panel` shows the answer. If this notebook talks in another "
+        f"conversation by now, `%agent sessions` finds that one{f', “{name}”' if name else ''}."
+    )

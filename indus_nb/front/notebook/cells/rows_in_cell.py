@@ -104,6 +104,7 @@ class RowsInCell(Reporter):
         live: Makes the widget, if a page may show one, from the callback for its requests.
         gate: Returns the gate that delivers the widget's messages while the cell is busy.
         call: Runs work on the agent's thread, which alone may use the widget.
+        shows: Whether the cell shows progress.
     """
 
     def __init__(
@@ -112,11 +113,18 @@ class RowsInCell(Reporter):
         live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
         gate: Callable[[], CommGate | None],
         call: Callable[[Callable[[], object]], None],
+        *,
+        shows: bool,
     ) -> None:
         self._shell = shell
         self._make = live
         self._gate_of = gate
         self._call = call
+        self.on_begun: Callable[[RowsInCell], None] = lambda _: None
+        """Called often while rows are asked."""
+        self.on_ended: Callable[[RowsInCell], None] = lambda _: None
+        """Called when no more are."""
+        self._shows = shows
         self._live: AgentWidget | None = None
         self._is_late = False
         """Whether a display without Stop stands for the widget, which no page has shown in time."""
@@ -133,6 +141,9 @@ class RowsInCell(Reporter):
             if request.kind == "stop":
                 stop()
 
+        self.on_begun(self)
+        if not self._shows:
+            return
         self._live = live = self._make(receive)
         if live is not None and (gate := self._gate_of()) is not None:
             self._gate = gate
@@ -145,6 +156,7 @@ class RowsInCell(Reporter):
 
     def show(self, progress: Progress) -> None:
         """Update the widget; as long as no page answers, a display without Stop."""
+        self.on_begun(self)
         if self._gate is not None:
             self._gate.pump()
         bundle, live = bundle_of(progress), self._live
@@ -165,6 +177,7 @@ class RowsInCell(Reporter):
 
     def end(self, progress: Progress | None) -> None:
         """Leave the last state in the cell, and close the widget."""
+        self.on_ended(self)
         self._open.close()
         if self._display is not None:
             self._display.update(NOTHING if progress is None else bundle_of(progress), final=True)

@@ -60,6 +60,10 @@ class Host(Protocol):
         """Return the open conversation of a notebook, or ``None``."""
         ...
 
+    def asks_rows(self, shown: messages.Shows) -> bool:
+        """Return whether a cell of a notebook asks rows now, without a conversation."""
+        ...
+
     def panel_of(self, shown: messages.Shows) -> ChatPanel:
         """Return the chat panel of a notebook's conversation, which is opened if it is not open.
 
@@ -369,12 +373,13 @@ class Door:
         model = None if session is None else session.model
         asked = () if session is None else session.ui.open_dialogs
         running = session is not None and (session.is_running or session.is_compacting)
+        running = running or (self._shown is not None and self._host.asks_rows(self._shown))
         return {
             "kind": "state",
             "phase": "asking" if asked else "working" if running else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
             "jobs": 0 if session is None or session.settings.jobs is None else len(session.settings.jobs.running),
-            "cost_today": None if session is None else self._host.spent_today(),
+            "cost_today": None if self._shown is None else self._host.spent_today(),
             "model": None if model is None else model.name,
             "needs_key": session is not None and needs_key(session),
             "panel": None if panel is None else panel.page.comm_id,

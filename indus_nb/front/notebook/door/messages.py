@@ -195,7 +195,7 @@ FromDoor: TypeAlias = (
 
 
 class State(TypedDict):
-    """What the notebook's conversation does; all of it, whenever any of it changes."""
+    """What the notebook's conversation does, and rows that its cells ask; all of it, whenever any of it changes."""
 
     kind: Literal["state"]
     phase: Literal["idle", "working", "asking"]
@@ -204,7 +204,7 @@ class State(TypedDict):
     jobs: int
     """How many calls of the agent go on after their result."""
     cost_today: float | None
-    """US dollars that requests of the user's kernels have cost today, by the local date; ``null`` before one."""
+    """US dollars that the user's kernels have spent today, by the local date; ``null`` for no notebook."""
     model: str | None
     needs_key: bool
     """Whether no model can be asked for want of a key, or for its server refused it."""

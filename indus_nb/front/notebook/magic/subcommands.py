@@ -178,15 +178,8 @@ async def _set_model(session: AgentSession, wanted: str) -> CommandOutput:
     if level is not None:
         await session.set_thinking_level(level)
     thinking = f", thinking {session.thinking_level}" if model.reasoning else ""
-    return CommandOutput(
-        f"The model is {model.name} now ({model.provider}/{model.id}{thinking}).{_reach(session)}", "notice"
-    )
-
-
-def _reach(session: AgentSession) -> str:
-    if session.model is None or session.registry.has_key(session.model):
-        return ""
-    return f" There is no key for {session.model.provider} yet: `%agent doctor` says how to get one."
+    lacking = actions.without_key(session) or "."
+    return CommandOutput(f"The model is {model.name} now ({model.provider}/{model.id}{thinking}){lacking}", "notice")
 
 
 def _levels(session: AgentSession) -> CommandOutput:
@@ -341,7 +334,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
     store = session.store
     stats = session.stats()
     tokens, unpriced = stats.tokens, bool(stats.cost_unknown)
-    at_least = "at least " if stats.cost_unconfirmed and not unpriced else ""
+    at_least, before = "at least " if stats.cost_unconfirmed and not unpriced else "", stats.cost_before
     replayed = None if stats.cost else environment_cassette.replayed
     free = "" if replayed is None else f" ({replayed.words})"
     rows = [
@@ -349,7 +342,7 @@ async def _stats(session: AgentSession, _: str) -> CommandOutput:
         ("tool calls", f"{stats.tool_calls:,}"),
         ("tokens in", f"{tokens.input + tokens.cache_read + tokens.cache_write:,} ({tokens.cache_read:,} from cache)"),
         ("tokens out", f"{tokens.output:,}"),
-        ("cost", f"{at_least}{cost_in_words(stats.cost, unpriced=unpriced)}{free}"),
+        ("cost", f"{at_least}{cost_in_words(stats.cost + (before or 0), unpriced=unpriced, before=before)}{free}"),
     ]
     if stats.cost_unconfirmed:
         broken = _broken_off(store.entries)

@@ -15,6 +15,7 @@ from indus_nb.base.files import without_home
 from indus_nb.base.images import thumbnail
 from indus_nb.base.messages import Cost, ImageContent, Usage
 from indus_nb.base.wire import JsonObject
+from indus_nb.core.limits.words import cost_in_words
 from indus_nb.render import cards, markup
 from indus_nb.render.cards import Call, Steps
 from indus_nb.render.live import LiveLookup, expressions_in
@@ -229,7 +230,11 @@ def paid(cost: Cost) -> str:
     ('$0.2500', 'cost unknown', '')
     >>> paid(Cost(total=0.0014, unconfirmed=0.39))
     'at least $0.0014'
+    >>> paid(Cost(replayed=True, before=0.25))
+    '$0.0000 now, $0.2500 before'
     """
+    if cost.before:
+        return cost_in_words(cost.total + cost.before, unpriced=bool(cost.unknown), before=cost.before)
     if cost.unknown or (cost.unconfirmed and not cost.total):
         return f"{dollars(cost.total)} and an unknown cost" if cost.total else "cost unknown"
     return f"{'at least ' * bool(cost.unconfirmed)}{dollars(cost.total)}" if cost.total else ""

@@ -4023,6 +4023,7 @@ function wordsOfEnd(kind, how, saved) {
 const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
 const MAX_TOASTS = 5;
+const RUNS = /<span\b[^>]*\bclass="indus-runs"[^>]*>[^<]*<\/span>/g; // the sign of a call that goes on
 
 class Mirror {
   constructor(resync) {
@@ -4139,6 +4140,11 @@ class Mirror {
     if (!this.dialogs.delete(id)) return false;
     this.answered.set(id, Date.now());
     return true;
+  }
+
+  end() {
+    this.dialogs.clear();
+    for (const [key, html] of this.blocks) this.blocks.set(key, html.replace(RUNS, "<span>–</span>"));
   }
 }
 
@@ -4263,7 +4269,7 @@ class Store {
     const { mirror, state } = this;
     this.ended = wordsOfEnd(this.kind, how, state.saved !== false);
     Object.assign(state, { busy: false, stopping: false, note: "" });
-    mirror.dialogs.clear();
+    mirror.end();
     this.show(Changes.all());
     if (this.kind === "cell" && state.widget) {
       const said = `<div class="indus-notice" style="${ENDED_STYLE}">${this.ended}</div>`; // words of ours alone

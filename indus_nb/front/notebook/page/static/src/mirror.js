@@ -15,6 +15,7 @@ import { Changes } from "./changes.js";
 const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
 const MAX_TOASTS = 5;
+const RUNS = /<span\b[^>]*\bclass="indus-runs"[^>]*>[^<]*<\/span>/g; // the sign of a call that goes on
 
 export class Mirror {
   /** @param {() => void} resync asks the kernel for everything */
@@ -170,5 +171,11 @@ export class Mirror {
     if (!this.dialogs.delete(id)) return false;
     this.answered.set(id, Date.now());
     return true;
+  }
+
+  /** End all that goes on: its kernel is not there any more. */
+  end() {
+    this.dialogs.clear();
+    for (const [key, html] of this.blocks) this.blocks.set(key, html.replace(RUNS, "<span>–</span>"));
   }
 }
