@@ -63,7 +63,7 @@ def test_a_state_is_gone_back_to_and_left_again_in_the_objects(kernel: Kernel, a
     assert said(kernel, "%agent state list").count("cells") == recorded.count("cells")
     asked(kernel, api, python("rows.append(2); Path('a.txt').write_text('new')"), python("rows.append(3); fresh = 1"))
     gone = said(kernel, '%agent state back "before the filter"')
-    assert "This is “before the filter” again: a.txt, also, fresh, rows." in gone
+    assert "This is “before the filter” again: a.txt, also, fresh (removed), rows." in gone
     look = "print(rows, also is rows, 'fresh' in globals(), Path('a.txt').read_text())"
     assert kernel.run(look).streams == "[1] True False old\n"
     asked(kernel, api, python("rows.append('other')"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_what_changed_is_said_and_taken_back_in_the_objects(kernel: Kernel, api:
     kernel.run("rows = [1, 2, 3]; also = rows; x = 5")
     shown = changed_by_the_agent(kernel, api, "rows.pop(); x = 6; fresh = 1")
     assert "x 5 → 6, also 3 → 2 items, rows 3 → 2 items, fresh new" in shown
-    assert "Taken back: also, fresh, rows, x." in "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: also, fresh (removed), rows, x." in "\n".join(kernel.run("%agent undo").shown)
     assert kernel.run("print(rows, also is rows, x, 'fresh' in globals())").streams == "[1, 2, 3] True 5 False\n"
     api.requests.clear()
     api.add(Reply("I see."))
@@ -42,6 +43,16 @@ def test_what_changed_is_said_and_taken_back_in_the_objects(kernel: Kernel, api:
     assert "The user has taken back what your last call changed" in str(api.requests[-1].body["messages"])
     kernel.run("%agent redo")
     assert kernel.run("print(rows, x, fresh)").streams == "[1, 2] 6 1\n"
+
+
+def test_what_can_be_taken_back_is_listed_the_next_step_first(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("first = [1]")
+    changed_by_the_agent(kernel, api, "first.append(2)")
+    changed_by_the_agent(kernel, api, "second = 2")
+    listed = "\n".join(kernel.run("%agent undo list").shown)
+    assert listed.startswith("What can be taken back, the next step first: `%agent undo N` does that with the first N.")
+    assert listed.index("second new") < listed.index("first 1 → 2 items")
+    assert "None of the agent's steps in this kernel can be done once more." in kernel.run("%agent redo list").shown
 
 
 def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
@@ -71,30 +82,36 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
 
 
 def test_a_panel_asks_anew_where_more_was_changed_by_the_time_of_the_answer_and_does_what_was_shown(
-    kernel: Kernel, api: MessagesApi
+    tmp_path: Path, api: MessagesApi
 ) -> None:
-    kernel.run("mine = [1]; other = [1]")
-    changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
-    kernel.run("mine.append(3)")
-    shown = kernel.begin("%agent panel", asks=True).finish()
-    bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
-    wire = Wire(kernel)
-    page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME="undo.ipynb"
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --approve never")
+        kernel.run("mine = [1]; other = [1]")
+        changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
+        kernel.run("mine.append(3)")
+        shown = kernel.begin("%agent panel", asks=True).finish()
+        bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
+        wire = Wire(kernel)
+        page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
 
-    def asked(names: str) -> Any:
-        wire.wait_for(lambda: any(names in str(each.dialog) for each in page.dialogs.values()))
-        return [each.dialog for each in page.dialogs.values()][-1]
+        def asked(names: str) -> Any:
+            wire.wait_for(lambda: any(names in str(each.dialog) for each in page.dialogs.values()))
+            return [each.dialog for each in page.dialogs.values()][-1]
 
-    page.prompt("/undo")
-    first = asked("mine was changed since")
-    kernel.run("other.append(3)")
-    page.tell("answer", id=first["id"], value="Overwrite it")
-    second = asked("mine, other were changed since")
-    assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1, 2, 3]\n"
-    page.tell("answer", id=second["id"], value="Overwrite it")
-    wire.wait_for(lambda: "Taken back: mine, other." in page.text)
-    wire.close()
-    assert kernel.run("print(mine, other)").streams == "[1] [1]\n"
+        page.prompt("/undo")
+        first = asked("mine was changed since")
+        kernel.run("other.append(3)")
+        page.tell("answer", id=first["id"], value="Overwrite it")
+        second = asked("mine, other were changed since")
+        assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1, 2, 3]\n"
+        page.tell("answer", id=second["id"], value="Overwrite it")
+        wire.wait_for(lambda: "Taken back: mine, other." in page.text)
+        wire.close()
+        assert kernel.run("print(mine, other)").streams == "[1] [1]\n"
 
 
 def test_commands_that_answer_for_a_whole_prompt_move_all_of_it(kernel: Kernel, api: MessagesApi) -> None:
@@ -318,6 +335,7 @@ def test_files_that_a_command_was_asked_about_are_taken_back_without_a_question(
     cell.answer("1")
     assert "another program" not in "\n".join(cell.finish().shown)
     taken_back = kernel.run("%agent undo")
+    kernel.run("%agent --approve never")
     assert taken_back.status == "ok", taken_back.error
     names = [name for name in ("second.txt", "gone.txt", "deep") if (kernel.folder / name).exists()]
     assert names == ["gone.txt"]

@@ -298,7 +298,6 @@ def test_lines_that_are_not_ours_stay_as_they_were() -> None:
         ("comapct", "Did you mean `%agent compact`?"),
         ("undoo", "Did you mean `%agent undo`?"),
         ("fixx", "Did you mean `%agent fix`?"),
-        ("undo list", "`%agent undo` takes [N|prompt] [keep|over|both], and no `list`."),
         ("stats list", "`%agent stats` takes nothing, and no `list`."),
         ("list", "Did you mean `%agent state list`?"),
         ("stat", "Did you mean `%agent stats`?"),

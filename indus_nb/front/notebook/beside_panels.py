@@ -168,12 +168,16 @@ class PanelKernel:
             stated = await asked_since(session, do, state_wanted(command.argument), CHANGE_ALL_THE_SAME)
             text, rows = stated or (_NOTHING_CHANGED, ())
             text = text.replace("`%agent ", "`/")
-            return (blocks.table(text, rows) if rows else blocks.notice(text))["text/html"]
+            return blocks.table(text, rows)["text/html"]
         shown = await serve(command, session)
         return shown.bundle(partial(_AS_IN_A_CELL.sub, "`/"))["text/html"]
 
     async def _move_steps(self, session: AgentSession, command: Command) -> str:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
+        if command.argument == "list":
+            await session.start()  # which restores the steps of earlier kernels
+            text, rows = self._taking_back.listed(session, verb)
+            return blocks.table(text.replace("`%agent ", "`/"), rows)["text/html"]
         wanted = steps_wanted(verb, command.argument)
         moved = await asked_since(session, partial(self._taking_back.move, session), wanted, CHANGE_ALL_THE_SAME)
         if moved is None:

@@ -841,6 +841,10 @@ class Conversations:
     def _undo(self, command: Command, session: AgentSession) -> None:
         """Undo or redo the changes of the agent's calls."""
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
+        self._run(session.start)  # which restores the steps of earlier kernels
+        if command.argument == "list":
+            self._screen.show(blocks.table(*self.taking_back.listed(session, verb)), final=True)
+            return
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
 
@@ -848,7 +852,6 @@ class Conversations:
             moved = await self.taking_back.move(session, wanted, agreed)
             cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
-        self._run(session.start)  # which restores the steps of earlier kernels
         self._moving(session, move, wanted, lambda: self.taking_back.needs_page(session, wanted))
 
     def _state(self, command: Command, session: AgentSession) -> None:
@@ -857,7 +860,7 @@ class Conversations:
 
         async def do(cell: CellWork, wanted: StateWanted, agreed: Undecided | None) -> None:
             text, rows = await self.taking_back.state(session, wanted, agreed)
-            cell.left = blocks.table(text, rows) if rows else blocks.notice(text)
+            cell.left = blocks.table(text, rows)
 
         self._run(session.start)
         self._moving(session, do, wanted, lambda: self.taking_back.state_needs_page(wanted))

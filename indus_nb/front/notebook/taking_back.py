@@ -227,6 +227,21 @@ class TakingBack:
         self.on_moved: Callable[[], object] = lambda: None
         """Called on the agent's thread once steps were moved, or could not be."""
 
+    def listed(self, session: AgentSession, verb: Literal["undo", "redo"]) -> tuple[str, list[list[str]]]:
+        """List the steps that can be undone or redone, the next one first.
+
+        Returns:
+            A sentence for the user, and a row for each: its number, what it changed, and where it was made if not here.
+        """
+        steps = [*reversed(self._history.done if verb == "undo" else self._history.undone)]
+        what = "taken back" if verb == "undo" else "done once more"
+        if not steps:
+            return f"None of the agent's steps in this kernel can be {what}.", []
+        own = session.store.session_id
+        made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
+        rows = [[str(at + 1), step.summary, made[at]] for at, step in enumerate(steps)]
+        return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
+
     def needs_page(self, session: AgentSession, wanted: StepsWanted) -> bool:
         """Return whether the steps changed cells of the notebook, which needs a page."""
         own = () if wanted.of_any else self._history.newest_of(session.store.session_id, wanted.count)

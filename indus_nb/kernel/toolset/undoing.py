@@ -537,6 +537,8 @@ def line(moved: Moved) -> str:
     """Describe what was moved, in a line."""
     named = (f"{name} ({moved.fates[name]})" if name in moved.fates else name for name in moved.names)
     parts = [_listed(named) or "nothing"]
+    if not (moved.names or moved.kept or moved.beside or moved.left_out):
+        parts = ["nothing, for it is so already"]
     if moved.kept:
         parts.append(f"left as the user has it: {_listed(moved.kept)}")
     if moved.beside:

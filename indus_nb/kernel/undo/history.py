@@ -38,7 +38,7 @@ class Moved:
         beside: New variables and files with what those would be.
         bound: Those of them that are variables: they are in no step, so that no way back removes them.
         left_out: Files that were not kept, which stay as they are.
-        fates: What became of those files that were not there before, or are not there now, by their names.
+        fates: What became of variables and files that were not there before, or are not there now, by their names.
         finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
             step that can be moved once more, which does the rest.
         back: Leaves variables and files as they were before the move, and forgets it; may raise ``RefusedError``.
@@ -396,6 +396,7 @@ class History:
             raise TouchedError(undecided | overwritten(steps))
         copies = self._copies(way.whole or steps, way.kept) if touched == "both" else {}
         fates = net_fates([step.files for step in steps if step.files is not None])
+        there = {*self._namespace}
         turned = turn_all(steps, touched, lambda step: self._behind(step, way.staying))
         cells.turn()
         path, before, back_to = [*self._path], [*self._undone], self._states.mark()
@@ -440,6 +441,9 @@ class History:
         beside = frozenset(turned.beside | bound | cells.beside)
         left_out = frozenset[str]().union(*(step.left_out for step in steps))
         names = frozenset((turned.names | cells.names) - kept - beside)
+        variables = frozenset[str]().union(*(step.variables.names for step in steps if step.variables is not None))
+        fates |= dict.fromkeys((variables & there) - {*self._namespace}, "removed")
+        fates |= dict.fromkeys((variables - there) & {*self._namespace}, "put back")
         return Moved(names, kept, beside, frozenset(bound), left_out, fates, finish, back)
 
     def _put_in_place(self, way: _Way, turned: Turned) -> None:

@@ -244,7 +244,7 @@ OPTIONS = (
 _ENTRY = r"(?P<argument>[0-9a-f][0-9a-f-]{7,})?"
 _WORD = r"(?P<argument>\S+)?"
 _KEEP = r"(?P<argument>off|drop|\S+\.json)?"
-_STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both)?)"
+_STEPS = r"(?P<argument>(?:(?:\d{1,3}|prompt)(?:\s+(?:keep|over|both))?|keep|over|both|list)?)"
 _STATE_NAME = r"""(?:"[^"\n]+"|'[^'\n]+'|[^\s"']+)"""
 _STATE = (
     rf"(?P<argument>(?:on|off|list|(?:save|diff|drop)\s+{_STATE_NAME}"
@@ -330,11 +330,11 @@ SUBCOMMANDS = (
     Subcommand(
         "undo",
         "take back what the agent's last call changed, the last N, or a prompt",
-        "[N|prompt] [keep|over|both]",
+        "[N|prompt] [keep|over|both], or list",
         _STEPS,
         page="undo",
     ),
-    Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both]", _STEPS),
+    Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both], or list", _STEPS),
     Subcommand(
         "state",
         "states under names, to go back to; on: your cells are steps",

@@ -196,8 +196,10 @@ def table(title: str, rows: Sequence[Sequence[str]]) -> MimeBundle:
 
     Args:
         title: The sentence, which may be empty; what stands between backticks in it is code.
-        rows: Cells of text, which may be hostile; as many in each row.
+        rows: Cells of text, which may be hostile; as many in each row. Without any the sentence stands alone.
     """
+    if not rows:
+        return notice(title)
     cells = [[without_home(cell) for cell in row] for row in rows]
     return bundle(Box("card", "notice", Grid(without_home(title), cells)))
 
