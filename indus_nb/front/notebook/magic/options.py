@@ -330,11 +330,11 @@ SUBCOMMANDS = (
     Subcommand(
         "undo",
         "take back what the agent's last call changed, the last N, or a prompt",
-        "[N|prompt] [keep|over|both], or list",
+        "[N|prompt|list] [keep|over|both]",
         _STEPS,
         page="undo",
     ),
-    Subcommand("redo", "do once more what was taken back", "[N|prompt] [keep|over|both], or list", _STEPS),
+    Subcommand("redo", "do once more what was taken back", "[N|prompt|list] [keep|over|both]", _STEPS),
     Subcommand(
         "state",
         "states under names, to go back to; on: your cells are steps",
