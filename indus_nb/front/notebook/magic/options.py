@@ -329,7 +329,7 @@ SUBCOMMANDS = (
     ),
     Subcommand(
         "undo",
-        "take back what the agent's last call changed, the last N, or a prompt",
+        "take back what its last call changed, the last N, or a prompt",
         "[N|prompt|list] [keep|over|both]",
         _STEPS,
         page="undo",
