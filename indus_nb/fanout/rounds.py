@@ -56,11 +56,11 @@ class Rounds(Generic[ResultT]):
         self._budget = Budget(asked.max_cost, (spending(),))
         self._work: Work | None = None
         self._stopping = False
-        self.asked = 0
+        self.asked: int = 0
         """Prompts of all rounds so far."""
-        self.kept = 0
+        self.kept: int = 0
         """Those of them that were answered before."""
-        self.count = 0
+        self.count: int = 0
         """Rounds so far."""
         self.problems: list[str] = []
         self.estimate: Estimate | None = None

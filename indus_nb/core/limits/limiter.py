@@ -162,7 +162,9 @@ class Limiter:
         self.spacing: float = 0.0 if rpm is None else 60 / rpm
         self.token_seconds: float = 0.0 if tpm is None else 60 / tpm
         self._learns = learns
-        self.inside = self.going = self._uncharged = 0
+        self.inside: int = 0
+        self.going: int = 0
+        self._uncharged = 0
         self._queue: deque[_Place] = deque()
         self.refused_queue: deque[_Place] = deque()
         self.usage: Usage = Usage()

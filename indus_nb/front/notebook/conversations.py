@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from indus_nb.front.notebook.panel.chat_panel import ChatPanel
     from indus_nb.front.notebook.served import Served
     from indus_nb.kernel.claims.kept import Claim
+    from indus_nb.kernel.claims.outdated import Show
     from indus_nb.render.live import LiveValue
 
 T = TypeVar("T")
@@ -190,7 +191,8 @@ class Conversations:
             self.kernel, self._namespace, self.thread, lambda: cells.origin.cell, lambda: shell.execution_count
         )
         live = self._answers.live
-        self.watch_values, self.check_values = live.outdated.watch, live.check
+        self.watch_values: Callable[[Show], Callable[[], None]] = live.outdated.watch
+        self.check_values: Callable[[], Coroutine[Any, Any, None]] = live.check
         self.taking_back.on_moved = live.outdated.look_soon
         shell.events.register("post_run_cell", self._answers.look_after)
         self._notebook.live_values = self._answers.stated

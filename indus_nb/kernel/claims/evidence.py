@@ -74,7 +74,7 @@ class Evidence:
     """
 
     def __init__(self, outputs: Sequence[Output]) -> None:
-        self.is_whole = True
+        self.is_whole: bool = True
         self.tables: list[list[list[Cell]]] = []
         self._cells: dict[float, Cell] = {}
         self._percentages: dict[float, Cell] = {}

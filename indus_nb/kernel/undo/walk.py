@@ -61,7 +61,7 @@ class Walk:
         self.reached: set[str] = set()
         self.named: set[str] = set()
         self.mentioned: set[str] = set()
-        self.everything = False
+        self.everything: bool = False
         self._namespace = namespace
         self._budget = budget
         self._keep = keep

@@ -76,9 +76,9 @@ class Kept:
 
     def __init__(self, path: Path | str) -> None:
         self.path: Path = Path(path).expanduser().resolve()
-        self.reused = 0
-        self.asked = 0
-        self.changed = 0
+        self.reused: int = 0
+        self.asked: int = 0
+        self.changed: int = 0
         self.changes: deque[str] = deque(maxlen=_MAX_CHANGES)
         self._observer = Observer(_PLACES, ignores_temporary=False)
         self._of_results = Observer(_ADDRESSES, ignores_temporary=False)

@@ -77,7 +77,7 @@ class Vault:
         self._lends = lends
         self._environment = environment
         self._home = home
-        self.look_every = 0.0
+        self.look_every: float = 0.0
         self._looked: float | None = None
         self._state: object = None
         self._places: tuple[Path | None, str | None, list[Path], Path] | None = None

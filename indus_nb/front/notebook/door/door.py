@@ -86,7 +86,7 @@ class Host(Protocol):
         """Return the prompt about an error that a page shows, and what goes along with it for the model."""
         ...
 
-    def watch_values(self, show: Show) -> Callable[[], None]:
+    def watch_values(self, show: Show, /) -> Callable[[], None]:
         """Have the values in answers shown that do not hold, until what this returns is called."""
         ...
 

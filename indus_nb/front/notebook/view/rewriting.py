@@ -28,7 +28,7 @@ class Rewriting:
         self._held: list[Prose] = []
         self._is_sent_back = False
         self._withdrawn: list[Prose] = []
-        self.words = ""
+        self.words: str = ""
         """Says that and why the answer was written anew."""
 
     def hold(self, answer: Iterable[Prose]) -> Sequence[Prose]:
