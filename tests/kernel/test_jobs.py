@@ -308,7 +308,12 @@ def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_
     claude.run("%agent and?")
     (told,) = [text for text in api.requests[2].texts if text.startswith("job-")]
     assert "(python beside: " in told
-    assert told.endswith("trained\n")
+    assert told.endswith(
+        "trained\n\n\n[It ran in a copy of the kernel. New: losses. "
+        "listed was changed here meanwhile, so the new value is in listed_beside; listed itself stays as it is here. "
+        "mine was changed here meanwhile, so the new value is in mine_beside; mine itself stays as it is here.]"
+    )
+    assert "[It ran in a copy of the kernel. New: losses." in "\n".join(claude.run("%agent jobs").shown)
     assert claude.run("%agent undo").status == "ok"
     assert claude.run("'losses' in dir(), mine").results[-1]["text/plain"] == "(False, 'changed meanwhile')"
 
@@ -392,6 +397,7 @@ def test_a_no_at_a_jobs_end_leaves_its_variables_out(claude: Kernel, api: Messag
     assert claude.run("total, mine, 'losses' in dir(), 'mine_beside' in dir()").results[-1]["text/plain"] == (
         "(50, 'changed meanwhile', False, False)"
     )
+    assert "Nothing of what the code made was taken over, and it is gone." in text_of(result(api, 4))
 
 
 def test_where_nobody_can_be_asked_at_a_jobs_end_its_values_come_beside_those_that_are_there(
@@ -406,6 +412,8 @@ def test_where_nobody_can_be_asked_at_a_jobs_end_its_values_come_beside_those_th
     assert claude.run("total, mine, total_beside, mine_beside, losses").results[-1]["text/plain"] == (
         "(50, 1, 6, 'from the copy', [1])"
     )
+    why = "total would have got another value, and nobody could be asked, so the new value is in total_beside;"
+    assert why in "".join(claude.run("%agent jobs").shown)
 
 
 def test_where_only_looks_are_allowed_code_beside_the_user_leaves_nothing(claude: Kernel, api: MessagesApi) -> None:

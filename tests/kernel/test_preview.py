@@ -274,6 +274,22 @@ def test_code_that_goes_on_is_asked_about_and_a_no_leaves_no_process(either_kern
     wait_until(lambda: either_kernel.children() == [])
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_change_that_a_preview_had_not_named_is_a_warning_unless_that_was_unfinished(
+    kernel: Kernel, api: MessagesApi, *, is_whole: bool
+) -> None:
+    kernel.run("import os, time; own, counter = os.getpid(), 1")
+    code = "counter = 2\nif os.getpid() == own: surprise = 3"
+    waits = "" if is_whole else "while os.getpid() != own: time.sleep(0.05)\n"
+    with other_settings(kernel, looksSeconds=600 if is_whole else 1):
+        api.add(Reply(ToolUse("python", {"code": waits + code})), Reply("I see."))
+        cell = kernel.begin("%agent go", asks=True)
+        assert ("It still runs in a copy of the kernel." in cell.answer("1")) is not is_whole
+        assert cell.finish().status == "ok"
+    assert ("surprise changed too, which the preview had not named." in "".join(cell.shown)) is is_whole
+    kernel.run("del surprise")
+
+
 def test_a_wait_for_its_end_gives_what_the_copy_gives(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("import os, time")
     code = "while not os.path.exists('go-on'): time.sleep(0.05)\nprint('went on')"

@@ -156,3 +156,62 @@ def test_code_of_which_nothing_was_shown_runs_after_one_yes_whatever_ran_meanwhi
     answer(page, "Yes, once")
     page.wait_until_idle("Done.")
     assert state(kernel) == "400 1\n"
+
+
+BESIDE = """\
+import os, time
+while not os.path.exists("go"):
+    time.sleep(0.05)
+w, counted, made = w.assign(more=rate), counted + 5, 7"""
+ANEW = "What it would change here was changed since you were asked, so you are asked anew."
+
+
+def ask_beside(kernel: Kernel, page: Page, api: MessagesApi, meanwhile: str) -> None:
+    """Have the model run code in a copy while the user runs a cell; the question at its end waits."""
+    kernel.run("%reset_selective -f made|beside|time\nrate = 3")
+    api.add(Reply(ToolUse("python", {"code": BESIDE, "beside": True})), "It computes.", "Done.")
+    page.prompt("compute beside me")
+    page.wait_until_idle("It computes.")
+    assert kernel.run(meanwhile).status == "ok"
+    (kernel.folder / "go").touch()
+    page.wait_for(lambda: page.dialogs)
+
+
+def beside(kernel: Kernel) -> str:
+    names = "sorted(each for each in dir() if each.startswith(('made', 'time')) or each.endswith('_beside'))"
+    return kernel.run(f"print([*w], counted, {names})").streams
+
+
+def test_cells_that_change_nothing_of_what_a_job_reads_and_binds_make_no_difference_to_its_values(
+    kernel: Kernel, page: Page, api: MessagesApi
+) -> None:
+    ask_beside(kernel, page, api, "import time\nfor number in range(3): w.sum()")
+    assert all(f"changes {what}" in question(page) for what in ("counted 0 → 5", "w 1 → 2 columns"))
+    kernel.run("counted = 0; others = [1, 2]; others.append(w)")
+    answer(page, "Yes, once")
+    page.wait_for(lambda: not page.state["jobs"])
+    assert beside(kernel) == "['n', 'more'] 5 ['made', 'time']\n"
+    page.prompt("and?")
+    page.wait_until_idle("Done.")
+    for said in (page.text, json.dumps(api.requests[-1].body, ensure_ascii=False)):
+        assert "[It ran in a copy of the kernel. New: made. Changed: counted 0 → 5, w 1 → 2 columns" in said
+
+
+def test_what_a_cell_changed_while_a_jobs_question_waited_is_asked_about_anew_and_said_in_the_end(
+    kernel: Kernel, page: Page, api: MessagesApi
+) -> None:
+    ask_beside(kernel, page, api, "rate = 4")
+    assert ANEW not in question(page)
+    kernel.run("w.loc[0, 'n'] = 99")
+    answer(page, "Yes, once")
+    page.wait_for(lambda: page.dialogs)
+    assert ANEW in question(page)
+    assert "makes w_beside (w stays as it is)" in question(page)
+    answer(page, "Yes, once")
+    page.wait_for(lambda: not page.state["jobs"])
+    assert beside(kernel) == "['n'] 5 ['made', 'time', 'w_beside']\n"
+    page.prompt("and?")
+    page.wait_until_idle("Done.")
+    said = json.dumps(api.requests[-1].body, ensure_ascii=False)
+    assert "w was changed here meanwhile, so the new value is in w_beside; w itself stays as it is here." in said
+    assert "It began before rate changed here, and has read what was there then." in said

@@ -81,6 +81,17 @@ def test_a_request_that_is_dropped_before_it_began_costs_nothing(kernel: Kernel,
     assert len(messages_api.requests) == 1
 
 
+def test_a_page_is_told_that_the_agent_works_from_the_request_at_a_cell_to_its_end(
+    kernel: Kernel, messages_api: MessagesApi
+) -> None:
+    page = DoorPage(kernel)
+    messages_api.add("Here I am.")
+    page.send("edit", id="1", cell="first", instruction="make it 2")
+    assert page.hear("state", phase="working")["session"] is None  # the conversation is opened first
+    page.hear("edit_over", id="1")
+    page.hear("state", phase="idle")
+
+
 def test_a_cell_of_another_notebook_is_told_with_the_name_of_that(kernel: Kernel, messages_api: MessagesApi) -> None:
     session = kernel._client.session  # pyright: ignore[reportPrivateUsage]
     page, own = DoorPage(kernel), session.session
@@ -128,7 +139,7 @@ def test_a_page_that_is_closed_in_the_middle_of_a_request_ends_it(kernel: Kernel
     gate = Gate()
     messages_api.add(Reply(Text("I think", gate)))
     page.send("edit", id="1", cell="first", instruction="make it 2")
-    page.hear("state", phase="working")
+    page.send("reply", id=page.hear("ask_page")["request"]["id"], value={"cells": CELLS})
     messages_api.wait_for_requests(1)
     page.say("comm_close", data={})
     page.say("comm_open", target_name="indus_nb.door", data=page.shows())

@@ -190,10 +190,7 @@ class Conversations:
         self._answers = CheckedAnswers(
             self.kernel, self._namespace, self.thread, lambda: cells.origin.cell, lambda: shell.execution_count
         )
-        live = self._answers.live
-        self.watch_values: Callable[[Show], Callable[[], None]] = live.outdated.watch
-        self.check_values: Callable[[], Coroutine[Any, Any, None]] = live.check
-        self.taking_back.on_moved = live.outdated.look_soon
+        self.taking_back.on_moved = self._answers.live.outdated.look_soon
         shell.events.register("post_run_cell", self._answers.look_after)
         self._notebook.live_values = self._answers.stated
         self._screen: Screen = screen_of(shell)
@@ -835,6 +832,14 @@ class Conversations:
         gate.watch(form.widget.comm_id)
         form.show(self._screen, provider)
         return True
+
+    def watch_values(self, show: Show, /) -> Callable[[], None]:
+        """Have the values in answers shown that do not hold, until what this returns is called."""
+        return self._answers.live.outdated.watch(show)
+
+    async def check_values(self) -> None:
+        """Compute the stale values of answers again; raises ``UsageError`` while a cell of the user's runs."""
+        await self._answers.live.check()
 
     def _made_in(self, session_id: str) -> str:
         name = next((name for name, each in [*self._sessions.items()] if each.store.session_id == session_id), None)

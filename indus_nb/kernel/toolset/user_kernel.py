@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from itertools import count
@@ -31,7 +31,19 @@ from indus_nb.kernel.run.main_thread import Job, running
 from indus_nb.kernel.run.namespace import ShortWork
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
 from indus_nb.kernel.run.watch import Watch
-from indus_nb.kernel.toolset.beside import names_beside, not_kept, question_of, renamed, run_beside
+from indus_nb.kernel.toolset.beside import (
+    ASKED_ANEW,
+    GONE,
+    UNASKED,
+    Instead,
+    SinceCopy,
+    names_beside,
+    not_kept,
+    question_of,
+    renamed,
+    run_beside,
+    what_came,
+)
 from indus_nb.kernel.toolset.call_steps import CallSteps, change_details
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.declarations import (
@@ -50,10 +62,9 @@ from indus_nb.kernel.toolset.undoing import Steps, line
 from indus_nb.kernel.toolset.variables import KernelVariables
 from indus_nb.kernel.trials.trying import Trial, Trials, lines, lines_so_far
 from indus_nb.kernel.undo import Maker
-from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.values.describe import views
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.safety.effects import files_changed
+from indus_nb.safety.effects import Effect, files_changed
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval
 from indus_nb.tools.jobs import Jobs
@@ -291,37 +302,61 @@ class UserKernel:
     async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
         """Run code in a copy of the kernel, and take over its values at its end."""
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
-        bound = bound_in_source(arguments.code, self._shell.transform_cell)
-        held = self._shell.user_ns if bound is None else bound
-        before, ran = await self.run(
-            lambda: ({name: value for name, value in self._shell.user_ns.items() if name in held}, self._journal.count)
+        space, transform = self._shell.user_ns, self._shell.transform_cell
+        since = await self.run(
+            lambda: SinceCopy(space, arguments.code, transform, self.steps.budget(1), lambda: self._journal.count)
         )
         seconds = arguments.timeout or _MAX_TRIAL_SECONDS
+        came = ""
         async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
 
-            def names(asked: Collection[str] = ()) -> dict[str, str]:
-                space, cells_ran = self._shell.user_ns, self._journal.count > ran
-                return names_beside(trial.names, before, space, cells_ran=cells_ran, asked=asked)
+            def names(kept: Mapping[str, str]) -> dict[str, Instead]:
+                modules = () if trial.report is None else trial.report.modules
+                return names_beside({**since.kept(trial.names), **kept}, space, modules)
+
+            def take(shown: Mapping[str, Instead]) -> tuple[dict[str, Instead], str]:
+                """Take the values over if that has not come to be another thing than what was shown."""
+                now = names({name: why for name, (_, why) in shown.items()})
+                if now != shown:
+                    return now, ""
+                if trial.effects:
+                    self._take_over(trial, context.call_id, {name: new for name, (new, _) in now.items()})
+                return now, what_came(trial, now, since.read)
 
             await following
-            effects = trial.effects
+            effects, gate = trial.effects, context.gate
             if effects and not trial.holds:
                 raise ToolError(not_kept(trial, effects))
-            instead, gate = names(), context.gate
+            instead, again = await self.run(lambda: names({})), ""
             if gate is not None and not gate.can_ask and not await gate.covers(renamed(effects, instead)):
-                instead = names(trial.names & self._shell.user_ns.keys())  # else all of it would be lost
-            shown = renamed(effects, instead)
-            if gate is not None and not await gate.covers(shown):
-                question = question_of(context.on_ask())
-                outcome = hide_known(lines(trial, has_run=True), labelled_secrets())
-                await gate.ask(shown, question=question, outcome=outcome, holds=True)
-            if gate is not None and gate.looks_only:
-                trial.drop()
-            elif effects:
-                await self.run(lambda: self._take_over(trial, context.call_id, names(instead)))
+                unasked = dict.fromkeys(trial.names & space.keys() - instead.keys(), UNASKED)
+                instead = await self.run(lambda: names(unasked))  # else all of it would be lost
+            while not came:
+                shown = renamed(effects, instead)
+                if gate is not None and not await gate.covers(shown):
+                    await self._ask_beside(trial, context, gate, shown, again)
+                if gate is not None and gate.looks_only:
+                    trial.drop()
+                    break
+                instead, came = await self.run(partial(take, instead))
+                again = ASKED_ANEW
             trial.ran = True
         self.steps.forget(context.call_id)
-        return await self._of_trial(trial, outputs)
+        return await self._of_trial(trial, outputs, came)
+
+    async def _ask_beside(
+        self, trial: Trial, context: ToolContext, gate: CallGate, shown: Sequence[Effect], again: str
+    ) -> None:
+        """Ask the user whether the values of code that ran in a copy are taken over.
+
+        Raises:
+            ToolError: They are not.
+        """
+        outcome = again + hide_known(lines(trial, has_run=True), labelled_secrets())
+        try:
+            await gate.ask(shown, question=question_of(context.on_ask()), outcome=outcome, holds=True)
+        except ToolError as error:
+            raise ToolError(joined(str(error), GONE), error.output.details) from error
 
     @asynccontextmanager
     async def _trial(
@@ -360,7 +395,7 @@ class UserKernel:
         """Take over the values from a copy as an undoable step; on the main thread.
 
         Args:
-            instead: Names that are not taken, with new ones that are.
+            instead: Names that are not taken, with new ones that are; empty for none.
         """
         before, code, instead = self.variables.names(), trial.code, instead or {}
         self.steps.begin(call, code, trial.names | {*instead.values()})
@@ -371,8 +406,12 @@ class UserKernel:
             trial.changed, trial.not_undoable, _ = self.steps.end(call)
             self.variables.note(code, before, self.variables.names(), by_agent=not caller.get())
 
-    async def _of_trial(self, trial: Trial, outputs: CallOutputs) -> ToolOutput:
-        """Build the output of code that ran in a copy."""
+    async def _of_trial(self, trial: Trial, outputs: CallOutputs, came: str = "") -> ToolOutput:
+        """Build the output of code that ran in a copy.
+
+        Args:
+            came: What was taken over, where code ran beside the user.
+        """
         report = trial.report or Report()
         details = _details(trial.code, trial)
         ending = ""
@@ -385,7 +424,7 @@ class UserKernel:
                 f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"
             )
         how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
-        return await output_of(trial, how, ending, details, self._settings, outputs)
+        return await output_of(trial, how, joined(came, ending), details, self._settings, outputs)
 
     async def _in_kernel(
         self,
@@ -403,14 +442,16 @@ class UserKernel:
             _OutdatedError: Other code ran since its trial; nothing was run.
         """
         changed = Signal()
-        preview = None if trial is None else trial.names
+        preview = None if trial is None or not trial.tells_all else trial.names
         execution = Execution(
             self._shell,
             arguments.code,
             name=f"agent {next(self._numbers)}",
             routes=self._routes,
             on_text=changed.set,
-            on_start=lambda execution: self.steps.begin(context.call_id, execution.code, preview or ()),
+            on_start=lambda execution: self.steps.begin(
+                context.call_id, execution.code, () if trial is None else trial.names
+            ),
             on_end=partial(self._keep, context.call_id, trial, by_agent=not caller.get()),
         )
         execution.check = partial(self._check_runs, None if trial is None or not trial.was_made else trial.runs)

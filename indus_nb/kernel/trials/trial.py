@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn, cast
 
 from indus_nb.base import textcut
@@ -253,6 +254,7 @@ class TrialTask:
             report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
             return
         report.kept = sorted(new.keys() - refused.keys())
+        report.modules = [name for name in report.kept if type(new[name]) is ModuleType]
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")
             if each.what in refused

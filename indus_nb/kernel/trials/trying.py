@@ -13,7 +13,7 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from keyword import iskeyword
@@ -378,6 +378,18 @@ class Trial(Shown):
         return frozenset((*dropped, *(effect.what for effect in self.effects if effect.kind in kinds)))
 
     @property
+    def tells_all(self) -> bool:
+        """Return whether the code ran to its end, and nothing of what it changes remained unknown."""
+        report = self.report
+        ended = report is not None and report.how in ("done", "failed")
+        return ended and all(effect.kind != "unknown" for effect in self.effects)
+
+    @property
+    def unnamed(self) -> Collection[str]:
+        """Return the variables that are not worth a word: modules, and what is of no use outside of the copy."""
+        return () if self.report is None else {*self.report.modules, *self.report.dropped}
+
+    @property
     def holds(self) -> bool:
         """Return whether the code only makes values, which can be taken over without running anything."""
         report = self.report
@@ -399,7 +411,7 @@ class Trial(Shown):
 
         Args:
             own: Variables of the agent's own, with the ids of their values.
-            instead: Names that are not taken, with new ones that are.
+            instead: Names that are not taken, with new ones that are; empty for none.
 
         Raises:
             ToolError: They are not what was asked about, or cannot be read; nothing was changed.
@@ -419,7 +431,7 @@ class Trial(Shown):
             raise ToolError("Nothing was kept: it makes other variables than what was found before. Run it again.")
         for put in put_random:
             put()
-        space.update({instead.get(name, name): value for name, value in values.items()})
+        space.update({new: value for name, value in values.items() if (new := instead.get(name, name))})
 
 
 def _may_take(name: str, value: Any, asked: str | None, shell: Any, own: Mapping[str, int]) -> bool:

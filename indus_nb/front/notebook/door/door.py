@@ -230,6 +230,7 @@ class Door:
         self._leave()
         self._stop_watching()
         self._editing.attach(None)
+        self._edits.clear()  # their ends are nothing to tell
         for task in self._tasks:
             task.cancel()
 
@@ -297,7 +298,12 @@ class Door:
 
     def _edit(self, request: messages.Edit | messages.NewCells) -> None:
         task = self._edits[request.id] = self._start(partial(self._editing.ask, request, self._session_at))
-        task.add_done_callback(lambda _: self._edits.pop(request.id, None))
+        task.add_done_callback(lambda _: self._forget_edit(request.id))
+        self._update()
+
+    def _forget_edit(self, request: str) -> None:
+        if self._edits.pop(request, None) is not None:
+            self._update()
 
     def _drop(self, request: messages.Drop) -> None:
         """End a request whose user has gone on to something else, also one that has not begun yet."""
@@ -376,7 +382,7 @@ class Door:
         running = running or (self._shown is not None and self._host.asks_rows(self._shown))
         return {
             "kind": "state",
-            "phase": "asking" if asked else "working" if running else "idle",
+            "phase": "asking" if asked else "working" if running or self._edits else "idle",
             "question": textcut.one_line(asked[0].title, _MAX_QUESTION) if asked else None,
             "jobs": 0 if session is None or session.settings.jobs is None else len(session.settings.jobs.running),
             "cost_today": None if self._shown is None else self._host.spent_today(),

@@ -98,6 +98,8 @@ BlockT = TypeVar("BlockT", bound=Block)
 _MAX_SEPARATE_BLOCKS = 30
 _MAX_NOTICE_CHARACTERS = 10_000
 _MAX_REASON_CHARACTERS = 80
+_FEW_LINES = 3
+"""Most lines of a job's end that are not folded away."""
 _CUT_OFF = "cut off at the model's limit of output"
 _NOT_ASKED = "Nothing was asked of the model."
 _UNSEEN = "the model will not see what it said last"
@@ -488,7 +490,8 @@ class Transcript:
                 self._rewriting.send_back(message)
             case CustomMessage(custom_type="job"):
                 title, _, text = text_of(message.content).partition("\n\n")
-                self.add_line(blocks.folded(title, f"```\n{text}\n```"))
+                shown = blocks.folded(title, f"```\n{text}\n```", opened=len(text.splitlines()) <= _FEW_LINES)
+                self.add_line(shown)
             case CustomMessage():
                 if message.display:
                     self.add_line(self._drawn(message))
