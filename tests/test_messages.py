@@ -74,6 +74,21 @@ def test_failed_answers_and_results_that_nobody_asked_for_are_not_shown_to_the_m
     assert for_model([user, failed, result("1"), aborted, good, result("9")]) == [user, good]
 
 
+def test_a_prompt_for_which_no_request_was_sent_goes_along_with_no_later_one() -> None:
+    first, told, refused, second = (
+        UserMessage(content="first"),
+        CustomMessage(custom_type="context", content="x = 1", display=False),
+        UserMessage(content="too dear"),
+        UserMessage(content="second"),
+    )
+    reason = "The budget of $0.1 has no room: $0.0000 are spent."
+    unpaid = answer(stop_reason="error").replace(error_message=reason)
+    shown = for_model([first, answer(stop_reason="error"), told, refused, unpaid, second])
+    assert [message.content for message in shown] == ["first", "x = 1", "second"]
+    asked = answer(call("1"), stop_reason="toolUse")
+    assert for_model([first, asked, result("1"), second, unpaid]) == [first, asked, result("1"), second]
+
+
 def test_a_call_without_a_result_gets_one_that_says_so_before_anything_else_is_said() -> None:
     asked = answer(call("1"), call("2"), stop_reason="toolUse")
     user = UserMessage(content="go on")

@@ -14,6 +14,8 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import WireModel, wire_field
 
 REFUSED = "The model refused to answer."
+OVER_BUDGET = "The budget of "
+NO_PRICE = "The price of "
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -322,6 +324,11 @@ class AssistantMessage(WireModel):
         return self.stop_reason == "error" and (self.error_message or "").startswith(REFUSED)
 
     @property
+    def was_not_asked(self) -> bool:
+        """Return whether no request was sent for it, by the sentence about a limit in money that is its error."""
+        return self.stop_reason == "error" and (self.error_message or "").startswith((OVER_BUDGET, NO_PRICE))
+
+    @property
     def text(self) -> str:
         """Return all text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextContent))
@@ -441,10 +448,13 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
     """Return the messages that a provider is sent.
 
     Shell commands, summaries and extensions' messages become user messages. Answers that failed or were aborted are
-    left out. Every tool call is followed by one result: one that never came (the process died) is replaced by a note,
-    and results of calls with the same id belong to them in their order.
+    left out, and prompts for which no request was sent, because of a limit in money. Every tool call is followed by one
+    result: one that never came (the process died) is replaced by a note, and results of calls with the same id belong
+    to them in their order.
     """
     shown: list[ModelMessage] = []
+    prompts: list[UserMessage] = []
+    in_run = False
     unanswered: list[ToolCall] = []  # in order: a server may give several the same id
 
     def answer_missing() -> None:
@@ -461,6 +471,7 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
 
     for message in messages:
         if isinstance(message, ToolResultMessage):
+            in_run = True
             answered = next((call for call in unanswered if call.id == message.tool_call_id), None)
             if answered is not None:
                 unanswered = [call for call in unanswered if call is not answered]
@@ -468,12 +479,18 @@ def for_model(messages: Iterable[Message]) -> list[ModelMessage]:
             continue
         answer_missing()
         if isinstance(message, AssistantMessage):
+            if message.was_not_asked:
+                shown = [each for each in shown if not any(each is prompt for prompt in prompts)]
+            prompts.clear()
+            in_run = False
             if message.stop_reason in ("error", "aborted"):
                 continue
             shown.append(message)
             unanswered += message.tool_calls
         elif (spoken := _as_user(message)) is not None:
             shown.append(spoken)
+            if isinstance(message, UserMessage) and not in_run:
+                prompts.append(spoken)
     answer_missing()
     return shown
 

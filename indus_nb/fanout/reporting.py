@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from indus_nb.base import front_end
 from indus_nb.fanout.progress import Progress
-from indus_nb.fanout.words import as_html
+from indus_nb.fanout.words import sentence_as_html
 
 _PLAIN_SECONDS = 10.0
 _log = logging.getLogger("indus_nb")
@@ -165,9 +165,10 @@ class Displayed(Reporter):
 def bundle_of(progress: Progress) -> dict[str, str]:
     """Return a MIME bundle: a bar with a caption beside it, and the same as text."""
     total, done = max(1, progress.total or 1), progress.done if progress.total else 1
-    label = html.escape(text := str(progress))
+    text = str(progress)
+    label = html.escape(text.replace("`", ""))
     place = "" if progress.total is None and not progress.ended else f' max="{total}" value="{done}"'
-    bar = f'<progress{place} aria-label="{label}"></progress> <span>{as_html(text)}</span>'
+    bar = f'<progress{place} aria-label="{label}"></progress> <span>{sentence_as_html(text)}</span>'
     return {"text/plain": text, "text/html": bar}
 
 

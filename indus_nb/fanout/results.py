@@ -18,7 +18,7 @@ from indus_nb.fanout.agreement import Agreement, agreement
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table, plain_value
 from indus_nb.fanout.tables import cell, html_table, is_polars, pandas, pandas_frame
-from indus_nb.fanout.words import as_html, rows_of
+from indus_nb.fanout.words import as_html, rows_of, sentence_as_html
 
 ANSWER = "answer"
 """The column of answers that have no fields."""
@@ -259,7 +259,7 @@ class Answers(Sequence[Any]):
     def _repr_html_(self) -> str:
         """Return a summary as HTML for notebooks: rows that failed, some with answers, and why others failed."""
         if self.estimate is not None:
-            return f"<p>{as_html(self.summary)}</p><p>{self._code('retry()')} asks for these rows.</p>"
+            return f"<p>{sentence_as_html(self.summary)}</p><p>{self._code('retry()')} asks for these rows.</p>"
         added = self._added(sessions=False, errors=any(row.error is not None for row in self.rows))
         names = [*self._table.columns[:_MOST_COLUMNS], *added]
         numbers = self._shown()
@@ -278,7 +278,8 @@ class Answers(Sequence[Any]):
             else ""
         )
         table = html_table(names, shown)
-        return f"<p>{as_html(self.summary)}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
+        summary = sentence_as_html(self.summary)
+        return f"<p>{summary}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
 
     def _reasons(self) -> tuple[list[tuple[str, int]], int]:
         """Return the commonest reasons why rows failed, with their numbers, and the number of rows with others."""

@@ -10,7 +10,7 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.fanout.rows import Table
-from indus_nb.fanout.words import as_html
+from indus_nb.fanout.words import as_html, rows_of
 
 _MAX_CELL_CHARACTERS = 120
 
@@ -130,4 +130,5 @@ class Chosen(Sequence[JsonObject]):
         names = self._table.columns[: self._MOST_COLUMNS]
         shown = self.numbers[: self._MOST_ROWS]
         rows = [[number, *(self._table.rows[number].get(name) for name in names)] for number in shown]
-        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows)}"
+        more = f"<p>{len(shown)} of {rows_of(len(self))}; <code>frame</code> has all.</p>"
+        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows)}{more * (len(shown) < len(self))}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 
 _MINUTE = 60
 _HOUR = 3600
@@ -26,6 +27,15 @@ def duration(seconds: float) -> str:
     if seconds < _MINUTE:
         return f"{int(seconds) + 1} s"
     return f"{int(seconds / _MINUTE) + 1} min" if seconds < _HOUR else f"{seconds / _HOUR:.1f} h"
+
+
+def sentence_as_html(text: str) -> str:
+    """Return a sentence of ours as HTML, with code for what stands between backticks.
+
+    >>> sentence_as_html("1 row has no value for `a`")
+    '1 row has no value for <code>a</code>'
+    """
+    return re.sub("`([^`]*)`", r"<code>\1</code>", as_html(text))
 
 
 def as_html(text: str) -> str:

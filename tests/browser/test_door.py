@@ -392,6 +392,24 @@ def test_a_kernel_without_the_package_gets_it_by_a_button(lab: Lab, page: Page) 
     expect(chat.locator("textarea")).to_be_visible()
 
 
+def test_a_page_that_knows_no_widgets_says_so_and_has_the_panel_once_it_is_loaded_again(lab: Lab, page: Page) -> None:
+    config = next(lab.folder.parent.rglob("page_config.json"))
+    before = json.loads(config.read_text())
+    without = {**before["disabledExtensions"], "@jupyter-widgets/jupyterlab-manager": True}
+    config.write_text(json.dumps({**before, "disabledExtensions": without}))
+    try:
+        lab.write("no_widgets.ipynb", "x = 1")
+        lab.open(page, "no_widgets.ipynb")
+        chat = open_panel(page)
+        expect(chat.get_by_role("status").first).to_contain_text("This page cannot show widgets. Reload it if")
+    finally:
+        config.write_text(json.dumps(before))
+    page.reload()
+    page.wait_for_function(KERNEL_IS_READY)
+    open_panel(page)
+    expect(chat.locator("textarea")).to_be_visible()
+
+
 def test_a_kernel_of_another_language_is_left_alone(lab: Lab, page: Page) -> None:
     lab.write("julia.ipynb", "x = 1", kernel="other")
     lab.open(page, "julia.ipynb")
@@ -404,3 +422,29 @@ def test_no_notebook_in_front_is_said(lab: Lab, page: Page) -> None:
     page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
     page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
     expect(page.get_by_text("Open a notebook to talk to the agent")).to_be_visible()
+
+
+@pytest.mark.parametrize("has_panel", [False, True])
+def test_a_copy_of_a_notebook_says_which_conversation_the_first_one_has(
+    lab: Lab, page: Page, api: MessagesApi, has_panel: bool
+) -> None:
+    name, offer = f"copied_{has_panel}", re.compile(r"%agent --session \S+ goes on with it")
+    lab.write(f"{name}.ipynb", "%agent what is it?", "%agent go on")
+    notebook = lab.open(page, f"{name}.ipynb")
+    chat = open_panel(page) if has_panel else None
+    api.add("It is that.")
+    notebook.run(0)
+    expect(notebook.cell(0).locator(".indus-answer")).to_have_text("It is that.")
+    notebook.wait_until_run(0)
+    notebook.save()
+    page.evaluate("path => window.jupyterapp.serviceManager.contents.copy(path, '')", f"{name}.ipynb")
+    copy = lab.open_beside(page, f"{name}-Copy1.ipynb", on_own_kernel=True)
+    if chat is not None:  # so it is the panel that begins the copy's conversation
+        expect(chat).to_contain_text(offer)
+    api.add("Go on with what?")
+    copy.run(1)
+    copy.wait_until_run(1)
+    expect(copy.cell(1).locator(".indus-answer")).to_have_text("Go on with what?")
+    expect(copy.cell(1)).to_contain_text(offer)
+    keep_screenshot(page, f"copy-{has_panel}")
+    assert "It is that." not in str(api.requests[-1].body["messages"])

@@ -204,6 +204,9 @@ def test_a_cell_that_is_moved_while_its_answer_comes_has_all_of_it(lab: Lab, pag
     ]
 
 
+STOPPED = "Stopped. What was said and done so far stays here, but the model will not see what it said last."
+
+
 def test_a_run_that_is_stopped_in_a_page_that_was_loaded_again_says_so_there(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:
@@ -218,7 +221,7 @@ def test_a_run_that_is_stopped_in_a_page_that_was_loaded_again_says_so_there(
     cell.get_by_role("button", name="Stop").click()
     expect(cell.locator(".indus-usage")).to_have_count(1)
     expect(cell.locator(".ia-root")).to_have_count(0)
-    expect(cell.get_by_text("Stopped. What was said and done so far is kept.")).to_have_count(1)
+    expect(cell.get_by_text(STOPPED)).to_have_count(1)
 
 
 def test_a_cell_that_is_run_again_after_a_restart_replaces_its_turn(lab: Lab, page: Page, api: MessagesApi) -> None:

@@ -212,7 +212,9 @@ def test_rows_without_a_value_in_their_prompt_are_counted_and_asked(api: Message
         {"question": ["a", None, float("nan"), "d"], "place": ["x", "y", None, "z"], "n": [None] * 4}
     )
     assert "value" not in agent.map("{question}", frame.head(1)).summary
-    assert agent.map("{question}?", frame, estimate=True).summary.endswith(", 2 rows have no value for `question`")
+    estimate = agent.map("{question}?", frame, estimate=True)
+    assert estimate.summary.endswith(", 2 rows have no value for `question`")
+    assert "no value for <code>question</code>" in estimate._repr_html_()
     done = agent.map("{question} {place}", frame.tail(3), sample=1)
     assert done.summary.endswith(", 2 rows have no value for `question` or `place`")
     assert done.retry().summary.endswith(", 2 rows have no value for `question` or `place`")

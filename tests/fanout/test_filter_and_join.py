@@ -41,6 +41,12 @@ def test_the_rows_that_pass_are_a_frame_with_their_own_index_and_columns(message
     assert kept.summary.startswith("2 pass: 3 rows, 3 answered, $0.0")
     assert "bill again" in kept._repr_html_()
     assert "a bug" not in kept._repr_html_()
+    assert "frame</code> has all" not in kept._repr_html_()
+
+
+def test_a_table_says_how_many_of_the_rows_it_shows(messages_api: MessagesApi) -> None:
+    yes_if(messages_api, lambda _: True)
+    assert "<p>20 of 60 rows; <code>frame</code> has all.</p>" in agent.filter("{item}", range(60))._repr_html_()
 
 
 def test_a_list_is_filtered_without_a_frame(messages_api: MessagesApi) -> None:

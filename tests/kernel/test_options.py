@@ -109,8 +109,11 @@ def test_a_run_that_costs_too_much_is_stopped_before_the_next_request(claude: Ke
     api.add(Reply("Cheap."), Reply(ToolUse("variables", {})))
     assert claude.run("%agent --new --max-cost 0.5 again").status == "ok"
     assert len(api.requests) == 2
-    assert "The budget of $0.0001 has no room" in failure(claude.run("%agent --max-cost 0.0001 once more"))
-    assert "Stopped after 1 turn" in failure(claude.run("%agent --max-turns 1 --timeout 60 look"))
+    assert "The budget of $0.0000001 has no room" in failure(claude.run("%agent --max-cost 0.0000001 once more"))
+    looked = claude.run("%agent --max-turns 1 --timeout 60 look")
+    assert "Stopped after 1 turn" in failure(looked)
+    assert "goes along" not in str(looked.shown)
+    assert "once more" not in str(api.requests[-1].body["messages"])
     assert len(api.requests) == 3
 
 

@@ -73,10 +73,10 @@ def test_values_are_computed(kernel: Kernel, api: MessagesApi, text: str, expect
         ("{os.system('touch made') or n}", "touch made"),
         ("{pathlib.Path('made').write_text(name)}", "writes made"),
         ("{input(name)}", "asks for input"),
-        ("{exit(n)}", "computes"),
+        ("{exit(n)}", ": it "),
         ("{os._exit(n)}", "without a result"),
         ("{name * 10 ** 10}", "memory"),
-        ("{os.kill(os.getppid(), 9) or n}", "computes"),
+        ("{os.kill(os.getppid(), 9) or n}", "it sends signal 9"),
     ],
 )
 def test_what_has_an_effect_has_no_value(kernel: Kernel, api: MessagesApi, text: str, why: str) -> None:
@@ -92,6 +92,15 @@ def test_a_value_is_text_of_a_bounded_length_without_keys(kernel: Kernel, api: M
     sent, _ = prompted(kernel, api, "{text + text}")
     assert len(sent) < 21_000
     assert sent.endswith("(80000 more characters)")
+
+
+def test_what_has_an_effect_spoils_no_value_beside_it(kernel: Kernel, api: MessagesApi) -> None:
+    writes = "{open('hack.txt', 'w').write('x')}"
+    sent, notes = prompted(kernel, api, f"{{sum(items)/3:.1f}} and {writes}")
+    assert sent == f"2.0 and {writes}"
+    assert "hack.txt" in notes
+    assert "sum(items)" not in notes
+    assert "this prompt computes" not in notes
 
 
 def test_where_there_can_be_no_copy_it_stays_as_it_was_typed(kernel: Kernel, api: MessagesApi) -> None:

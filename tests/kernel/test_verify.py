@@ -93,9 +93,14 @@ def test_the_first_broken_cell_and_other_outputs_are_reported_and_the_agent_is_a
     assert "The 3rd cell gives something else:\n    - before\n    + now" in shown
     assert "The 2nd cell" not in shown
     assert kernel.children() == before
+    assert "`%agent verify --fix` has the agent look into it." in shown
     assert api.requests == []
     api.add(Reply("I see."))
-    assert kernel.run("%agent verify --fix", 90).status == "ok"
+    fixed = kernel.run("%agent verify --fix", 90)
+    assert fixed.status == "ok"
+    assert "5th cell fails" in str(fixed.shown)
+    assert "verify --fix" not in str(fixed.shown)
+    assert "verify --fix" not in str(api.requests[-1].body["messages"])
     failed = json.loads((kernel.folder / "book.ipynb").read_text())["cells"][4]["id"]
     assert f"Cell {failed} fails: NameError" in str(api.requests[-1].body["messages"][-1])
 

@@ -371,6 +371,19 @@ def test_what_a_cell_fails_with_is_left_to_that_cell(reason: str, failure: str) 
     assert run.transcript.failure["text/plain"].startswith(failure)
 
 
+def test_a_stopped_cell_says_in_one_sentence_what_stays_and_what_the_model_will_not_see() -> None:
+    run = Run()
+    run.say("Half an answer")
+    run.end("aborted")
+    run.transcript.close(fails_cell=True)
+    run.view.close()
+    assert run.sheet.texts() == ["Half an answer", "m-1"]
+    assert run.transcript.failure is not None
+    assert run.transcript.failure["text/plain"] == (
+        "Stopped. What was said and done so far stays here, but the model will not see what it said last."
+    )
+
+
 def test_a_failure_that_is_tried_again_is_a_quiet_line() -> None:
     run = Run()
     run.end("error", error="Overloaded")

@@ -24,7 +24,8 @@ from functools import cache, wraps
 from weakref import WeakKeyDictionary
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.messages import Usage
+from indus_nb.base.messages import OVER_BUDGET, Usage
+from indus_nb.core.limits.words import limit_in_words
 
 _UNIT = 1_000_000_000
 _MOST = 1e12
@@ -125,14 +126,14 @@ class _Account:
     def refusal(self, amount: int) -> str:
         """Return the reason that there is no room, and note that it was asked for."""
         self.has_refused = True
-        limit, spent = (self.limit or 0) / _UNIT, f"${self.spent / _UNIT:.4f}"
+        limit, spent = limit_in_words((self.limit or 0) / _UNIT), f"${self.spent / _UNIT:.4f}"
         if not amount:
-            return f"The budget of ${limit:g} is spent: {spent}. {_RAISE}"
+            return f"{OVER_BUDGET}{limit} is spent: {spent}. {_RAISE}"
         more = f", up to ${self.unconfirmed / _UNIT:.4f} more may be by requests that broke off" * bool(
             self.unconfirmed
         )
         return (
-            f"The budget of ${limit:g} has no room: {spent} are spent{more}, and the next request may cost "
+            f"{OVER_BUDGET}{limit} has no room: {spent} are spent{more}, and the next request may cost "
             f"${amount / _UNIT:.4f}. {_RAISE}"
         )
 

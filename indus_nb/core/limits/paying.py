@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from indus_nb.base.errors import IndusError, UsageError
-from indus_nb.base.messages import AssistantMessage, Usage
+from indus_nb.base.messages import NO_PRICE, AssistantMessage, Usage
 from indus_nb.base.streaming import AssistantMessageEvent, GrowingMessage, StreamDone, StreamError, StreamStart
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.limits.budget import Budget, BudgetExhaustedError, Reservation
@@ -40,7 +40,7 @@ def price_problem(model: Model, budget: Budget | None) -> str | None:
     if model.cost.known or budget is None or not budget.is_limited:
         return None
     return (
-        f"The price of {model.provider}/{model.id} is unknown, so no limit in money can hold: give its `cost` in "
+        f"{NO_PRICE}{model.provider}/{model.id} is unknown, so no limit in money can hold: give its `cost` in "
         'models.json, or leave out max_cost; `"cost": 0` says that it is free. Nothing was asked.'
     )
 

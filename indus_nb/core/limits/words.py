@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from indus_nb.base.textcut import counted
 
 
@@ -31,6 +33,15 @@ def cost_in_words(
     if unconfirmed:
         return f"at least ${dollars:.4f} (up to ${unconfirmed:.4f} more for answers that broke off)"
     return f"${dollars:.4f}"
+
+
+def limit_in_words(dollars: float) -> str:
+    """Return a limit as the user has set it.
+
+    >>> limit_in_words(0.5), limit_in_words(1e-7), limit_in_words(20.0)
+    ('$0.5', '$0.0000001', '$20')
+    """
+    return f"${Decimal(f'{dollars:g}'):f}"
 
 
 def broken_off_in_words(count: int | None, unconfirmed: float) -> str:

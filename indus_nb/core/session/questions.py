@@ -90,7 +90,7 @@ class Question:
         'Run this?\nIt runs in /tmp.\n\nls'
         """
         head = "\n".join([self.heading, *self.warnings])
-        return "\n\n".join([head, self.body, *([self.outcome] if self.outcome else [])])
+        return "\n\n".join(filter(None, [head, self.body, self.outcome]))
 
 
 caller: ContextVar[str] = ContextVar("indus_nb caller", default="")

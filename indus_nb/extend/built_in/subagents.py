@@ -48,7 +48,7 @@ from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits import Budget, Gate, Limiter
 from indus_nb.core.limits.budget import spending, spending_from
 from indus_nb.core.limits.paying import own_sentence, price_problem
-from indus_nb.core.limits.words import cost_in_words
+from indus_nb.core.limits.words import cost_in_words, limit_in_words
 from indus_nb.core.loop import Verdict
 from indus_nb.core.resources.settings import SubagentSettings
 from indus_nb.core.session import questions
@@ -367,7 +367,7 @@ class _Call:
         parts += [f"the server asked to wait {wait:.0f} s"] if wait > 1 else []
         budget, most = self._budget, self._settings.max_cost
         cost = cost_in_words(self._cost, budget.unconfirmed, unpriced=budget.unpriced)
-        return ", ".join([*parts, cost if most is None else f"{cost} of ${most:g}"])
+        return ", ".join([*parts, cost if most is None else f"{cost} of {limit_in_words(most)}"])
 
     @property
     def _cost(self) -> float:

@@ -239,12 +239,16 @@ def unchosen(session: AgentSession) -> str:
 def unanswered(session: AgentSession) -> str:
     """Return a line that names the prompts that go along with the next one, for nothing answered them; else empty.
 
-    They stay in the conversation, so that one may ask to try again once what was wrong is mended.
+    They stay in the conversation, so that one may ask to try again once what was wrong is mended. Those that a limit in
+    money kept from being sent go along nowhere; see ``for_model``.
     """
     texts: list[str] = []
+    is_sent = True
     for message in session.conversation.newest_first():
+        if isinstance(message, AssistantMessage):
+            is_sent = not message.was_not_asked
         if isinstance(message, UserMessage):
-            texts.append(one_line(text_of(message.content), _MAX_TITLE_CHARACTERS))
+            texts += [one_line(text_of(message.content), _MAX_TITLE_CHARACTERS)] * is_sent
         elif not (isinstance(message, CustomMessage) or _is_no_answer(message)):
             break
     if not texts:

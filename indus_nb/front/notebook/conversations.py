@@ -116,7 +116,7 @@ _ABORT_SECONDS = 5.0
 _TAB_SECONDS = 2.0
 _NO_WIDGETS = (
     "The packages of live cells and of the panel are not installed. For them: "
-    f"{how_to_install('widgets')}, and restart the kernel."
+    f"{how_to_install('widgets')}, then restart the kernel and reload the page."
 )
 _MAX_PROMPT_CHARACTERS = 40
 _NOTHING_CHANGED = "Nothing was changed."
@@ -198,8 +198,6 @@ class Conversations:
         self.kernel.elsewhere = self._notebooks.elsewhere
         self._choosing = threading.RLock()
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
-        self._beside = ""
-        """What the page is to say beside the next answer, and no file."""
         self._turns, self._cells = CellTurns(cells), cells
         self._rows = AskedRows(shell, self._refresh_doors)
         self._served: Served | None = None
@@ -300,9 +298,8 @@ class Conversations:
                 words, along = prompt_about_error(command.name, self._journal)
                 return words, [along]
             case "verify":
-                verified = self._with_page(
-                    partial(verified_in, self._notebook, session.store.session_id), VERIFYING_STOPPED
-                )
+                work = partial(verified_in, self._notebook, session.store.session_id, fixes=bool(command.argument))
+                verified = self._with_page(work, VERIFYING_STOPPED)
                 if command.argument and not verified.is_good:
                     words, along = verified.prompt()
                     return words, [along]
@@ -436,7 +433,11 @@ class Conversations:
         with self._choosing:
             session = self._chosen_session(parse("", None), notebook, resumes=True)
             notebook.sessions.note(session.store.path)
-            return self._panel(session, Origin(client=shown.client))
+            is_open = session in self._panels
+            panel = self._panel(session, Origin(client=shown.client))
+            if notebook.beside and not is_open and not session.messages:
+                panel.note(notebook.beside)  # what goes on is seen
+            return panel
 
     def prompt_about_error(self, asked: AskAboutError) -> tuple[str, Attachment]:
         """Return the prompt about an error that a page shows, and what goes along with it for the model."""
@@ -502,7 +503,7 @@ class Conversations:
         )
         run.conversation = None if notebook.conversation == FIRST else notebook.conversation
         run.notebook_id = notebook.sessions.note(session.store.path)
-        run.beside, self._beside = self._beside, ""
+        run.beside, notebook.beside = notebook.beside, ""
         run.plans = request.plan
         run.has_page = partial(self.has_door, self._cells.client)
         run.explained = self._explained if self._front is not None and is_vs_code(self._front) else None
@@ -739,9 +740,18 @@ class Conversations:
                 surroundings=self.surroundings,
                 shown_in=shown_in,
             )
+            panel.page.on_closed = partial(self._forget_panel, session, panel)
             self._shown.append(panel.page)
             self._refresh_doors()
         return panel
+
+    def _forget_panel(self, session: AgentSession, panel: ChatPanel) -> None:
+        """Close a panel whose widget a page has removed, as one does that knows none; the next page gets another."""
+        if self._panels.get(session) is panel:
+            del self._panels[session]
+            self._shown.remove(panel.page)
+        panel.close()
+        self._refresh_doors()
 
     @cached_property
     def surroundings(self) -> PanelKernel:
@@ -979,14 +989,14 @@ class Conversations:
             notebook.is_read = True
             ran = getattr(self._shell.history_manager, "input_hist_raw", ())
             if said := keep_as_noted(notebook.sessions.kept_answers(current_directory(), ran)):
-                self._say(said)
+                self._say(said, notebook)
 
     def _recorded_one(self, session: AgentSession, request: Request, notebook: UsedNotebook) -> AgentSession:
         """Return the session for a prompt: a new one if it was opened before the cassette that is in use."""
         if self._recorded.admits(session):
             return session
         if (notice := self._recorded.replaced(session)) is not None:
-            self._say(notice)
+            self._say(notice, notebook)
         again = replace(request, no_session=request.no_session or session.store.path is None)
         with self._choosing:
             return self._open(request.name or notebook.conversation, again, notebook)
@@ -1001,18 +1011,22 @@ class Conversations:
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
                 session = self._open(name, replace(request, continue_last=True), notebook)
-                self._say(resumed)
+                self._say(resumed, notebook)
                 return session
         if (offer := notebook.sessions.offer()) is not None:
-            self._say(offer)
+            self._say(offer, notebook)
         return None
 
-    def _say(self, text: str) -> None:
-        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file."""
-        if not is_compared(self._screen):
+    def _say(self, text: str, notebook: UsedNotebook) -> None:
+        """Show a sentence that is another one each time: beside the next answer, where outputs are kept in a file.
+
+        So also what a panel's opening has found, which the first cell after it would not find again.
+        """
+        if is_compared(self._screen) or threading.current_thread() is not threading.main_thread():
+            plain_text = text.replace("`", "")  # it is no Markdown there
+            notebook.beside = " ".join(filter(None, (notebook.beside, plain_text)))
+        else:
             self._show_notice(text)
-        elif threading.current_thread() is threading.main_thread():
-            self._beside = text.replace("`", "")  # it is no Markdown there
 
     def _show_notice(self, text: str) -> None:
         """Show a sentence in the cell that runs; a panel, which opens conversations too, has its own place for it."""

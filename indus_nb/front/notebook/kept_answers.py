@@ -78,13 +78,14 @@ def _begun(name: str) -> CommandOutput:
     set_variable(CASSETTE, str(path.absolute()))
     set_variable(CASSETTE_MODE, "keep")
     try:
-        kept = environment_cassette.kept
-        count = 0 if kept is None else sum(prompt.answers for prompt in kept.prompts())
+        if (kept := environment_cassette.kept) is not None:
+            kept.prompts()  # a file that cannot be used is rejected now
     except BaseException:
         set_variable(CASSETTE, before[0])
         set_variable(CASSETTE_MODE, before[1])
         raise
-    return CommandOutput(f"Answers are kept in {path}, which has {textcut.counted(count, 'answer')} now.", "notice")
+    # How many it has is another number with each run, and stands in the notebook's file.
+    return CommandOutput(f"Answers are kept in {path}; `%agent keep` lists them.", "notice")
 
 
 class KeptInRun:

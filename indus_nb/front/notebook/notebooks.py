@@ -30,12 +30,14 @@ class UsedNotebook:
         conversation: The name of the conversation that its cells talk to by default, and its panel.
         sessions: The conversations that it had before.
         is_read: Whether what its metadata say of answers was read.
+        beside: What the page is to say beside the next answer of a cell, and no file.
     """
 
     def __init__(self, conversation: str, sessions: NotebookSessions) -> None:
         self.conversation = conversation
         self.sessions = sessions
         self.is_read = False
+        self.beside = ""
 
 
 class Notebooks:

@@ -88,9 +88,12 @@ async def plan_first(
 
 async def _decided(session: AgentSession, steps: list[str]) -> tuple[list[str], str]:
     """Ask about a plan; returns the steps to carry out, none without a yes, and what the user wants instead."""
+    planned = steps
     while steps:
         choices = [Choice(_GO, "yes"), Choice(_CHANGE, "more"), Choice(_NO, "no")]
-        question = Question("Carry out this plan?", choices, body=visible(textcut.numbered(steps)), takes_reason=True)
+        # As it was planned it stands right above, in the place of the call.
+        body = "" if steps == planned else visible(textcut.numbered(steps))
+        question = Question("Carry out this plan?", choices, body=body, takes_reason=True)
         decided = await session.ui.choose(question)
         if decided.option == _GO:
             return steps, ""

@@ -216,8 +216,12 @@ class Verified:
             rows.append(f"Values in answers are not compared where the cell was not saved since: {unsaved}.")
         return rows
 
-    def text(self) -> str:
-        """Describe the result, so far or at the end."""
+    def text(self, *, fixes: bool = False) -> str:
+        """Describe the result, so far or at the end.
+
+        Args:
+            fixes: Whether the agent is asked to look into it by itself.
+        """
         count = len(self.ran) + len(self.left) + (self.failed is not None or self.running is not None)
         named = f"{self.name}: " if self.name else ""
         rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel."]
@@ -236,13 +240,13 @@ class Verified:
         rows += self._differing()
         if self.is_good:
             rows.append("✓ All outputs are as the notebook shows them.")
-        elif self.is_over:
+        elif self.is_over and not fixes:
             rows.append("`%agent verify --fix` has the agent look into it.")
         return hide(plain(clean_text("\n".join(rows))), labelled_secrets())
 
     def prompt(self) -> tuple[str, Attachment]:
         """Write the prompt that asks the agent to fix the differences: words, and what goes along for the model."""
-        report = replace(self, names=self.model_names).text()
+        report = replace(self, names=self.model_names).text(fixes=True)
         task = (
             "I ran the cells of my notebook in a fresh kernel, from top to bottom. Cells are named by their ids, as in "
             "the tool `notebook`. Find out why it does not give what the notebook shows, and propose the mended cells "

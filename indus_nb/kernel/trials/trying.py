@@ -126,18 +126,29 @@ class Trials:
         return Trial.without(code, problem)
 
     async def compute(self, placeholders: Sequence[str], *, cwd: Path, keys: Mapping[str, str]) -> dict[str, Computed]:
-        """Compute the values of a prompt's placeholders in one copy; what has an effect there has no value.
+        """Compute the values of a prompt's placeholders in one copy; what has an effect has no value.
+
+        Where there is one of several that has, each is computed in a copy of its own.
 
         Args:
             cwd: The project, which it may read.
             keys: Values that it must not see, with their placeholders.
         """
         sources = {placeholder: code_of(placeholder) for placeholder in placeholders}
-        trial = await self._computed(VALUES, sources, _COMPUTE_SECONDS, cwd=cwd, keys=keys)
-        if effects := _shown_effects(trial):
-            problem = f"what this prompt computes {effects[0]}"
-            return dict.fromkeys(placeholders, Computed(problem=problem))
-        return trial.computed
+        ends = asyncio.get_running_loop().time() + _COMPUTE_SECONDS
+        together = await self._computed(VALUES, sources, _COMPUTE_SECONDS, cwd=cwd, keys=keys)
+        if not (effects := _shown_effects(together)):
+            return together.computed
+        if len(sources) == 1:
+            return dict.fromkeys(sources, Computed(problem=f"it {effects[0]}"))
+        found = dict.fromkeys(sources, Computed(problem=f"what this prompt computes {effects[0]}"))
+        for placeholder, source in sources.items():
+            if (left := ends - asyncio.get_running_loop().time()) <= 0:
+                break
+            trial = await self._computed(VALUES, {placeholder: source}, left, cwd=cwd, keys=keys)
+            effects = _shown_effects(trial)
+            found[placeholder] = Computed(problem=f"it {effects[0]}") if effects else trial.computed[placeholder]
+        return found
 
     async def look(self, sources: Mapping[str, str], *, cwd: Path, keys: Mapping[str, str]) -> dict[str, Computed]:
         """Compute the texts of expressions; one that has an effect, or does not end, has none, and spoils no other.

@@ -28,7 +28,8 @@ const NOT_DRAWN = "jupyter-widgets";
 const PANEL = ".ia-panel";
 /** How long a rendered view may draw nothing: then it is rendered once more, and after as long again given up. */
 const DRAW_MS = 10_000;
-const NO_WIDGETS = "This page cannot show widgets: install the package jupyterlab_widgets where Jupyter itself runs.";
+const NO_WIDGETS =
+  "This page cannot show widgets. Reload it if the package jupyterlab_widgets was installed since it was loaded; else install that where Jupyter itself runs, then reload the page.";
 const RELOAD = "This page does not know the agent's panel, as after a change of kernel. Reload the page.";
 
 export class Chat extends Widget {
@@ -98,6 +99,10 @@ export class Chat extends Widget {
     return this.node.querySelector<HTMLElement>(COMPOSER);
   }
 
+  private get showsWidgets(): boolean {
+    return this.link.notebook.content.rendermime.mimeTypes.includes(VIEW);
+  }
+
   private get isDrawn(): boolean {
     return this.node.querySelector(PANEL) !== null;
   }
@@ -128,7 +133,8 @@ export class Chat extends Widget {
     const { phase, problem, kernel } = this.link.state;
     if (phase === "not-installed") return Installer.sentence;
     if (kernel?.panel && this.isUndrawn) return RELOAD;
-    if (kernel?.panel && !this.view) return NO_WIDGETS;
+    // Such a page has closed what the kernel opened.
+    if (kernel && !kernel.error && !this.view && !this.showsWidgets) return NO_WIDGETS;
     const why = kernel?.error ?? problem;
     return why ? `${SENTENCES.failed} ${why}` : SENTENCES[phase];
   }
@@ -156,7 +162,7 @@ export class Chat extends Widget {
     const { rendermime } = this.link.notebook.content;
     const data = { [VIEW]: { version_major: 2, version_minor: 0, model_id: id } };
     const model = rendermime.createModel({ data, trusted: true });
-    if (!rendermime.mimeTypes.includes(VIEW)) return null;
+    if (!this.showsWidgets) return null;
     const view = rendermime.createRenderer(VIEW);
     view.addClass("indus_nb-View");
     const look = () => {

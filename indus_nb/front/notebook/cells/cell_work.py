@@ -201,18 +201,19 @@ async def _shown_to_page(live: AgentWidget | None, shown: list[AgentWidget], sec
 VERIFYING_STOPPED = "Stopped: the fresh kernel has ended, and all that its cells had started."
 
 
-async def verified_in(notebook: NotebookTools, session: str, cell: CellWork) -> Verified:
+async def verified_in(notebook: NotebookTools, session: str, cell: CellWork, *, fixes: bool = False) -> Verified:
     """Run the notebook in a fresh kernel, and show progress and result in a cell.
 
     Args:
         session: The session that the cell talks to.
+        fixes: Whether the agent is asked to mend what is found.
 
     Raises:
         UsageError: The notebook is not known, or cannot be read.
     """
 
     def show(outcome: Verified) -> None:
-        cell.left = blocks.listing(outcome.text())
+        cell.left = blocks.listing(outcome.text(fixes=fixes))
         if not outcome.is_over:
             cell.say(outcome.at_work())
 

@@ -306,17 +306,27 @@ class AgentWidget:
         self._widget.close()
 
     def _watch_comm(self) -> None:
-        """Notice the comm's end: marimo closes it when the cell runs again, and calls no callback."""
+        """Notice the comm's end: a page that knows no widgets closes it.
+
+        marimo does so when the cell runs again, and calls no callback.
+        """
         comm = self._widget.comm
         close: Callable[..., None] = comm.close
 
-        def closing(*given: Any, **named: Any) -> None:
-            close(*given, **named)
+        def end() -> None:
             if not self._closed:
                 self._closed = True
                 self.on_closed()
 
+        def closing(*given: Any, **named: Any) -> None:
+            close(*given, **named)
+            end()
+
+        def closed(_message: object) -> None:
+            end()
+
         comm.close = closing
+        comm.on_close(closed)
 
     def _post(self, message: protocol.ToPage | JsonObject) -> None:
         if not self._closed:

@@ -166,6 +166,11 @@ class ChatPanel:
         self.page.set(focus=True)
         self._changed.set()
 
+    def note(self, text: str) -> None:
+        """Show a sentence below the conversation so far."""
+        self._thread.call(partial(self._transcript.add_notice, text))
+        self._thread.call(self._changed.set)
+
     def shown_in(self, display: Display) -> None:
         """Record a display of this panel, which is replaced by a line when the panel is closed."""
         self._displays.append(display)

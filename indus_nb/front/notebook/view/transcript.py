@@ -104,6 +104,7 @@ _CUT_OFF = "cut off at the model's limit of output"
 _NOT_ASKED = "Nothing was asked of the model."
 _UNSEEN = "the model will not see what it said last"
 _STOPPED = "Stopped. What was said and done so far is kept."
+_STOPPED_UNSEEN = f"Stopped. What was said and done so far stays here, but {_UNSEEN}."
 
 
 def advice(failure: str) -> str:
@@ -322,8 +323,8 @@ class Transcript:
             case _:
                 pass
         if ending == "stopped" and fails_cell:
-            ending = None
-            self._end_badly(blocks.notice(_STOPPED), fails_cell=True)
+            self._end_badly(blocks.notice(_STOPPED_UNSEEN if unseen else _STOPPED), fails_cell=True)
+            ending = unseen = None
         self._tell_changes()
         ended = self.clock() if self._ended is None else self._ended
         took = blocks.measures(self.usage, ended - self.began)
