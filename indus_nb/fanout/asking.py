@@ -7,6 +7,7 @@ session; only cancelling it raises. Its session passes the limits that all rows 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ from indus_nb.start.options import text_or_file
 
 if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession
+    from indus_nb.core.storage import SessionStore
     from indus_nb.fanout.batches import Batches
     from indus_nb.models import Model
     from indus_nb.models.registry import ModelRegistry
@@ -57,6 +59,8 @@ _LOOK_EVERY_S = 0.25
 """How often rows without tools look where secrets lie; to look for each text would be a fifth of their time."""
 _READ_AT_ONCE = 2
 """Most rows that read their files at once, for a file may have much more bytes than what is sent of it."""
+_QUICK_S = 0.005
+"""Within which time a quick disk has taken a session file."""
 _CUT_OFF = (None, 408, 504, 524)  # broke off, or a gateway did not wait any longer
 
 
@@ -138,6 +142,8 @@ class Asked:
     failures: Counter[str] | None = field(default_factory=Counter[str])
     """The reasons of the rows that have failed; ``None`` once one has not."""
     reading: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READ_AT_ONCE))
+    is_quick: bool | None = None
+    """Whether session files were written quickly so far; ``None`` before the first one."""
     unsaved: list[SessionFileError] = field(default_factory=list[SessionFileError])
     """Why sessions have no file."""
     open_sessions: dict[AgentSession, bool] = field(default_factory=dict["AgentSession", bool])
@@ -277,9 +283,8 @@ class Asked:
                 await session.end()
         path = None
         if session is not None and self.directory is not None:
-            # Here and not in a thread, for to hand it over costs twenty times as much as to write it.
             try:
-                path = session.store.write_to(self.directory)
+                path = await self._saved(session.store, self.directory)
             except SessionFileError as problem:
                 self.unsaved.append(problem)
         if session is not None and self.shared is not None and self.shared.bare:
@@ -288,6 +293,20 @@ class Asked:
             vars(session).clear()
         kept = None if path is None else str(path)
         return (None if error else value), Done(None if error else plain, error, paid.spent, kept, paid.unconfirmed)
+
+    async def _saved(self, store: SessionStore, directory: Path) -> Path | None:
+        """Write a conversation to a session file: on this thread while the disk is quick, once it has taken one.
+
+        To hand it over costs twenty times as much as to write it, but a slow disk would hold up all rows.
+        """
+        if not self.is_quick:
+            path = await asyncio.to_thread(store.write_to, directory)
+            self.is_quick = True if self.is_quick is None else self.is_quick
+            return path
+        began = time.monotonic()
+        path = store.write_to(directory)
+        self.is_quick = time.monotonic() - began < _QUICK_S
+        return path
 
     async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
         """Return what the model is shown of a prompt."""

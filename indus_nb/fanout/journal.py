@@ -118,7 +118,7 @@ class Journal:
             raise UsageError(
                 f"The journal {named} is a link to {self.path}, which is not there. Name that file itself."
             )
-        if not self.path.parent.exists():
+        if not os.path.exists(self.path.parent):  # noqa: PTH110 - ``Path.exists`` raises where it may not look
             raise UsageError(f"There is no folder {self.path.parent} for the journal {self.path.name}. Make it first.")
         self.problems: list[str] = []
         """Problems with the file while it was open, a sentence each."""

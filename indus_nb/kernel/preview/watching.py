@@ -223,8 +223,8 @@ def paths_changed(event: str, args: Sequence[Any]) -> list[str]:
     """
     if event == "open":
         path, _, flags = (*args, None, None, 0)[:3]
-        known = _absolute(path)
-        return [known] if known is not None and isinstance(flags, int) and flags & _WRITES else []
+        known = _absolute(path) if isinstance(flags, int) and flags & _WRITES else None
+        return [] if known is None else [known]
     if event not in _OF_FILES and event not in _OF_TWO_FILES:
         return []
     directory = args[1] if event in _IN_DIRECTORY and len(args) > 1 else None

@@ -97,7 +97,7 @@ class _Open:
     cells: list[CellStep] = field(default_factory=list[CellStep])
     problem: str = ""
     asked_in: str | None = None
-    is_code: bool = False
+    writes: Writes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,6 @@ class Steps:
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
-        self._writes = Writes()
 
     # Events of sessions
 
@@ -192,7 +191,10 @@ class Steps:
 
     def begin_files(self, call: str, targets: Iterable[Path]) -> None:
         """Take a snapshot of the files, right before a call may change them; on a thread that may block."""
-        running = self._open.get(call)
+        running, targets = self._open.get(call), [*targets]
+        for other in [*self._open.values()]:
+            if other.writes is not None:
+                other.writes.leave_out(targets)
         if running is None or running.book is None or not self.settings.undo:
             return
         try:
@@ -260,9 +262,8 @@ class Steps:
         if not self.code_runs:
             self.history.settle()
         running = self._open.setdefault(call, _Open(None, ""))
-        running.is_code = True
         self.begin_files(call, ())
-        self._writes.begin()
+        running.writes = Writes()
         try:
             budget = self.budget(2, large=code in self._large)
             running.variables = take(self._namespace, code, budget, transform=self._transform, first=first)
@@ -280,7 +281,9 @@ class Steps:
 
     def forget(self, call: str) -> None:
         """Discard a call that has not run."""
-        self._open.pop(call, None)
+        running = self._open.pop(call, None)
+        if running is not None and running.writes is not None:
+            running.writes.end()
 
     def end(self, call: str, written: Iterable[str] = ()) -> tuple[str, str, frozenset[str]]:
         """Find the changes of a call.
@@ -296,6 +299,7 @@ class Steps:
         running = self._open.pop(call, None)
         if running is None:
             return "", "", frozenset()
+        written = {*written, *(() if running.writes is None else running.writes.end())}
         problems = [running.problem] if running.problem else []
         cells = CellsChange(running.cells) if running.cells else None
         step = Step(call, running.run, book=running.book, cells=cells, asked_in=running.asked_in)
@@ -306,7 +310,7 @@ class Steps:
                 problems.append(f"variables: {_reason(error)}")
         if running.files is not None:
             try:
-                step.files = running.files.close({*written, *(self._writes.end() if running.is_code else ())})
+                step.files = running.files.close(written)
             except Exception as error:  # noqa: BLE001 - as at its beginning
                 problems.append(f"files: {_reason(error)}")
         summary = step.summary
@@ -461,7 +465,7 @@ class Steps:
     def _question(self, names: Collection[str]) -> str:
         outside = {name for name in names if name.startswith(os.sep)}
         changes = (step.files for step in (*self.history.done, *self.history.undone))
-        doubtful = {name for files in changes if files is not None for name in files.doubtful if name in names}
+        doubtful = {name for files in changes if files is not None for name in files.doubtful() if name in names}
         sentences: list[str] = []
         if since := sorted({*names} - outside - doubtful):
             sentences.append(f"{_all_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")

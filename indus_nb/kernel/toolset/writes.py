@@ -6,39 +6,58 @@ library does below Python causes no event.
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from indus_nb.kernel.preview.watching import paths_changed
 
 _MAX_PATHS = 10_000
+_going: list[Writes] = []
+_hooks: list[object] = []
+"""The hook, once there is one: it stays until the process ends."""
 
 
 class Writes:
-    """Paths that are opened for writing, moved, made or deleted in this process, from ``begin`` to ``end``."""
+    """Paths that code opens for writing, moves or deletes, from now until ``end``.
+
+    The code is what this thread runs, and the threads that are started meanwhile.
+    """
 
     def __init__(self) -> None:
-        """Watch nothing yet: a hook for audit events stays until the process ends."""
-        self._is_hooked = False
-        self._paths: set[str] | None = None
+        """Begin to watch."""
+        self._others = frozenset(sys._current_frames()) - {threading.get_ident()}  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        self._paths: set[str] = set()
+        self._left_out: set[str] = set()
+        _going.append(self)
+        if not _hooks:
+            _hooks.append(_note)
+            sys.addaudithook(_note)
 
-    def begin(self) -> None:
-        """Begin to watch, with no paths."""
-        self._paths = set()
-        if not self._is_hooked:
-            self._is_hooked = True
-            sys.addaudithook(self._note)
+    def leave_out(self, paths: Iterable[Path]) -> None:
+        """Note that another call changes these, on a thread that may have been started meanwhile."""
+        self._left_out.update(map(os.path.realpath, paths))
 
     def end(self) -> set[str]:
         """Return the full paths, and watch no more."""
-        paths, self._paths = self._paths, None
-        return paths or set()
+        if self in _going:
+            _going.remove(self)
+        return {*map(os.path.realpath, self._paths)} - self._left_out
 
-    def _note(self, event: str, args: tuple[Any, ...]) -> None:
-        paths = self._paths
-        if paths is None or event[0] not in "os" or len(paths) >= _MAX_PATHS:
-            return
-        try:
-            paths.update(paths_changed(event, args))
-        except Exception:  # noqa: BLE001 - what a hook raises would end what the code does
-            return
+    def note(self, event: str, args: tuple[Any, ...]) -> None:
+        """Note what an audit event of this thread announces; no directory that may be there already."""
+        if event != "os.mkdir" and threading.get_ident() not in self._others and len(self._paths) < _MAX_PATHS:
+            self._paths.update(paths_changed(event, args))
+
+
+def _note(event: str, args: tuple[Any, ...]) -> None:
+    if not _going or event[:1] not in ("o", "s"):
+        return
+    try:
+        for writes in _going:
+            writes.note(event, args)
+    except Exception:  # noqa: BLE001 - what a hook raises would end what the code does
+        return

@@ -205,7 +205,8 @@ class FilesCheckpoint:
         """Find the changes since; the checkpoint is of no use afterwards.
 
         Args:
-            written: Paths that the code is known to have changed, besides those that were known before; ``None`` if
+            written: Paths that the code is known to have changed, besides those that were known before: files,
+                directories that it has made with what is in them, and those that it has moved or deleted. ``None`` if
                 nothing else can have changed any.
         """
         certain = {*self._known, *(Path(os.path.realpath(path)) for path in written or ())}
@@ -223,8 +224,9 @@ class FilesCheckpoint:
             if not why and isinstance(was, FileState) and not self._is_kept(data):
                 why = "no room to keep it"
             source = self._source(path, gone.get(now.digest)) if isinstance(now, FileState) else None
-            is_known = _is_known(path, certain, now) or (source is not None and _is_known(source, certain, None))
-            is_doubtful = written is not None and not is_known
+            places = (path, *(parents if was is None else path.parents if now is None else ()))
+            moved = () if source is None or os.path.lexists(source) else (source, *source.parents)
+            is_doubtful = written is not None and certain.isdisjoint((*places, *moved))
             note = f" (cannot be undone: {why})" if why else " (perhaps by another program)" if is_doubtful else ""
             sentences.append(_changed(name, was, now) + note)
             if why:
@@ -323,11 +325,6 @@ class FilesCheckpoint:
             return self._contents.put(data) is not None
         except OSError:
             return False
-
-
-def _is_known(path: Path, certain: Collection[Path], now: State) -> bool:
-    """Return whether code is known to have changed a file: itself, or, where it is gone, a directory that held it."""
-    return path in certain or (now is None and any(above in certain for above in path.parents))
 
 
 def shown(path: Path, root: Path) -> str:
@@ -439,10 +436,10 @@ class FilesChange:
         """Return the paths that are outside the directory."""
         return frozenset(str(step.path) for step in self.steps if not step.path.is_relative_to(self.root))
 
-    @property
     def doubtful(self) -> frozenset[str]:
-        """Return the paths of the files that something else may have changed while the code ran."""
-        return frozenset(shown(step.path, self.root) for step in self.steps if step.is_doubtful)
+        """Return the paths of the files that something else may have changed while the code ran, and nothing since."""
+        doubtful = (step for step in self.steps if step.is_doubtful and _state(step.path)[0] == step.now)
+        return frozenset(shown(step.path, self.root) for step in doubtful)
 
     def digests(self) -> set[str]:
         """Return the digests of the contents that it needs."""
