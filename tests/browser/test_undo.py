@@ -18,7 +18,7 @@ SESSION = "%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --app
 def changes() -> tuple[Reply, ...]:
     return (
         Reply(ToolUse("python", {"code": "rows.pop()"})),
-        Reply(ToolUse("bash", {"command": "echo new > clean.py; touch fresh.txt"})),
+        Reply(ToolUse("python", {"code": "Path('clean.py').write_text('new'), Path('fresh.txt').touch()"})),
         Reply("The rows are clean."),
     )
 

@@ -284,10 +284,10 @@ def test_where_the_extension_is_loaded_it_asks_describes_and_takes_back(
         assert "more (made by you): int" in results(messages_api)
         assert kernel.run("print(numbers, more)").streams == "[1, 2, 3, 4] 5\n"
         agent.send({"type": "prompt", "message": "/undo"})
-        agent.wait(lambda frame: "Taken back: more, numbers." in str(frame))
+        agent.wait(lambda frame: "Taken back: more (removed), numbers." in str(frame))
         assert kernel.run("print(numbers, 'more' in globals())").streams == "[1, 2, 3] False\n"
         agent.send({"type": "prompt", "message": "/redo"})
-        agent.wait(lambda frame: "Done once more: more, numbers." in str(frame))
+        agent.wait(lambda frame: "Done once more: more (put back), numbers." in str(frame))
         assert kernel.run("print(numbers, more)").streams == "[1, 2, 3, 4] 5\n"
 
 

@@ -44,7 +44,7 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Gate], N
             gate.reached.wait(240)
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-        monkeypatch.setattr(front_end, "reporter", Opening)
+        monkeypatch.setattr(front_end, "reporter", lambda _: Opening())
         threads.append(threading.Thread(target=interrupt))
         threads[-1].start()
 

@@ -325,7 +325,7 @@ def test_a_second_interruption_cuts_off_what_is_asked(messages_api: MessagesApi)
     messages_api.add(Reply("the first"))
     messages_api.default = Reply(Text("the sec", gate, "ond"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(front_end, "reporter", Twice)
+        patch.setattr(front_end, "reporter", lambda _: Twice())
         notes = interrupted(lambda: agent.reduce("Summarise.", numbers(9), parallel=1, **THREE))
     assert (list(notes), notes.rows[0].error) == ([None], None)
     assert [part.answer.value for part in notes.groups[0].parts] == ["the first", None, None]

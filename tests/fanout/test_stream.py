@@ -131,7 +131,7 @@ def test_a_display_that_fails_ends_no_stream(api: MessagesApi, monkeypatch: pyte
         def show(self, progress: Progress) -> None:
             raise OSError("the display is gone")
 
-    monkeypatch.setattr(front_end, "reporter", Gone)
+    monkeypatch.setattr(front_end, "reporter", lambda _: Gone())
     assert [answer.value for _, answer in agent.stream("{item}", [1, 2])] == ["for 1", "for 2"]
 
 

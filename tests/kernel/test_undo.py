@@ -316,7 +316,7 @@ def test_what_another_program_did_to_files_while_code_ran_is_not_taken_back_unas
     (kernel.folder / "half").write_text("mine")
     (kernel.folder / "half").rename(other)
     shown = "\n".join(cell.finish().shown)
-    assert "begun new, mine.txt new, other.txt new (perhaps by another program), thesis.txt edited (perhaps" in shown
+    assert "begun new, mine.txt new, other.txt new, thesis.txt edited (the last 2 perhaps by another program)" in shown
     asked = str(kernel.run("%agent undo").error)
     assert "other.txt, thesis.txt were changed while the code ran, perhaps by another program." in asked
     assert "Taken back: a, begun (removed), mine.txt (removed)" in "\n".join(kernel.run("%agent undo keep").shown)

@@ -43,6 +43,38 @@ def portrait(root: Path) -> dict[str, object]:
     }
 
 
+def test_what_the_code_is_not_known_to_have_changed_is_asked_about(root: Path, files: Files) -> None:
+    for name in ("edited", "moved", "copied", "theirs"):
+        (root / name).write_text(name)
+    checkpoint = files.begin([root / "theirs too"])
+    (root / "edited").write_text("anew")
+    (root / "moved").rename(root / "here")
+    (root / "made").mkdir()
+    (root / "made/by a program").write_text("of its own")
+    (root / "theirs too").write_text("as it was to be")
+    shutil.copy(root / "copied", root / "copy")  # by something else
+    (root / "copied").write_text("anew")
+    (root / "theirs").write_text("anew")
+    (root / "log").write_text("new")
+    known = [str(root / name) for name in ("edited", "moved", "made", "copied")]
+    change = checkpoint.close(known)
+    assert change.summary.endswith(" (the last 3 perhaps by another program)")
+    assert change.doubtful() == {"copy", "log", "theirs"}
+    with pytest.raises(TouchedError) as refused:
+        move(change)
+    assert refused.value.names == ["copy", "log", "theirs"]
+    again = change_from_json(json.loads(json.dumps(change.to_json())), files.contents)
+    assert again.doubtful() == {"copy", "log", "theirs"}
+    (root / "log").write_text("and more")
+    assert change.doubtful() == {"copy", "theirs"}  # of the log the user is told that it was changed since
+    move(again, keep=["copy", "log"], over=["theirs"])
+    assert (root / "theirs").read_text() == "theirs"
+    assert (root / "copy").read_text() == "copied"
+    assert (root / "log").read_text() == "and more"
+    assert sorted(path.name for path in root.iterdir()) == ["copied", "copy", "edited", "log", "moved", "theirs"]
+    assert again.touched() == frozenset()
+
+
 def test_content_mode_and_existence_are_taken_back_and_done_once_more(root: Path, files: Files) -> None:
     (root / "edited.py").write_text("one\n")
     (root / "gone.txt").write_text("gone")

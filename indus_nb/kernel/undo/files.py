@@ -215,6 +215,7 @@ class FilesCheckpoint:
         found = [each for path in sorted(paths) if (each := self._compared(path, after)) is not None]
         too_many = sum(not each.why for each in found) > _MAX_FILES
         sentences: list[str] = []
+        doubtful: list[str] = []
         left_out: dict[str, str] = {}
         steps: list[FileStep] = []
         gone = {each.was.digest: each.path for each in found if isinstance(each.was, FileState) and each.was.size}
@@ -227,13 +228,15 @@ class FilesCheckpoint:
             places = (path, *(parents if was is None else path.parents if now is None else ()))
             moved = () if source is None or os.path.lexists(source) else (source, *source.parents)
             is_doubtful = written is not None and certain.isdisjoint((*places, *moved))
-            note = f" (cannot be undone: {why})" if why else " (perhaps by another program)" if is_doubtful else ""
-            sentences.append(_changed(name, was, now) + note)
+            sentence = _changed(name, was, now) + (f" (cannot be undone: {why})" if why else "")
+            (doubtful if is_doubtful else sentences).append(sentence)
             if why:
                 left_out[name] = why
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
                 steps.append(FileStep(path, was, now, parents, source, is_doubtful=is_doubtful))
-        return FilesChange(self._root, _few(sentences), left_out, self._contents, steps)
+        which = "" if len(doubtful) < 2 else f"the last {len(doubtful)} "
+        note = f" ({which}perhaps by another program)" if doubtful else ""
+        return FilesChange(self._root, _few([*sentences, *doubtful]) + note, left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:
         was, data, missing = self._was(path)
