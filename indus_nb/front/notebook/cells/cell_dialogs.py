@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -50,7 +50,8 @@ class CellDialogs:
     """Dialogs of one session in one cell; used on the agent's thread.
 
     ``in_page`` shows a frame in the widget, and returns whether it could; ``None`` means that this is not known yet.
-    ``note_typed`` tells the widget the id of a dialog before ``input()`` asks it, and the line before the box.
+    ``note_typed`` tells the widget which dialogs ``input()`` asks, by their ids, with the line before the box: before
+    it asks one, and of all so far, for the view of an earlier one may not have been told yet that it is answered.
     ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread. ``show_notice``
     shows a line in the cell.
     """
@@ -63,12 +64,13 @@ class CellDialogs:
         in_page: Callable[[UiFrame], bool | None],
         inbox: Inbox | None,
         show_notice: Callable[[str], None],
-        note_typed: Callable[[str, str], None] = lambda _id, _prompt: None,
+        note_typed: Callable[[Mapping[str, str]], None] = lambda _: None,
     ) -> None:
         self._ui = ui
         self._thread = thread
         self._in_page = in_page
         self._note_typed = note_typed
+        self._typed: dict[str, str] = {}
         self._inbox = inbox
         self._show_notice = show_notice
         self._asks = False
@@ -183,7 +185,8 @@ class CellDialogs:
     def _ask_below(self, dialog_id: str, prompt: str) -> str:
         """Print a prompt, and ask in its last line: the box that some front ends show for ``input()`` has no more."""
         above, end, line = prompt.rpartition("\n")
-        self._thread.call(partial(self._note_typed, dialog_id, line))
+        self._typed = {**self._typed, dialog_id: line}
+        self._thread.call(partial(self._note_typed, self._typed))
         self._stream.write(above + end)
         self._stream.flush()
         return input(line)

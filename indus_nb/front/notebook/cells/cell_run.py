@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -395,9 +395,9 @@ class CellRun:
             await view.draw_soon()
             self._dialogs.decide()
 
-    def _note_typed(self, dialog_id: str, prompt: str) -> None:
+    def _note_typed(self, typed: Mapping[str, str]) -> None:
         if self.widget is not None:
-            self.widget.set(typed={"id": dialog_id, "prompt": prompt})
+            self.widget.set(typed={**typed})
             self.widget.send()
 
     def _ask_in_page(self, frame: UiFrame) -> bool | None:

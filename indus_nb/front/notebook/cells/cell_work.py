@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -139,9 +139,9 @@ class CellWork:
         finally:
             dialogs.detach()
 
-    def _note_typed(self, dialog_id: str, prompt: str) -> None:
+    def _note_typed(self, typed: Mapping[str, str]) -> None:
         if self._live is not None:
-            self._live.set(typed={"id": dialog_id, "prompt": prompt})
+            self._live.set(typed={**typed})
             self._live.send()
 
     def _ask_in_page(self, frame: UiFrame) -> bool:

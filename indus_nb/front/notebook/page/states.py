@@ -43,14 +43,6 @@ class SessionName(TypedDict):
     """The first words of the user in it; empty before these."""
 
 
-class TypedQuestion(TypedDict):
-    """The dialog that ``input()`` asks as well, for no view showed it in time."""
-
-    id: str
-    prompt: str
-    """What stands before its box."""
-
-
 class CellState(RunState, total=False):
     """The state of both kinds of widget."""
 
@@ -62,7 +54,8 @@ class CellState(RunState, total=False):
     """How long it has gone on, in milliseconds."""
     background: bool
     """Whether the cell has ended already and its run goes on."""
-    typed: TypedQuestion
+    typed: dict[str, str]
+    """What stands before the box of ``input()`` that asks a dialog as well, which no view showed in time; by ids."""
     saved: bool
     """Whether the conversation is kept in a file."""
     session: SessionName

@@ -433,7 +433,8 @@ export interface CellState {
   started_ms_ago?: number | null;
   /** Whether the cell has ended already and its run goes on. */
   background?: boolean;
-  typed?: TypedQuestion;
+  /** What stands before the box of ``input()`` that asks a dialog as well, which no view showed in time; by ids. */
+  typed?: Record<string, string>;
   /** Whether the conversation is kept in a file. */
   saved?: boolean;
   session?: SessionName;
@@ -496,13 +497,6 @@ export interface PanelState extends CellState {
   first_prompt?: string;
   /** The panel was just opened: its newest view may take the focus. It is sent once and not kept. */
   focus?: boolean;
-}
-
-/** The dialog that ``input()`` asks as well, for no view showed it in time. */
-export interface TypedQuestion {
-  id: string;
-  /** What stands before its box. */
-  prompt: string;
 }
 
 /** Which session is shown. */

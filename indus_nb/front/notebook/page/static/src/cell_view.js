@@ -75,11 +75,12 @@ export class CellView extends View {
   closeTyped(id) {
     const { context, state } = this.store;
     const kernel = context?.sessionContext?.session?.kernel;
-    if (state.typed?.id !== id || !kernel) return;
+    const prompt = state.typed?.[id];
+    if (prompt === undefined || !kernel) return;
     const lines = [...(this.root.closest(".jp-Cell")?.querySelectorAll(".jp-Stdin") ?? [])]
       .map((box) => box.closest(".jp-OutputArea-child") ?? box)
       .filter((line) => line instanceof HTMLElement && line.style.display !== "none");
-    const own = lines.find((line) => line.querySelector(".jp-Stdin-prompt")?.textContent === state.typed?.prompt);
+    const own = lines.find((line) => line.querySelector(".jp-Stdin-prompt")?.textContent === prompt);
     if (!(own instanceof HTMLElement)) return;
     own.style.display = "none"; // the front end removes it itself later
     if (lines.length === 1) kernel.hasPendingInput = false; // else it runs no other cell
