@@ -302,6 +302,8 @@ def test_a_page_that_was_too_busy_takes_the_question_over_and_shows_each_word_on
     expect(notebook.cell(2).locator(".jp-OutputArea-output")).to_have_text("42")
 
 
+KEYS_COUNT_AFTER_MS = 600
+"""From when on a key answers a question that has just come."""
 TWO_AT_ONCE = """\
 import asyncio
 from indus_nb import agent
@@ -321,6 +323,7 @@ def test_an_answer_closes_the_box_of_its_own_question_alone(lab: Lab, page: Page
     expect(boxes).to_contain_text("First?")
     field = question.get_by_label("First?")
     field.fill("one")
+    page.wait_for_timeout(KEYS_COUNT_AFTER_MS)
     field.press("Enter")
     expect(boxes.filter(has_text="First?")).to_be_hidden()
     second = boxes.filter(has_text="Second?").locator("input")
