@@ -117,7 +117,7 @@ def test_the_cell_that_loads_the_extension_shows_the_answer_once_and_no_empty_va
 
 def test_a_question_is_answered_where_it_is_asked(terminal: Terminal, directory: Path) -> None:
     terminal.type("%agent --provider offline --approve writes run touch made")
-    for answer, made in (("3", False), ("1", True)):
+    for answer, made in (("n", False), ("1", True)):
         terminal.process.expect_exact("I run `touch made`.")
         terminal.process.expect_exact("Run this command?")
         terminal.process.expect_exact("touch made")

@@ -18,7 +18,7 @@ from indus_nb.extend.events import ToolBegin, ToolResultEvent
 from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.undoing import Steps
 from indus_nb.safety.effects import files_changed
-from indus_nb.tools.tool import CallGate, in_thread
+from indus_nb.tools.tool import AGENTS, CallGate, in_thread
 
 
 class OpenNotebooks(Protocol):
@@ -71,7 +71,8 @@ class CallSteps:
         self._gates[event.tool_call_id] = event.gate
         target = event.target or (await asyncio.to_thread(described.approval)).target
         targets = [] if target is None else [target.path]
-        await in_thread(lambda _: self._steps.begin_files(event.tool_call_id, targets))
+        by_tools = event.tool_name == AGENTS
+        await in_thread(lambda _: self._steps.begin_files(event.tool_call_id, targets, by_tools=by_tools))
 
     async def _end(self, event: ToolResultEvent, ctx: Context) -> Mapping[str, Any] | None:
         answer: JsonObject = {}

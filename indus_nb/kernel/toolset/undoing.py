@@ -189,14 +189,20 @@ class Steps:
     def _maker(self, step: Step, session: str) -> Maker:
         return Maker(step.asked_in, is_of_last_prompt=step.run == f"{session} {self._runs.get(session, 0)}")
 
-    def begin_files(self, call: str, targets: Iterable[Path]) -> None:
-        """Take a snapshot of the files, right before a call may change them; on a thread that may block."""
+    def begin_files(self, call: str, targets: Iterable[Path], *, by_tools: bool = False) -> None:
+        """Take a snapshot of the files, right before a call may change them; on a thread that may block.
+
+        Args:
+            by_tools: Whether the call has other tools of this process change them, as sub-agents do.
+        """
         running, targets = self._open.get(call), [*targets]
         for other in [*self._open.values()]:
             if other.writes is not None:
                 other.writes.leave_out(targets)
         if running is None or running.book is None or not self.settings.undo:
             return
+        if by_tools:
+            running.writes = Writes(all_threads=True)
         try:
             running.files = running.book.files.begin(targets)
         except Exception as error:  # noqa: BLE001 - the call runs all the same

@@ -24,12 +24,13 @@ _hooks: list[object] = []
 class Writes:
     """Paths that code opens for writing, moves or deletes, from now until ``end``.
 
-    The code is what this thread runs, and the threads that are started meanwhile.
+    The code is what this thread runs, and the threads that are started meanwhile; or what all threads run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_threads: bool = False) -> None:
         """Begin to watch."""
-        self._others = frozenset(sys._current_frames()) - {threading.get_ident()}  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        known = () if all_threads else sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+        self._others = frozenset(known) - {threading.get_ident()}
         self._paths: set[str] = set()
         self._left_out: set[str] = set()
         _going.append(self)
