@@ -750,8 +750,7 @@ class Conversations:
         if self._panels.get(session) is panel:
             del self._panels[session]
             self._shown.remove(panel.page)
-        panel.close()
-        self._refresh_doors()
+        panel.close()  # and that page is told of no other one: it would remove that, too
 
     @cached_property
     def surroundings(self) -> PanelKernel:
