@@ -17,8 +17,7 @@ from indus_nb.extend.api import Context, ExtensionApi
 from indus_nb.extend.events import ToolBegin, ToolResultEvent
 from indus_nb.kernel.toolset.states import STATE
 from indus_nb.kernel.toolset.undoing import Steps
-from indus_nb.safety.effects import files_changed
-from indus_nb.tools.tool import AGENTS, CallGate, in_thread
+from indus_nb.tools.tool import AGENTS, in_thread
 
 
 class OpenNotebooks(Protocol):
@@ -50,7 +49,6 @@ class CallSteps:
         self.open_notebooks: OpenNotebooks | None = None
         self.asked_in: Callable[[], str | None] = lambda: None
         self._steps = steps
-        self._gates: dict[str, CallGate | None] = {}
 
     def follow(self, api: ExtensionApi) -> None:
         """Record the calls of a session."""
@@ -65,10 +63,9 @@ class CallSteps:
             shown = await self.open_notebooks.paths()
             hold = partial(self._steps.hold_notebooks, event.tool_call_id, ctx.session.session_id, shown)
             await in_thread(lambda _: hold())
-        self._steps.announce(event.tool_call_id, ctx.session.session_id, self.asked_in())
+        self._steps.announce(event.tool_call_id, ctx.session.session_id, self.asked_in(), event.gate)
         if event.tool_name == "python":
             return  # may wait for a cell first
-        self._gates[event.tool_call_id] = event.gate
         target = event.target or (await asyncio.to_thread(described.approval)).target
         targets = [] if target is None else [target.path]
         by_tools = event.tool_name == AGENTS
@@ -78,9 +75,7 @@ class CallSteps:
         answer: JsonObject = {}
         details: object = event.details
         if event.tool_name != "python":
-            gate = self._gates.pop(event.tool_call_id, None)
-            written = [] if gate is None else files_changed(gate.found)
-            changes = change_details(*(await in_thread(lambda _: self._steps.end(event.tool_call_id, written)))[:2])
+            changes = change_details(*(await in_thread(lambda _: self._steps.end(event.tool_call_id)))[:2])
             if changes and (details is None or isinstance(details, dict)):
                 answer["details"] = {**cast("JsonObject", details or {}), **changes}
         if warning := await self._overwritten(event.tool_call_id, ctx):

@@ -37,6 +37,8 @@ from indus_nb.kernel.undo import (
 )
 from indus_nb.kernel.undo.files import FilesCheckpoint, HeldFile, hold
 from indus_nb.kernel.undo.sealing import session_key
+from indus_nb.safety.effects import files_changed
+from indus_nb.tools.tool import CallGate
 
 T = TypeVar("T")
 _MAX_NAMED = 5
@@ -97,6 +99,7 @@ class _Open:
     cells: list[CellStep] = field(default_factory=list[CellStep])
     problem: str = ""
     asked_in: str | None = None
+    gate: CallGate | None = None
     writes: Writes | None = None
 
 
@@ -158,18 +161,22 @@ class Steps:
         ended = f"{session} {self._runs[session] - 1}"
         for call in [call for call, held in list(self._held.items()) if held.run == ended]:
             self._held.pop(call, None)  # its task was cancelled: no result came
+        for call, running in list(self._open.items()):
+            if running.run == ended and running.writes is not None and running.variables is None:  # no code of a job
+                self.forget(call)
         book = self._books.get(session)
         if book is not None and self.settings.undo:
             asyncio.get_running_loop().run_in_executor(None, book.files.prepare)
 
-    def announce(self, call: str, session: str, asked_in: str | None = None) -> None:
+    def announce(self, call: str, session: str, asked_in: str | None = None, gate: CallGate | None = None) -> None:
         """Register a call that is about to run.
 
         Args:
             asked_in: The id of the cell in which its prompt stood, if there is one.
+            gate: Knows the effects that trials of the call find.
         """
         run = f"{session} {self._runs.get(session, 0)}"
-        self._open[call] = _Open(self._books.get(session), run, asked_in=asked_in)
+        self._open[call] = _Open(self._books.get(session), run, asked_in=asked_in, gate=gate)
 
     def maker(self, name: str, session: str) -> Maker | None:
         """Find the call whose code bound a variable last; ``None`` where none is known, or its code stands in cells.
@@ -291,12 +298,11 @@ class Steps:
         if running is not None and running.writes is not None:
             running.writes.end()
 
-    def end(self, call: str, written: Iterable[str] = ()) -> tuple[str, str, frozenset[str]]:
+    def end(self, call: str) -> tuple[str, str, frozenset[str]]:
         """Find the changes of a call.
 
-        Args:
-            written: Paths that it is known to have changed. Other files than these, those that it was to change, and
-                those that Python has opened for its code may have been changed by something else.
+        Other files than those that it was to change, that Python has changed for its code, and that a trial of it was
+        found to change may have been changed by something else.
 
         Returns:
             That as a line, empty if there is nothing to report; why it cannot be undone, empty if it can; and the
@@ -305,7 +311,8 @@ class Steps:
         running = self._open.pop(call, None)
         if running is None:
             return "", "", frozenset()
-        written = {*written, *(() if running.writes is None else running.writes.end())}
+        written = {*running.writes.end()} if running.writes is not None else set[str]()
+        written.update(files_changed(running.gate.found) if running.gate is not None else ())
         problems = [running.problem] if running.problem else []
         cells = CellsChange(running.cells) if running.cells else None
         step = Step(call, running.run, book=running.book, cells=cells, asked_in=running.asked_in)

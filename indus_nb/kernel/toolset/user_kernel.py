@@ -64,7 +64,7 @@ from indus_nb.kernel.trials.trying import Trial, Trials, lines, lines_so_far
 from indus_nb.kernel.undo import Maker
 from indus_nb.kernel.values.describe import views
 from indus_nb.kernel.values.interpolation import Computed
-from indus_nb.safety.effects import Effect, files_changed
+from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import hide_known, labelled_secrets
 from indus_nb.tools.description import Approval
 from indus_nb.tools.jobs import Jobs
@@ -452,7 +452,7 @@ class UserKernel:
             on_start=lambda execution: self.steps.begin(
                 context.call_id, execution.code, () if trial is None else trial.names
             ),
-            on_end=partial(self._keep, context.call_id, trial, by_agent=not caller.get()),
+            on_end=partial(self._keep, context.call_id, by_agent=not caller.get()),
         )
         execution.check = partial(self._check_runs, None if trial is None or not trial.was_made else trial.runs)
         seconds = arguments.timeout or time_limit(self._settings.notebook, goes_on=not limited)
@@ -507,10 +507,9 @@ class UserKernel:
             also={f"keep {large} for undo": partial(self.steps.keep_large, code)} if large else {},
         )
 
-    def _keep(self, call: str, trial: Trial | None, execution: Execution, *, by_agent: bool) -> None:
+    def _keep(self, call: str, execution: Execution, *, by_agent: bool) -> None:
         """Record the code's changes and which names are the agent's; those of another program are not."""
-        written = () if trial is None else files_changed(trial.effects)
-        execution.changed, execution.not_undoable, execution.changed_names = self.steps.end(call, written)
+        execution.changed, execution.not_undoable, execution.changed_names = self.steps.end(call)
         self.variables.note(execution.code, execution.before, execution.after, by_agent=by_agent)
 
     # Context of a prompt
