@@ -186,6 +186,22 @@ def offered(page: Page, text: str) -> list[str]:
     return [item["label"] for item in page.state["completions"]["items"]]
 
 
+def test_completions_of_what_was_typed_before_never_take_the_place_of_those_of_what_is_typed_now(
+    kernel: Kernel, page: Page
+) -> None:
+    many = kernel.folder / "many"
+    many.mkdir()
+    for number in range(2_000):
+        (many / f"{number}.csv").touch()
+    page.messages.clear()
+    page.tell("complete", text="look at @many")
+    assert offered(page, "/new") == ["/new"]
+    assert offered(page, "look at @many/7.csv") == ["many/7.csv"]  # the files were looked through in the meantime
+    states = (op[1] for message in page.messages for op in message.get("ops", []) if op[0] == "set")
+    given = [state["completions"]["text"] for state in states if "completions" in state]
+    assert given == ["/new", "look at @many/7.csv"]
+
+
 def test_files_variables_and_commands_are_offered(kernel: Kernel, page: Page) -> None:
     folder = kernel.folder
     (folder / "data").mkdir(exist_ok=True)

@@ -36,6 +36,7 @@ export class Chat extends Widget {
   private readonly said = document.createElement("p");
   private readonly installer: Installer;
   private view: Widget | null = null;
+  /** Whether the page could not draw the panel of the conversation that was asked for. */
   private isUndrawn = false;
   /** The id of the widget that the view shows. */
   private shown: string | null = null;
@@ -110,13 +111,14 @@ export class Chat extends Widget {
   private follow(): void {
     if (!this.begun) return;
     const { phase, kernel } = this.link.state;
+    this.showView(kernel?.panel ?? null);
     // The kernel opens that of another conversation by itself, but for one that it took for gone.
     if (kernel && (this.asked === undefined || (!kernel.panel && this.asked !== kernel.session))) {
       this.asked = kernel.session;
+      this.isUndrawn = false;
       this.link.send({ kind: "open_panel" });
     }
     if (!kernel) this.asked = undefined;
-    this.showView(kernel?.panel ?? null);
     this.say();
     this.installer.show(phase === "not-installed");
   }
@@ -132,17 +134,18 @@ export class Chat extends Widget {
   private sentence(): string {
     const { phase, problem, kernel } = this.link.state;
     if (phase === "not-installed") return Installer.sentence;
-    if (kernel?.panel && this.isUndrawn) return RELOAD;
-    // Such a page has closed what the kernel opened.
-    if (kernel && !kernel.error && !this.view && !this.showsWidgets) return NO_WIDGETS;
+    if (kernel && !kernel.error && !this.view) {
+      if (!this.showsWidgets) return NO_WIDGETS;
+      if (this.isUndrawn) return RELOAD;
+    }
     const why = kernel?.error ?? problem;
     return why ? `${SENTENCES.failed} ${why}` : SENTENCES[phase];
   }
 
   private showView(id: string | null): void {
     if (id === this.shown) return;
+    this.isUndrawn = id === null; // the page has removed the panel that it was told of, as one does that knows none
     this.shown = id;
-    this.isUndrawn = false;
     this.clear();
     this.view = id === null ? null : this.render(id);
   }

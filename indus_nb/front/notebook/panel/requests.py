@@ -87,6 +87,7 @@ class PanelRequests:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listed: set[str] = set()
         self._downloads = 0
+        self._completing: protocol.Complete | None = None
         # What a panel does in a way of its own; other verbs it carries out as they are.
         self._own: Mapping[type, Callable[[AgentSession, Any], Awaitable[None]]] = {
             protocol.Stop: self._stop,
@@ -361,7 +362,10 @@ class PanelRequests:
         self._widget.set(tree=session_state.tree(session.store))
 
     async def _complete(self, session: AgentSession, request: protocol.Complete) -> None:
+        self._completing = request
         items = await composing.completions(request.text, session, self._surroundings)
+        if self._completing is not request:
+            return  # more was typed while files were looked for, and that is answered already
         listed = composing.commands(session, self._surroundings)
         self._widget.set(commands=listed, completions={"text": request.text, "items": items})
 
