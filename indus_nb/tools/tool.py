@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.messages import TextContent
@@ -203,13 +203,11 @@ class Tool(Protocol):
         ...
 
 
-@runtime_checkable
-class StandsForTools(Protocol):
-    """A tool whose calls are calls of others, which the model is not sent."""
+StandsFor: TypeAlias = "Callable[[JsonObject], tuple[Tool, JsonObject] | None]"
+"""``stands_for`` of a tool whose calls are calls of others, which the model is not sent.
 
-    def stands_for(self, arguments: JsonObject) -> tuple[Tool, JsonObject] | None:
-        """Return the tool that is meant and the arguments for it; ``None`` if there is none. Must not raise."""
-        ...
+It returns the tool that is meant and the arguments for it, ``None`` if there is none, and must not raise.
+"""
 
 
 def secret_arguments(tool: Tool | None) -> tuple[tuple[str, ...] | None, bool]:

@@ -62,7 +62,7 @@ from indus_nb.tools.description import Target
 from indus_nb.tools.tool import (
     NOT_RUN,
     CallGate,
-    StandsForTools,
+    StandsFor,
     Tool,
     ToolContext,
     ToolError,
@@ -391,7 +391,8 @@ def _batches(run: Run, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
 def _meant(run: Calling, call: ToolCall) -> tuple[Tool | None, ToolCall]:
     """Return the tool that a call is meant for, and the call as one of that tool."""
     tool = run.tools.get(call.name)
-    if call.malformed is None and isinstance(tool, StandsForTools) and (meant := tool.stands_for(call.arguments)):
+    stands_for: StandsFor | None = getattr(tool, "stands_for", None)
+    if call.malformed is None and stands_for is not None and (meant := stands_for(call.arguments)):
         tool, arguments = meant
         return tool, call.replace(name=tool.spec.name, arguments=arguments)
     return tool, call

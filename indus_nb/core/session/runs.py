@@ -183,7 +183,8 @@ class Runs:
             start = await self._state.hooks.before_run(
                 UserPrompt(text_of(prompt.content), images_of(prompt), attached), run.system_prompt
             )
-            run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
+            if start.system_prompt != run.system_prompt:
+                run.system_prompt = self._state.settings.vault.hide(start.system_prompt)
             added = self._queues.pop_for_next_prompt()
             await loop.run(run, [*start.before, prompt, *asked, *added, *start.messages])
             while await self._recovery.goes_on(run) or self._has_queued(run):

@@ -331,11 +331,10 @@ class SessionStore:
         """
         if isinstance(message, BranchSummaryMessage | CompactionSummaryMessage):
             raise ValueError(f"a {message.role} is stored by append('branch_summary' or 'compaction', ...)")
-        data = message.to_wire()
         if isinstance(message, CustomMessage):
-            fields = {key: value for key, value in data.items() if key not in ("role", "timestamp")}
+            fields = {key: value for key, value in message.to_wire().items() if key not in ("role", "timestamp")}
             return self._append("custom_message", fields, message)
-        return self._append("message", {"message": data}, message)
+        return self._append("message", {"message": message}, message)
 
     def append(self, kind: str, /, **fields: Any) -> str:
         """Append an entry to the leaf and make it the leaf.

@@ -6,7 +6,7 @@ searches, and connects then, and one that calls.
 
 What this module promises: what the two say of themselves is decided when extensions have started, and stays the same
 over a conversation. A call by them is carried out, asked about and shown as one of the tool that it names
-(``StandsForTools``).
+(``StandsFor``).
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class DeferredTools:
 
 @dataclass(frozen=True, slots=True)
 class _CallTool:
-    """The tool that calls another one; see ``StandsForTools``."""
+    """The tool that calls another one; see ``StandsFor``."""
 
     tools: Callable[[], Mapping[str, Tool]]
     read_only: bool = False
