@@ -127,8 +127,8 @@ def first_price(session: AgentSession, model: Model) -> str:
     asked = price_anew(model, tokens, session.models.cache_retention)
     cost = asked + model.cost.usage(input=0, output=_ANSWER_TOKENS).cost.total
     return (
-        f"A first prompt costs about {cost_in_words(cost)}: {tokens:,} tokens of instructions and tools, and an answer "
-        f"of {_ANSWER_TOKENS}."
+        f"A first prompt costs about {cost_in_words(cost)} or more: {tokens:,} tokens of instructions and tools, and "
+        f"an answer of {_ANSWER_TOKENS}; calls, and cells and variables that go along, add to that."
     )
 
 

@@ -13,7 +13,10 @@ import pytest
 from kernels import Cell, Kernel, private_environment
 from living import lives
 from messages_api import Cut, Gate, HttpError, MessagesApi, Reply, Text, Thinking, ToolUse
+from tokens import parts_of
 from waiting import wait_until
+
+from indus_nb.models.catalog import find_model
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +242,14 @@ def test_a_key_that_is_set_in_a_cell_after_the_error_counts_at_once(tmp_path: Pa
         assert first.shown.index(chosen[0]) < first.shown.index("Here.")
         assert "Here again." in second.shown
         assert not [text for text in second.shown if "for no model was chosen" in text]
+        told = re.search(r"costs about \$([\d.]+) or more: ([\d,]+) tokens of instructions and tools", chosen[0])
+        assert told is not None
+        body = api.requests[-2].body
+        tokens, model = sum(parts_of(body).values()), find_model(body["model"])
+        assert model is not None
+        assert int(told[2].replace(",", "")) == pytest.approx(tokens, rel=0.2)
+        cost = model.cost.usage(input=0, output=500, cache_write=tokens).cost.total
+        assert float(told[1]) == pytest.approx(cost, rel=0.2)
 
 
 def test_a_provider_without_a_key_is_asked_for_one_and_does_not_stay_chosen(tmp_path: Path, api: MessagesApi) -> None:

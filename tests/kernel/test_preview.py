@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -301,6 +302,14 @@ def test_a_wait_for_its_end_gives_what_the_copy_gives(kernel: Kernel, api: Messa
         assert cell.finish().status == "ok"
     assert told(api) == "went on\n"
     go.unlink()
+
+
+def test_of_code_that_took_long_in_the_copy_the_question_says_how_long(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("import time")
+    code = "until = time.monotonic() + 2.5\nwhile time.monotonic() < until: pass\nfor n in range(30): print(n)"
+    question = asked(kernel, api, code)
+    assert re.search(r"Tried in a copy: \d+ s\. A yes runs it once more\.\W+Preview — not run yet: ", question)
+    assert "Tried in a copy" not in asked(kernel, api, "quick = 1")
 
 
 def test_where_there_can_be_no_copy_the_question_says_why(kernel: Kernel, api: MessagesApi) -> None:

@@ -7,7 +7,7 @@ from benchmarks import claims
 from benchmarks.traced_statements import KINDS, STYLES
 from work import cpu_stays_in_proportion
 
-from indus_nb.kernel.claims import Output, trace, untraced
+from indus_nb.kernel.claims import Output, found, trace, untraced
 from indus_nb.kernel.claims.numbers import MAX_CHARACTERS, MAX_NUMBERS, numbers_of_answer, numbers_of_output
 
 TABLE = "region\nNorth    12345.678\nSouth     9876.500\nName: revenue, dtype: float64"
@@ -101,6 +101,12 @@ def test_only_what_was_put_out_counts_and_names_of_rows_and_types_are_no_values(
     frame = "    units\n17    201\n18    305\n19    118\n\n[3 rows x 1 columns], dtype: int64"
     assert kinds("The counts are 18, 64 and 118.", frame) == {"18": "missing", "64": "missing", "118": "exact"}
     assert kinds("In row 18 it is 305.", frame) == {"305": "exact"}
+
+
+def test_a_count_below_ten_leads_to_the_call_that_has_put_it_out_and_is_never_missing() -> None:
+    answer, outputs = "There are 5 cities in 3 regions.", [Output("a", "12.5"), Output("b", "5")]
+    assert found(answer, outputs) == (("5", ("b",)),)
+    assert untraced(answer, outputs) == ()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indus_nb.kernel.preview import Report
-from indus_nb.kernel.trials.trying import Trial, lines_so_far
+from indus_nb.kernel.trials.trying import Trial, lines_so_far, time_taken
 from indus_nb.safety.effects import Effect
 
 ADDED = Effect("new_names", "total", "adds total")
@@ -34,3 +34,11 @@ def test_of_a_trial_that_still_runs_it_is_shown_what_it_has_printed() -> None:
     assert "printed" not in lines_so_far(trial)
     trial.add_text("step 1\nstep 2\n")
     assert lines_so_far(trial).endswith("\nIt has printed:\n    step 1\n    step 2")
+
+
+def test_a_trial_that_took_long_says_how_long_for_a_yes_takes_that_again() -> None:
+    trial = ended("done", "", ADDED)
+    trial.seconds = 1.9
+    assert time_taken(trial) == ""
+    trial.seconds = 20.4
+    assert time_taken(trial) == "Tried in a copy: 20 s. A yes runs it once more.\n"

@@ -210,6 +210,7 @@ _HINTS: dict[type[IndusError], str] = {
 }
 
 
+_BEGINS = "\N{HORIZONTAL ELLIPSIS} starting the agent"
 _states: WeakKeyDictionary[InteractiveShell, _InShell] = WeakKeyDictionary()
 
 
@@ -323,6 +324,7 @@ def load(shell: InteractiveShell) -> None:
     def agent(line: str, cell: str | None = None) -> Any:
         """Ask the agent; `%agent help` shows how."""
         try:
+            _show_beginning(shell)
             answers[:] = [state.conversations.serve(line, cell)]
         except IndusError as error:
             from indus_nb.base.files import without_home
@@ -352,6 +354,23 @@ def load(shell: InteractiveShell) -> None:
     manager.register_function(agent, magic_kind="line_cell", magic_name="agent")
     shell.input_transformers_cleanup.append(literal_lines)
     shell.ast_transformers.append(magics.quiet)
+
+
+def _show_beginning(shell: Any) -> None:
+    """Show that the agent begins until the cell shows anything else, where the imports for that are still to be made.
+
+    Only where a user looks at a page, and where nothing else of the cell's would be cleared with it.
+    """
+    kernel: Any = getattr(shell, "kernel", None)
+    is_imported = hasattr(sys.modules.get("indus_nb.front.notebook.conversations"), "Conversations")
+    if is_imported or kernel is None or "JPY_SESSION_NAME" not in os.environ:
+        return
+    content: dict[str, Any] = kernel.get_parent("shell").get("content", {})
+    code = str(content.get("code", "")).strip()
+    is_alone = code.startswith("%%agent") or (code.startswith("%agent") and "\n" not in code)
+    if is_alone and content.get("allow_stdin"):
+        shell.display_pub.publish({"text/plain": _BEGINS})
+        shell.display_pub.clear_output(wait=True)
 
 
 def _answers_not_displayed(shell: Any) -> list[Any]:

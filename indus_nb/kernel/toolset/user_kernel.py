@@ -60,7 +60,7 @@ from indus_nb.kernel.toolset.results import Signal, joined, output_of, reported,
 from indus_nb.kernel.toolset.states import KernelStates, StateTool
 from indus_nb.kernel.toolset.undoing import Steps, line
 from indus_nb.kernel.toolset.variables import KernelVariables
-from indus_nb.kernel.trials.trying import Trial, Trials, lines, lines_so_far
+from indus_nb.kernel.trials.trying import Trial, Trials, lines, lines_so_far, time_taken
 from indus_nb.kernel.undo import Maker
 from indus_nb.kernel.values.describe import views
 from indus_nb.kernel.values.interpolation import Computed
@@ -295,7 +295,7 @@ class UserKernel:
                 return trial
             trial.warning = self.approval(arguments.code).warning or ""
             if allowed is None or gate.looks_only or trial.shown != allowed.shown:
-                outcome = again + hide_known(lines(trial), labelled_secrets())
+                outcome = again + time_taken(trial) + hide_known(lines(trial), labelled_secrets())
                 await gate.ask(effects, outcome=outcome, holds=trial.holds)
             return trial
 

@@ -38,6 +38,7 @@ from indus_nb.safety.redaction import hide_known, is_distinct, labelled_secrets
 from indus_nb.safety.sandbox import landlock
 from indus_nb.safety.sandbox.looks import look_policy
 from indus_nb.safety.sandbox.policy import ProtectedPaths, SandboxError
+from indus_nb.tools.jobs import duration
 from indus_nb.tools.tool import ToolError
 
 _PAUSES = (0.01, 0.025, 0.05, 0.0)
@@ -58,6 +59,8 @@ _STILL_RUNS = (
     "It still runs in a copy of the kernel. So far it has started no program and connected to nothing; which variables "
     "and files it changes is not known before its end."
 )
+_TOOK = "Tried in a copy: {}. A yes runs it once more.\n"
+_WORTH_A_WORD_SECONDS = 2.0
 _CACHES = (".cache/matplotlib", ".config/matplotlib", ".matplotlib", ".cache/fontconfig")
 """Caches of libraries in the home directory, which are made anew where they cannot be read."""
 
@@ -534,6 +537,11 @@ def lines(trial: Trial, *, has_run: bool = False) -> str:
     if printed:
         parts.append(f"prints {printed[0].strip()}")
     return f"{beginning}{'; '.join(parts) or 'prints nothing'}"
+
+
+def time_taken(trial: Trial) -> str:
+    """Return a line that says how long a trial took, which a yes costs again; empty where that was short."""
+    return _TOOK.format(duration(trial.seconds)) if trial.seconds >= _WORTH_A_WORD_SECONDS else ""
 
 
 def lines_so_far(trial: Trial) -> str:
