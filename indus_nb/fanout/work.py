@@ -25,6 +25,7 @@ from indus_nb.fanout.asking import Asked
 from indus_nb.fanout.contents import RowPrompt, images_in
 from indus_nb.fanout.engines import Engine
 from indus_nb.fanout.journal import Done, Journal
+from indus_nb.fanout.journaling import Journaling
 from indus_nb.fanout.known import (
     CheapModel,
     KnownRows,
@@ -39,7 +40,6 @@ from indus_nb.fanout.known import (
 from indus_nb.fanout.progress import Progress
 from indus_nb.fanout.question import RowQuestion
 from indus_nb.fanout.results import Estimate, RowAnswer
-from indus_nb.fanout.together import Together
 from indus_nb.fanout.words import rows_of
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Work:
         self.problems: list[str] = []
         self.notes: list[str] = []
         """What to know of the rows that were asked, for a line about all of it."""
-        self._journaling: Together[tuple[str, Done], None] | None = None
+        self._journaling: Journaling | None = None
         self._unwritten: dict[str, Done] = {}
         self._journal_problem: str | None = None
         self.cascade: CascadeReport | None = None
@@ -260,7 +260,7 @@ class Work:
         """Ask for rows, several at once: for all ``count``, or for as many as come."""
         if self._batches is not None and journal is not None:
             self._batches.restore(journal)
-        self._journaling = None if journal is None else _adding_to(journal)
+        self._journaling = None if journal is None else Journaling(journal)
         self._left = count
         at_once = int(min(self._parallel, count))
         self._workers = [asyncio.create_task(self._work(asked, rows)) for _ in range(at_once)]
@@ -301,14 +301,14 @@ class Work:
                 for each in rows.put(row.number, answer):
                     self._count(each, asked.limiter, asked.budget)
 
-    async def _write_rest(self, journaling: Together[tuple[str, Done], None]) -> None:
+    async def _write_rest(self, journaling: Journaling) -> None:
         """Retry writing the outcomes that could not be written, and report those that are lost."""
         if self._journal_problem is None:
             return
         sentence = f"The journal cannot be written ({self._journal_problem}), so the other rows are not asked."
         try:
             for key, done in self._unwritten.items():
-                await journaling.do((key, done))
+                await journaling.write(key, done)
         except OSError:
             sentence += (
                 f" {rows_of(len(self._unwritten))} with an answer are in no file, and would be asked and paid again: "
@@ -438,7 +438,7 @@ class Work:
             # What batches have cost is known once they are collected.
             if (paid.spent or paid.unconfirmed) and self._batches is None and self._journaling is not None:
                 cut_off = Done(None, _CUT_OFF, paid.spent, unconfirmed=paid.unconfirmed)
-                self._journaling.put((key, cut_off))
+                self._journaling.put(key, cut_off)
             raise
         if self._batches is None:
             self._end_if_all_fail(asked, done)
@@ -448,7 +448,7 @@ class Work:
             return RowAnswer()  # it was only waiting for another attempt
         try:
             if self._journaling is not None:
-                await self._journaling.do((key, done))
+                await self._journaling.write(key, done)
         except OSError as error:
             # What is paid for is kept in memory, and nothing more is paid for that would be lost with the process.
             self._unwritten[key] = done
@@ -501,13 +501,3 @@ class Work:
         progress.failed += row.error is not None
         self._note_cost(budget)
         progress.paused_until = time.monotonic() + limiter.paused_for if math.isfinite(limiter.paused_for) else 0.0
-
-
-def _adding_to(journal: Journal) -> Together[tuple[str, Done], None]:
-    """Return what adds outcomes to a journal: those of rows that have ended meanwhile with one wait for the disk."""
-
-    def add(rows: Sequence[tuple[str, Done]]) -> Sequence[None]:
-        journal.add_all(rows)
-        return [None] * len(rows)
-
-    return Together(add)
