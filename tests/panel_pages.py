@@ -93,6 +93,7 @@ class NotebookPage(Page):
         self.inserts_code = True
         self.in_brackets: dict[str, int] = {}
         """The numbers in brackets that stand at cells."""
+        self.outputs: dict[str, list[dict[str, Any]]] = {}
         super().__init__(wire, comm_id)
 
     def take(self, message: Any) -> None:
@@ -110,6 +111,7 @@ class NotebookPage(Page):
                 listed = [
                     {"id": name, "type": "code", "source": text, "executionCount": self.in_brackets.get(name)}
                     | ({"agent": self.marks[name]} if name in self.marks else {})
+                    | ({"outputs": self.outputs.get(name, [])} if message.get("outputs") else {})
                     for name, text in self.cells.items()
                 ]
                 return {"cells": listed} if not self.silent else None

@@ -78,6 +78,15 @@ class CellIds:
         """Return the number that a cell ran with last, by its id; ``None`` where that is not known."""
         return next((number for number, own in reversed([*self.numbers.items()]) if own == cell), None)
 
+    def code_of(self, cell: str | None, shown: int | None) -> str | None:
+        """Return the code that a cell ran with last, by its id; ``None`` where that is not known.
+
+        Args:
+            shown: The number that stands at it; where it ran with another one, it does not show that run.
+        """
+        number, ran = self.number_of(cell), self._shell.history_manager.input_hist_raw
+        return ran[number] if number is not None and number == shown and number < len(ran) else None
+
     def shown_at(self, cell: str | None, shown: int | None) -> int | None:
         """Return the number that stands at a cell, by its id; at the one that runs, which shows none, it will.
 

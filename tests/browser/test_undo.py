@@ -61,7 +61,7 @@ def test_the_menu_of_a_panel_undoes_and_asks_about_what_was_changed_since(
     if panel.get_by_role("button", name="Menu").is_visible():
         panel.get_by_role("button", name="Menu").click()
     panel.get_by_role("button", name="Undo", exact=True).click()
-    expect(panel).to_contain_text("rows was changed since.")
+    expect(panel).to_contain_text("rows was changed since, by you.")
     notebook.screenshot("undo-panel")
     panel.get_by_text("Leave it, and put the other one beside it").click()
     expect(panel).to_contain_text("new beside it: rows_before")
@@ -165,7 +165,7 @@ def test_a_cell_that_the_user_has_edited_since_is_asked_about(lab: Lab, page: Pa
         panel.get_by_role("button", name="Menu").click()
     panel.get_by_role("button", name="Undo", exact=True).click()
     expect(panel).to_contain_text(
-        re.compile(r"(the 3rd cell|(the (2nd )?cell below|cell) \[\d+\]) was changed since\.")
+        re.compile(r"(the 3rd cell|(the (2nd )?cell below|cell) \[\d+\]) was changed since, by you\.")
     )
     notebook.screenshot("undo-cells-asks")
     panel.get_by_text("Leave it, and put the other one beside it").click()

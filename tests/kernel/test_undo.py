@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,11 @@ def changed_by_the_agent(kernel: Kernel, api: MessagesApi, code: str) -> str:
     cell = kernel.run("%agent go")
     assert cell.status == "ok", cell.error
     return "\n".join(cell.shown)
+
+
+def unwrapped(question: str) -> str:
+    """A question without the marks and ends of its lines."""
+    return " ".join(re.sub("[│┆]", " ", question).split())
 
 
 def test_what_changed_is_said_and_taken_back_in_the_objects(kernel: Kernel, api: MessagesApi) -> None:
@@ -71,14 +77,58 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
     changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")
     kernel.run("mine.append(3)")
     cell = kernel.begin("%agent undo", asks=True)
-    question = cell.answer("4")
-    assert "mine was changed since" in question
+    question = unwrapped(cell.answer("4"))
+    assert "Undo this step? ⚠ mine was changed since, by you." in question
+    assert "It takes back: mine 1 → 2 items, other 1 → 2 items." in question
     assert "Overwrite it" in question
+    assert "emove it" not in question
     assert "Nothing was changed." in cell.finish().error["traceback"][0]
     cell = kernel.begin("%agent undo", asks=True)
     cell.answer("1")
     assert any("Taken back: other" in shown for shown in cell.finish().shown)
     assert kernel.run("print(mine, other)").streams == "[1, 2, 3] [1]\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "since", "over", "beside"),
+    [
+        ("Path('made.txt').write_text('new')", "Path('made.txt').write_text('mine')", "Remove it", False),
+        ("made = [1]", "made.append(2)", "Remove it", False),
+        ("made = [1]; held.append(2)", "made.append(2); held.append(3)", "Overwrite or remove it", True),
+    ],
+)
+def test_the_answers_say_that_what_the_call_had_made_would_be_removed(
+    kernel: Kernel, api: MessagesApi, code: str, since: str, over: str, beside: bool
+) -> None:
+    kernel.run(
+        "from pathlib import Path; Path('made.txt').unlink(missing_ok=True); globals().pop('made', 0); held = [1]"
+    )
+    kernel.run("%agent --approve never")
+    changed_by_the_agent(kernel, api, code)
+    kernel.run(since)
+    assert f"over` {over.lower().replace('e it', 'es it').replace('te or', 'tes or')}, `" in refused(
+        kernel, "%agent undo"
+    )
+    cell = kernel.begin("%agent undo", asks=True)
+    question = unwrapped(cell.answer("2"))
+    assert f"2 {over} · " in question
+    assert ("beside it" in question) == beside
+    assert cell.finish().status == "ok"
+    assert kernel.run("print('made' in globals(), Path('made.txt').exists(), held)").streams == "False False [1]\n"
+
+
+def test_steps_that_are_done_once_more_are_asked_about_as_such(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent --approve never")
+    kernel.run("again = [1]")
+    for number in (2, 3):
+        changed_by_the_agent(kernel, api, f"again.append({number})")
+    kernel.run("%agent undo 2")
+    kernel.run("again.append('mine')")
+    cell = kernel.begin("%agent redo 2", asks=True)
+    question = unwrapped(cell.answer("4"))
+    assert "Redo these 2 steps?" in question
+    assert "It does once more: again" in question
+    cell.finish()
 
 
 def test_a_panel_asks_anew_where_more_was_changed_by_the_time_of_the_answer_and_does_what_was_shown(
@@ -139,11 +189,13 @@ def test_all_that_the_user_changed_since_is_named_before_it_is_overwritten(kerne
     api.add(Reply("Done."))
     kernel.run("%agent go")
     kernel.run("for each in (one, two, three): each.append(3)")
-    assert "Nothing was changed: one, three, two were changed since. `%agent" in refused(kernel, "%agent undo prompt")
+    assert "Nothing was changed: one, three, two were changed since, by you. `%agent" in refused(
+        kernel, "%agent undo prompt"
+    )
     assert kernel.run("print(one, two, three)").streams == "[1, 2, 3] [1, 2, 3] [1, 2, 3]\n"
     kernel.run("%agent undo prompt over")
     kernel.run("for each in (one, two): each.append(4)")
-    assert "Nothing was changed: one, two were changed since. `%agent" in refused(kernel, "%agent redo prompt")
+    assert "Nothing was changed: one, two were changed since, by you. `%agent" in refused(kernel, "%agent redo prompt")
     assert kernel.run("print(one, two, three)").streams == "[1, 4] [1, 4] [1]\n"
 
 
@@ -155,7 +207,7 @@ def test_what_the_user_changed_stays_the_users_when_it_was_overwritten_and_redon
     kernel.run("held.append('mine')")
     kernel.run("%agent undo over")
     kernel.run("%agent redo")
-    assert "Nothing was changed: held was changed since. `%agent" in refused(kernel, "%agent undo")
+    assert "Nothing was changed: held was changed since, by you. `%agent" in refused(kernel, "%agent undo")
     assert "left as the user has it: held" in refused(kernel, "%agent undo keep")
     assert kernel.run("print(held, apart)").streams == "[1, 2, 'mine'] [1]\n"
 
@@ -167,7 +219,9 @@ def test_of_very_many_variables_the_first_are_named_and_the_others_counted(kerne
     api.add(Reply(ToolUse("python", {"code": "; ".join(f"{name}.append(2)" for name in names)})), Reply("Done."))
     kernel.run("%agent go")
     kernel.run("; ".join(f"{name}.append(3)" for name in names))
-    assert f"Nothing was changed: {', '.join(names[:50])}, 3 more were changed since." in refused(kernel, "%agent undo")
+    assert f"Nothing was changed: {', '.join(names[:50])}, 3 more were changed since, by you." in refused(
+        kernel, "%agent undo"
+    )
 
 
 def test_several_steps_are_taken_back_at_once(kernel: Kernel, api: MessagesApi) -> None:
@@ -346,7 +400,8 @@ def test_a_file_the_user_changed_since_is_asked_about_and_both_can_be_had(kernel
     changed_by_the_agent(kernel, api, "Path('both.txt').write_text('new'); many.append(2)")
     kernel.run("Path('both.txt').write_text('mine'); many.append(3)")
     refused = kernel.run("%agent undo")
-    assert "both.txt, many were changed since" in f"{refused.error} {refused.streams} {refused.shown}"
+    asked = f"{refused.error} {refused.streams} {refused.shown}"
+    assert "many was changed since, by you. both.txt was changed since, by you or another program. `%agent" in asked
     assert "new beside it: both.before.txt, many_before" in "\n".join(kernel.run("%agent undo both").shown)
     look = "print(Path('both.txt').read_text(), Path('both.before.txt').read_text(), many, many_before)"
     assert kernel.run(look).streams == "mine old [1, 2, 3] [1]\n"

@@ -69,6 +69,11 @@ def decline(page: NotebookPage, command: str, question: str) -> None:
     page.wait_for(lambda: not page.dialogs)
 
 
+def page_number(kernel: Kernel) -> int:
+    """The number that the last cell ran with."""
+    return int(kernel.run("print(len(In) - 2)").streams)
+
+
 def state(kernel: Kernel) -> str:
     return kernel.run("print(rows, Path('a.txt').read_text())").streams.strip()
 
@@ -109,6 +114,37 @@ def test_a_cell_that_the_user_changed_since_is_asked_about(
     assert state(kernel) == "[1] old"
     assert page.cells["load"] == "mine"
     assert "rows = [1]" in page.cells.values()
+
+
+def test_a_listed_cell_has_the_number_that_it_ran_with_last(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    kernel.run("rows = [1]", cell_id="load")
+    page.in_brackets["load"] = number = page_number(kernel)
+    propose(page, api, ToolUse("propose_cell", CHANGE), ToolUse("propose_cell", {**NEW, "after": 1}))
+    undo(page, "/undo list", f"the cell below [{number}] new")
+    assert f"cell [{number}] edited" in page.text
+    kernel.run("rows = [1, 2]", cell_id="load")
+    undo(page, "/undo list", f"cell [{page_number(kernel)}] edited")
+    assert "first N.1the 2nd cell new2" in page.text
+
+
+def test_a_cell_that_shows_the_output_of_the_code_that_was_taken_back_is_named(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    page.cells["load"] = "rows = [1]; rows"
+    propose(page, api, ToolUse("propose_cell", {"source": "rows = [1, 2]; rows", "replace": 1}))
+    page.outputs["load"] = [{"output_type": "stream", "name": "stdout", "text": "[1, 2]"}]
+    undo(page, "/undo", "Taken back: the 1st cell. /redo")  # it was accepted, and has not run
+    undo(page, "/redo", "Done once more: the 1st cell. /undo")
+    kernel.run("rows = [1, 2]; rows", cell_id="load")
+    page.in_brackets["load"] = number = page_number(kernel)
+    name = f"cell [{number}]"
+    shows = f"{name} still shows the output of code that is replaced: run it again."
+    undo(page, "/undo", f"Taken back: {name}; {shows}")
+    undo(page, "/redo", f"Done once more: {name}. /undo")
+    page.outputs.clear()
+    undo(page, "/undo", f"Taken back: {name}. /redo")
 
 
 @pytest.mark.parametrize("how", ["refuses", "does not answer", "is not there"])

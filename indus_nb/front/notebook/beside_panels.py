@@ -17,7 +17,6 @@ from indus_nb.front.notebook.magic.options import COMMANDS
 from indus_nb.front.notebook.magic.subcommands import serve
 from indus_nb.front.notebook.panel.surroundings import Filled, PanelCommand
 from indus_nb.front.notebook.taking_back import (
-    CHANGE_ALL_THE_SAME,
     TakingBack,
     asked_since,
     state_wanted,
@@ -165,7 +164,7 @@ class PanelKernel:
             return await self._move_steps(session, command)
         if name == "state":
             do = partial(self._taking_back.state, session)
-            stated = await asked_since(session, do, state_wanted(command.argument), CHANGE_ALL_THE_SAME)
+            stated = await asked_since(session, do, state_wanted(command.argument))
             text, rows = stated or (_NOTHING_CHANGED, ())
             text = text.replace("`%agent ", "`/")
             return blocks.table(text, rows)["text/html"]
@@ -179,7 +178,7 @@ class PanelKernel:
             text, rows = self._taking_back.listed(session, verb)
             return blocks.table(text.replace("`%agent ", "`/"), rows)["text/html"]
         wanted = steps_wanted(verb, command.argument)
-        moved = await asked_since(session, partial(self._taking_back.move, session), wanted, CHANGE_ALL_THE_SAME)
+        moved = await asked_since(session, partial(self._taking_back.move, session), wanted)
         if moved is None:
             return blocks.notice(_NOTHING_CHANGED)["text/html"]
         done = "Taken back" if verb == "undo" else "Done once more"

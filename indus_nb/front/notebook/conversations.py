@@ -59,7 +59,6 @@ from indus_nb.front.notebook.place import live_place
 from indus_nb.front.notebook.recorded import Recorded
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import (
-    CHANGE_ALL_THE_SAME,
     StateWanted,
     StepsWanted,
     TakingBack,
@@ -158,7 +157,7 @@ class Conversations:
         self.thread: AgentThread = AgentThread()
         self._shell = shell
         self.kernel: UserKernel = UserKernel(shell, watch)
-        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._made_in)
+        self.taking_back: TakingBack = TakingBack(self.kernel, self.ask_page, self._made_in, cells)
         self._journal = watch.journal
         self._front: Any = getattr(shell, "kernel", None)
         self._gate: CommGate | None = None
@@ -900,7 +899,7 @@ class Conversations:
             except ChangedSinceError as error:
                 if not self._can_ask:
                     raise
-                decision = self._decide(session, question_since(error, CHANGE_ALL_THE_SAME))
+                decision = self._decide(session, question_since(error, wanted))
                 if (touched := touched_by(decision)) is None:
                     raise UsageError(_NOTHING_CHANGED) from None
                 wanted, agreed = replace(wanted, touched=touched), error.undecided

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -20,7 +20,9 @@ from indus_nb.base.messages import CustomMessage, ToolResultMessage
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.session.questions import Choice, Decision, Question
 from indus_nb.core.session.session import AgentSession
-from indus_nb.kernel.document.notebook_file import parse_cell
+from indus_nb.kernel.cell_ids import CellIds
+from indus_nb.kernel.cell_names import cell_name
+from indus_nb.kernel.document.notebook_file import Cell, parse_cell
 from indus_nb.kernel.document.reading import AskPage
 from indus_nb.kernel.toolset.undoing import ChangedSinceError, Undecided, cell_changes, line, steps_in_words
 from indus_nb.kernel.toolset.user_kernel import UserKernel
@@ -29,6 +31,7 @@ from indus_nb.kernel.undo import (
     CellsChange,
     CellsPlan,
     CellState,
+    CellStep,
     Moved,
     RemovedCell,
     Step,
@@ -42,11 +45,11 @@ _PlanFor: TypeAlias = Callable[[Touched], CellsPlan | None]
 _CHOICES: Mapping[str, Touched] = {
     "Leave that, move the rest": "keep",
     "Overwrite it": "over",
+    "Remove it": "over",
+    "Overwrite or remove it": "over",
     "Leave it, and put the other one beside it": "both",
 }
 _NOTHING = "No, change nothing"
-CHANGE_ALL_THE_SAME = "Change variables and files all the same?"
-"""The heading of the question what becomes of what was changed since, for a command."""
 _MAX_SHARED_CHARACTERS = 200
 _YES = "Yes, take it back"
 _NO = "No, leave it as it is"
@@ -55,12 +58,6 @@ _NO_PAGE = (
     "Nothing was changed: cells of the notebook belong to it, and no page that shows the notebook can be asked. Open "
     "the notebook in its page and try again, or leave its cells as they are with `%agent {verb} keep`."
 )
-
-
-def question_since(error: ChangedSinceError, heading: str) -> Question:
-    """Return the question what becomes of what was changed since; `touched_by` reads the answer."""
-    choices = [*(Choice(option, "yes") for option in _CHOICES), Choice(_NOTHING, "no")]
-    return Question(heading, choices, warnings=[error.question])
 
 
 def touched_by(decision: Decision) -> Touched | None:
@@ -109,6 +106,24 @@ class StateWanted:
     touched: Touched = ""
 
 
+def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) -> Question:
+    """Return the question what becomes of what was changed since; `touched_by` reads the answer."""
+    undecided, outcome = error.undecided, ""
+    over = undecided.over("overwrite", "remove").capitalize() + " it"
+    if isinstance(wanted, StateWanted):
+        heading = f"Go back to the state “{wanted.name}”?"
+    else:
+        count = len(undecided.steps)
+        heading = f"{wanted.verb.capitalize()} {'this step' if count == 1 else f'these {count} steps'}?"
+        what = "takes back" if wanted.verb == "undo" else "does once more"
+        outcome = f"It {what}: {error.would_move}."
+    options = [option for option, touched in _CHOICES.items() if touched != "over" or option == over]
+    if undecided.names == undecided.removed:  # there is no other one
+        options = [option for option in options if _CHOICES[option] != "both"]
+    choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]
+    return Question(heading, choices, warnings=[error.question], outcome=outcome)
+
+
 def state_wanted(argument: str) -> StateWanted:
     """Parse the argument of a state command, which ``SUBCOMMANDS`` has checked.
 
@@ -141,7 +156,7 @@ class _Move(NamedTuple):
 
 
 async def asked_since(
-    session: AgentSession, do: Callable[[WantedT, Undecided | None], Awaitable[T]], wanted: WantedT, heading: str
+    session: AgentSession, do: Callable[[WantedT, Undecided | None], Awaitable[T]], wanted: WantedT
 ) -> T | None:
     """Move steps; ask in a dialog what becomes of what was changed since, and anew where that is another by then.
 
@@ -156,7 +171,7 @@ async def asked_since(
         try:
             return await do(wanted, agreed)
         except ChangedSinceError as error:
-            if (touched := touched_by(await session.ui.choose(question_since(error, heading)))) is None:
+            if (touched := touched_by(await session.ui.choose(question_since(error, wanted)))) is None:
                 return None
             wanted, agreed = replace(wanted, touched=touched), error.undecided
 
@@ -209,13 +224,15 @@ def _left(steps: Sequence[Step]) -> list[Step]:
 class TakingBack:
     """Undo of the agent's changes in one kernel; the model of the session that asks is informed."""
 
-    def __init__(self, kernel: UserKernel, ask_page: AskPage, made_in: Callable[[str], str]) -> None:
+    def __init__(self, kernel: UserKernel, ask_page: AskPage, made_in: Callable[[str], str], ids: CellIds) -> None:
         """Create the undo of one kernel.
 
         Args:
             ask_page: Sends a request to the page that shows the notebook.
             made_in: Names the notebook and conversation that talk to a session now, by its id; empty if none does.
+            ids: Knows the numbers that cells ran with.
         """
+        self._ids = ids
         self._made_in = made_in
         self._kernel = kernel
         self._steps = kernel.steps
@@ -239,8 +256,17 @@ class TakingBack:
             return f"None of the agent's steps in this kernel can be {what}.", []
         own = session.store.session_id
         made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
-        rows = [[str(at + 1), step.summary, made[at]] for at, step in enumerate(steps)]
+        rows = [[str(at + 1), step.described(self._named_now), made[at]] for at, step in enumerate(steps)]
         return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
+
+    def _named_now(self, cell: CellStep) -> str:
+        """Name a cell by the number that it ran with last, or as before while the numbers in that name stand."""
+        ids = self._ids
+        if (number := ids.number_of(cell.id)) is not None:
+            return f"cell [{number}]"
+        before = (ids.numbers.get(int(each)) for each in re.findall(r"\[(\d+)\]", cell.called))
+        is_moved = any(own is not None and f"[{ids.number_of(own)}]" not in cell.called for own in before)
+        return cell_name(cell.number) if is_moved else cell.called
 
     def needs_page(self, session: AgentSession, wanted: StepsWanted) -> bool:
         """Return whether the steps changed cells of the notebook, which needs a page."""
@@ -285,7 +311,9 @@ class TakingBack:
             moved = line(await self._move(_Move(wanted.verb, lambda: planned, plan, turn, wanted.touched, agreed)))
         except ChangedSinceError as error:
             command = f"{wanted.verb} {len(planned)}"
-            raise ChangedSinceError(error.question, command, error.undecided) if wanted.of_any else error from error
+            asked = ChangedSinceError(error.question, command, error.undecided) if wanted.of_any else error
+            asked.would_move = self._in_words(planned)
+            raise asked from error
         count, others = len(planned), self._names(own, planned)
         if others:
             moved = f"{moved}; made in {', '.join(others)}"
@@ -297,6 +325,9 @@ class TakingBack:
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved
+
+    def _in_words(self, steps: Iterable[Step]) -> str:
+        return steps_in_words(steps, self._named_now)
 
     def _names(self, own: str, steps: Sequence[Step]) -> list[str]:
         """Name the other conversations of this kernel that made some steps."""
@@ -325,7 +356,7 @@ class TakingBack:
             all_the_same += f", `%agent {verb} {until}` with all until this conversation's last"
         raise UsageError(
             f"Nothing was {done}: what would be was not asked for in this conversation, but in {', '.join(others)} "
-            f"({steps_in_words(newest)}). {all_the_same}."
+            f"({self._in_words(newest)}). {all_the_same}."
         )
 
     def _check_apart(self, steps: Sequence[Step], own: str, command: str) -> None:
@@ -346,7 +377,7 @@ class TakingBack:
         raise UsageError(
             f"Nothing was taken back: {shared} {were} changed in this conversation, and after that in {by}. `keep`, "
             f"`over` and `both` do not help here. `%agent undo {count}` takes back the {what} to go first "
-            f"({steps_in_words(newer)}), and `%agent {command}` then this conversation's."
+            f"({self._in_words(newer)}), and `%agent {command}` then this conversation's."
         )
 
     def state_needs_page(self, wanted: StateWanted) -> bool:
@@ -442,15 +473,21 @@ class TakingBack:
             return moved
 
     async def _plan(self, changes: list[CellsChange], move: _Move) -> _PlanFor:
-        answer = await self._ask_page("cells", {})
+        answer = await self._ask_page("cells", {"outputs": True})
         listed: object = None if answer is None else answer.get("cells")
         if not isinstance(listed, list):
             if move.touched != "keep":
                 raise UsageError(_NO_PAGE.format(verb=move.command))
             return lambda _: leave_cells(changes)
         cells = [cell for given in cast("list[object]", listed) if (cell := parse_cell(given)) is not None]
-        there = [CellState(cell.id, cell.source, cell.shown_as) for cell in cells if cell.id is not None]
+        there = [CellState(cell.id, cell.source, cell.shown_as, self._ran(cell)) for cell in cells if cell.id]
         return partial(plan_cells, changes, there)
+
+    def _ran(self, cell: Cell) -> str | None:
+        """Return the source whose output a cell shows; ``None`` where it shows none, or that is not known."""
+        code = self._ids.code_of(cell.id, cell.shown_as) if cell.outputs else None
+        # IPython cuts the ends of what it keeps.
+        return cell.source if code is not None and code.strip() == cell.source.strip() else code
 
     async def _edit(self, plan: CellsPlan) -> str:
         """Send the planned edits to the page; returns the reason if it did not apply them."""
@@ -475,7 +512,7 @@ class TakingBack:
             SessionBusyError: A run is going on.
             UsageError: It is not possible; nothing was done.
         """
-        moved = await asked_since(session, partial(self.move, session), StepsWanted(count=count), "Undo?")
+        moved = await asked_since(session, partial(self.move, session), StepsWanted(count=count))
         return "" if moved is None else f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
@@ -491,7 +528,7 @@ class TakingBack:
         count = self._since(session, session_id)
         if not count:
             return ""
-        question = f"Also take back what the agent changed since? {self._steps.summary(count)}"
+        question = f"Also take back what the agent changed since? {self._in_words(self._steps.newest('undo', count))}"
         chosen = await session.ui.select(question, [_YES, _NO])
         return await self.ask(session, count) if chosen == _YES else ""
 
@@ -506,7 +543,7 @@ class TakingBack:
         if not steps:
             return ""
         command = "%agent undo" if count == 1 else f"%agent undo {count}"
-        left = f"Variables and files are as the agent left them: {steps_in_words(steps)}."
+        left = f"Variables and files are as the agent left them: {self._in_words(steps)}."
         return f"{left} `{command}` undoes that."
 
     def _since(self, session: AgentSession, session_id: str) -> int:

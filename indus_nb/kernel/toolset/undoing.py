@@ -52,14 +52,30 @@ _LARGE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """What a move would do, and the user has to decide about: its steps, and the names of what was changed since."""
+    """What a move would do, and the user has to decide about.
+
+    Attributes:
+        steps: Its steps.
+        names: Names of what was changed since.
+        removed: Those of them that the move would not overwrite, but remove.
+    """
 
     steps: tuple[Step, ...]
     names: frozenset[str]
+    removed: frozenset[str] = frozenset()
+
+    def over(self, overwrite: str, remove: str) -> str:
+        """Return what "over" does with it, of the words for both."""
+        both = [overwrite] if self.names != self.removed else []
+        return " or ".join([*both, *([remove] if self.removed else [])])
 
 
 class ChangedSinceError(UsageError):
-    """Something was changed since; the user has to decide what becomes of it."""
+    """Something was changed since; the user has to decide what becomes of it.
+
+    Attributes:
+        would_move: What the steps changed, in a line, where they are undone or redone.
+    """
 
     def __init__(self, question: str, command: str, undecided: Undecided) -> None:
         """Set the message: the question, and the commands that answer it.
@@ -68,10 +84,12 @@ class ChangedSinceError(UsageError):
             command: What was asked for, such as ``undo prompt``.
         """
         self.question = question
+        self.would_move = ""
         self.undecided = undecided
+        over = undecided.over("overwrites", "removes")
         super().__init__(
             f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
-            f"{command} over` overwrites it, `%agent {command} both` leaves it and puts the other beside it."
+            f"{command} over` {over} it, `%agent {command} both` leaves it and puts the other beside it."
         )
 
 
@@ -385,10 +403,6 @@ class Steps:
         """Return the ids of the sessions that made the steps, the last one first; empty for cells of the user's."""
         return [step.session for step in reversed(self._side(verb))]
 
-    def summary(self, count: int, verb: str = "undo") -> str:
-        """Return the changes of the newest steps, as a line."""
-        return steps_in_words(self._side(verb)[-count:] if count else [])
-
     def cells(self, verb: str, count: int) -> list[CellsChange]:
         """Return the cell changes of the last steps, in the order in which they are undone or redone."""
         return cell_changes(self._side(verb)[-count:] if count > 0 else [])
@@ -443,7 +457,7 @@ class Steps:
         try:
             return move()
         except TouchedError as error:
-            undecided = Undecided((), frozenset(error.names))  # whoever chose the steps knows these
+            undecided = Undecided((), frozenset(error.names), error.removed)  # whoever chose the steps knows these
             raise ChangedSinceError(self._question(error.names), command, undecided) from error
         except RefusedError as error:
             raise UsageError(f"Nothing was changed: {error}.") from error
@@ -477,11 +491,15 @@ class Steps:
 
     def _question(self, names: Collection[str]) -> str:
         outside = {name for name in names if name.startswith(os.sep)}
-        changes = (step.files for step in (*self.history.done, *self.history.undone))
-        doubtful = {name for files in changes if files is not None for name in files.doubtful() if name in names}
+        changes = self.history.files()
+        doubtful = {name for files in changes for name in files.doubtful() if name in names}
+        since = {*names} - outside - doubtful
+        files = {name for change in changes for name in change.names & since}
         sentences: list[str] = []
-        if since := sorted({*names} - outside - doubtful):
-            sentences.append(f"{_all_listed(since)} {'was' if len(since) == 1 else 'were'} changed since.")
+        for changed, by in ((since - files, "you"), (files, "you or another program")):
+            if changed:
+                was = "was" if len(changed) == 1 else "were"
+                sentences.append(f"{_all_listed(changed)} {was} changed since, by {by}.")
         if doubtful:
             was = "was" if len(doubtful) == 1 else "were"
             sentences.append(f"{_all_listed(doubtful)} {was} changed while the code ran, perhaps by another program.")
@@ -508,9 +526,14 @@ def cell_changes(steps: Sequence[Step]) -> list[CellsChange]:
     return [step.cells for step in reversed(steps) if step.cells is not None and not step.cells.is_empty]
 
 
-def steps_in_words(steps: Iterable[Step]) -> str:
-    """Return the changes of steps, as a line."""
-    return textcut.one_line(", ".join(filter(None, (step.summary for step in steps))), _MAX_LINE_CHARACTERS)
+def steps_in_words(steps: Iterable[Step], named: Callable[[CellStep], str] = lambda cell: cell.called) -> str:
+    """Return the changes of steps, as a line.
+
+    Args:
+        named: Names a cell.
+    """
+    said = (step.described(named) for step in steps)
+    return textcut.one_line(", ".join(filter(None, said)), _MAX_LINE_CHARACTERS)
 
 
 def dropped_in_words(dropped: Dropped) -> str:
@@ -562,4 +585,8 @@ def line(moved: Moved) -> str:
         parts.append(f"new beside it: {_listed(moved.beside)}")
     if moved.left_out:
         parts.append(f"not kept, so as it is: {_listed(moved.left_out)}")
+    if moved.outdated:
+        show, it = ("shows", "it") if len(moved.outdated) == 1 else ("show", "them")
+        gone = f"still {show} the output of code that is replaced: run {it} again"
+        parts.append(f"{_listed(moved.outdated)} {gone}")
     return "; ".join(parts)

@@ -10,7 +10,7 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import uuid4
@@ -28,6 +28,8 @@ class CellState(NamedTuple):
     source: str
     shown: int | None = None
     """The number in brackets that stands at it."""
+    ran: str | None = None
+    """The source whose output it shows; ``None`` where it shows none, or that is not known."""
 
 
 class CellEdit(TypedDict):
@@ -89,6 +91,11 @@ class CellStep:
     name: str = ""
     own: tuple[str | None, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """Return what it was called for the user when it was changed."""
+        return self.name or cell_name(self.number)
+
     def turned(self, source: str | None, above: str) -> CellStep:
         """Return the step once ``other`` is in the place of a source, which it may not have left there."""
         own = () if source == self.now else (self.now,)
@@ -115,10 +122,12 @@ class CellsChange:
 
     @property
     def summary(self) -> str:
-        """Return the changed cells in one line."""
-        changes = [
-            f"{step.name or cell_name(step.number)} {'new' if step.other is None else 'edited'}" for step in self.steps
-        ]
+        """Return the changed cells in one line, as they were called then."""
+        return self.described(lambda step: step.called)
+
+    def described(self, named: Callable[[CellStep], str]) -> str:
+        """Return the changed cells in one line, by names that are given to them."""
+        changes = [f"{named(step)} {'new' if step.other is None else 'edited'}" for step in self.steps]
         if len(changes) > _MAX_NAMED:
             changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
         return ", ".join(changes)
@@ -126,7 +135,7 @@ class CellsChange:
     def shared(self, other: CellsChange) -> frozenset[str]:
         """Return the names of the cells that another change concerns as well."""
         theirs = {step.id for step in other.steps}
-        return frozenset(step.name or cell_name(step.number) for step in self.steps if step.id in theirs)
+        return frozenset(step.called for step in self.steps if step.id in theirs)
 
     def to_json(self) -> list[list[Any]]:
         """Return the change as JSON, for another process; without what was removed."""
@@ -155,6 +164,8 @@ class CellsPlan:
         edits: The edits for the caller that reaches the notebook, in order.
         kept: Names of cells that the user changed since and that stay as they are.
         undecided: Names of cells that were changed since without a policy for them; then the plan has no edits.
+        removed: Those of them that overwriting would remove.
+        outdated: Names of cells that show the output of the source that is replaced.
         turned: The changes, with what is to be known of them next.
     """
 
@@ -163,6 +174,8 @@ class CellsPlan:
     kept: set[str] = field(default_factory=set[str])
     beside: set[str] = field(default_factory=set[str])
     undecided: set[str] = field(default_factory=set[str])
+    removed: set[str] = field(default_factory=set[str])
+    outdated: set[str] = field(default_factory=set[str])
     turned: list[tuple[CellsChange, Sequence[CellStep]]] = field(
         default_factory=list[tuple[CellsChange, Sequence[CellStep]]]
     )
@@ -221,6 +234,7 @@ def plan_cells(
                 plan.names.add(name)
             elif not touched:
                 plan.undecided.add(name)
+                (plan.removed.add if step.other is None else plan.removed.discard)(name)
             else:
                 plan.kept.add(name)
                 if touched == "both" and step.other is not None:
@@ -229,6 +243,8 @@ def plan_cells(
                     plan.edits.append(there.edit(turned[-1], step.other))
                     plan.beside.add(there.name(turned[-1].id))
         plan.turned.append((change, turned))
+    edited = {edit["cell"] for edit in plan.edits}
+    plan.outdated = {there.name(each) for each in edited if there.is_outdated(each)}
     return plan
 
 
@@ -239,12 +255,17 @@ class _Cells:
         there = [*cells]
         self.sources: dict[str, str] = {cell.id: cell.source for cell in there}
         self._shown = {cell.id: cell.shown for cell in there}
+        self._current = {cell.id: cell.ran for cell in there if cell.ran == cell.source}
         self._order = [*self.sources]
 
     def name(self, cell: str) -> str:
         if cell not in self.sources:
             return "a cell that is gone"
         return cell_name(self._order.index(cell) + 1, [self._shown.get(each) for each in self._order])
+
+    def is_outdated(self, cell: str) -> bool:
+        """Return whether a cell showed the output of its source, and has another one now."""
+        return cell in self._current and self.sources.get(cell, self._current[cell]) != self._current[cell]
 
     def above(self, cell: str) -> str:
         at = self._order.index(cell)

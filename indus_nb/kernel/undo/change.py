@@ -130,6 +130,11 @@ class Change:
         return frozenset(self._side.bound).union(*(node.names for node in self._side.held))
 
     @property
+    def removed(self) -> frozenset[str]:
+        """Return the variables that are not there once it is undone, or redone if it is undone."""
+        return frozenset(name for name, (other, _) in self._side.bound.items() if other is ABSENT)
+
+    @property
     def bound(self) -> frozenset[str]:
         """Return the variables that the code bound and did not delete."""
         return self.found.created | self.found.rebound

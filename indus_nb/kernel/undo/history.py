@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from indus_nb.kernel.undo.budget import CheckpointBudget
 from indus_nb.kernel.undo.cells import CellsPlan
 from indus_nb.kernel.undo.checkpoint import take
-from indus_nb.kernel.undo.files import FileState, hold, net_changes, net_fates
+from indus_nb.kernel.undo.files import FilesChange, FileState, hold, net_changes, net_fates
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded, with_later
 from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
@@ -39,6 +39,7 @@ class Moved:
         bound: Those of them that are variables: they are in no step, so that no way back removes them.
         left_out: Files that were not kept, which stay as they are.
         fates: What became of variables and files that were not there before, or are not there now, by their names.
+        outdated: Cells that show the output of code that they no longer hold.
         finish: Writes the move down, to be called once the cells are changed: a process that is killed before leaves a
             step that can be moved once more, which does the rest.
         back: Leaves variables and files as they were before the move, and forgets it; may raise ``RefusedError``.
@@ -50,6 +51,7 @@ class Moved:
     bound: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
     fates: Mapping[str, str] = field(default_factory=dict[str, str])
+    outdated: frozenset[str] = frozenset()
     finish: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
     back: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
@@ -189,6 +191,11 @@ class History:
             if path.lstat().st_nlink > 1:
                 return False  # what is written into it would be in the other file too
         return isinstance(state, FileState) and _is_made(self.done, session, path, state)
+
+    def files(self) -> list[FilesChange]:
+        """Return what all steps that can be moved to changed in files."""
+        with self._lock:
+            return [step.files for step in self._held() if step.files is not None]
 
     # Named states
 
@@ -389,6 +396,12 @@ class History:
 
     def _move(self, way: _Way, touched: Touched, cells: CellsPlan) -> Moved:
         """Go a way from the present state."""
+        try:
+            return self._moved(way, touched, cells)
+        except TouchedError as error:
+            raise TouchedError(error.names, cells.removed | _removed(way.route.steps)) from error
+
+    def _moved(self, way: _Way, touched: Touched, cells: CellsPlan) -> Moved:
         steps = way.route.steps
         asked = _asked(way.route)
         undecided = cells.undecided.union(*(rest.names for rest in asked if touched != "over"))
@@ -444,7 +457,7 @@ class History:
         variables = frozenset[str]().union(*(step.variables.names for step in steps if step.variables is not None))
         fates |= dict.fromkeys((variables & there) - {*self._namespace}, "removed")
         fates |= dict.fromkeys((variables - there) & {*self._namespace}, "put back")
-        return Moved(names, kept, beside, frozenset(bound), left_out, fates, finish, back)
+        return Moved(names, kept, beside, frozenset(bound), left_out, fates, frozenset(cells.outdated), finish, back)
 
     def _put_in_place(self, way: _Way, turned: Turned) -> None:
         """Have paths be what they are after a move."""
@@ -520,6 +533,15 @@ def _is_made(steps: Sequence[Step], session: str, path: Path, state: FileState) 
             return True
         state = file.other
     return False
+
+
+def _removed(steps: Sequence[Step]) -> set[str]:
+    """Return the variables and files that are not there once steps are undone or redone in order."""
+    fates = net_fates([step.files for step in steps if step.files is not None])
+    removed = {name for name, fate in fates.items() if fate == "removed"}
+    for change in (step.variables for step in steps if step.variables is not None):
+        removed = (removed - change.names) | change.removed
+    return removed
 
 
 def _asked(route: Route) -> list[Step]:

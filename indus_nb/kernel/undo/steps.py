@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from indus_nb.base.files import make_private_directory, read_file, write_atomically
-from indus_nb.kernel.undo.cells import CellsChange, cells_from_json
+from indus_nb.kernel.undo.cells import CellsChange, CellStep, cells_from_json
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.contents import MAX_BYTES
 from indus_nb.kernel.undo.files import Files, FilesChange, change_from_json
@@ -74,9 +74,14 @@ class Step:
 
     @property
     def summary(self) -> str:
-        """Return the changes in one line."""
-        parts = (self.variables, self.files, self.cells)
-        return ", ".join(part.summary for part in parts if part is not None and part.summary)
+        """Return the changes in one line, with cells as they were called then."""
+        return self.described(lambda cell: cell.called)
+
+    def described(self, named: Callable[[CellStep], str]) -> str:
+        """Return the changes in one line, with cells by names that are given to them."""
+        parts = [part.summary for part in (self.variables, self.files) if part is not None]
+        cells = "" if self.cells is None else self.cells.described(named)
+        return ", ".join(filter(None, (*parts, cells)))
 
     @property
     def left_out(self) -> frozenset[str]:

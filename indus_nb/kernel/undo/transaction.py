@@ -17,11 +17,13 @@ class TouchedError(RefusedError):
 
     Attributes:
         names: Names of the changed variables and files, in alphabetical order.
+        removed: Those of them that would be there no more if they were overwritten.
     """
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, names: Collection[str], removed: Collection[str] = ()) -> None:
         """Store the names of what was changed."""
         self.names: list[str] = sorted(names)
+        self.removed: frozenset[str] = frozenset(removed).intersection(names)
         super().__init__(f"changed since: {', '.join(self.names)}")
 
 
