@@ -303,6 +303,12 @@ test("without a kernel, or with a cell that is none, nothing is run", () => {
   assert.equal(asked.length, 0);
 });
 
+test("where the notebook that shows the widget is not known, as in VS Code, no cell is offered to be run", () => {
+  const { notebook, kernel } = runnable();
+  notebook.cells = [];
+  assert.deepEqual(answerRequest(notebook, { what: "run_cells", cells: [] }, -1, kernel), { error: "unavailable" });
+});
+
 test("what the page does not know is answered with an error", () => {
   assert.deepEqual(answerRequest(notebookOf(), { what: "eval" }, 0), { error: "The page cannot do that: eval" });
 });

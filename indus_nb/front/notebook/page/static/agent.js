@@ -3767,8 +3767,8 @@ function displayOf({ data, metadata }) {
 }
 
 function runCells(notebook, { cells: ids }, kernel) {
-  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
   const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
+  if (known.size === 0 || typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
   const cells = ids.map((id) => known.get(id));
   if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
   for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);

@@ -303,8 +303,9 @@ function displayOf({ data, metadata }) {
  * @returns {Reply["value"]}
  */
 function runCells(notebook, { cells: ids }, kernel) {
-  if (typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
   const known = new Map([...notebook.cells].map((cell) => [cell.id, cell]));
+  // VS Code's widgets have a notebook of their own, without cells, and not the one that shows them.
+  if (known.size === 0 || typeof kernel?.requestExecute !== "function") return { error: "unavailable" };
   const cells = ids.map((id) => known.get(id));
   if (cells.some((cell) => cell?.type !== "code" || !cell.outputs)) return { error: NO_SUCH_CELL };
   for (const cell of cells) runCell(/** @type {RunnableCell} */ (/** @type {unknown} */ (cell)), kernel);
