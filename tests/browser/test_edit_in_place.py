@@ -383,6 +383,27 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         assert sources(notebook)[0] == OLD
 
 
+def test_no_yes_is_taken_before_the_end_of_what_is_proposed_was_in_sight(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "low.ipynb", "%agent write two cells")
+    cells = [{"source": "\n".join(f"row_{number} = {number}" for number in range(60))}, {"source": "last = 1"}]
+    api.add(Reply(ToolUse("propose_cell", {"cells": cells})), "I see.")
+    notebook.run(0)
+    proposed = notebook.cell(0).locator(".indus_nb-inserted").last
+    expect(proposed).to_have_text("last = 1")
+    expect(proposed).not_to_be_in_viewport()
+    dialog = notebook.cell(0).get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Accept all")).to_be_disabled()
+    button(box(notebook), "Accept all").click()
+    expect(box(notebook)).to_contain_text("Not all of it was in sight yet: look, and answer once more.")
+    expect(proposed).to_be_in_viewport()
+    expect(dialog.get_by_role("button", name="Accept all")).to_be_enabled()
+    assert "last = 1" not in sources(notebook)
+    page.keyboard.press("Alt+y")
+    expect(notebook.cell(2).locator(".cm-content")).to_have_text("last = 1")
+
+
 def test_what_a_running_cell_proposes_is_in_its_place_again_after_a_reload(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

@@ -74,11 +74,17 @@ class Step:
 
     @property
     def summary(self) -> str:
-        """Return the changes in one line, with cells as they were called then."""
-        return self.described(lambda cell: cell.called)
+        """Return the changes in one line, with cells as they were called then; empty if none is worth mentioning."""
+        return self._in_words(lambda cell: cell.called)
 
     def described(self, named: Callable[[CellStep], str]) -> str:
-        """Return the changes in one line, with cells by names that are given to them."""
+        """Return the changes in one line, with cells by names that are given to them.
+
+        Where none is worth mentioning, as imports are not, that is what they concern.
+        """
+        return self._in_words(named) or ", ".join(sorted(self.names))
+
+    def _in_words(self, named: Callable[[CellStep], str]) -> str:
         parts = [part.summary for part in (self.variables, self.files) if part is not None]
         cells = "" if self.cells is None else self.cells.described(named)
         return ", ".join(filter(None, (*parts, cells)))

@@ -16,6 +16,8 @@ export class Drawing {
   private readonly views = new Set<EditorView>();
   private readonly ghosts = new Map<string, Widget>();
   private readonly opened = new Set<MarkdownCell>();
+  /** What stands at the ends of what is drawn, by the ids of the cells that it is drawn in or below. */
+  private readonly marks = new Map<string, HTMLElement>();
 
   /** @param touched called when the user, or anybody, has changed a cell under what is drawn */
   constructor(
@@ -49,14 +51,36 @@ export class Drawing {
     }
     for (const [id, ghost] of this.ghosts) if (!below.has(id)) ghost.dispose();
     for (const [id, proposed] of below) this.add(id, proposed);
+    this.forgetMarks(new Set(cells.map(({ cell, after }) => cell ?? after)));
+  }
+
+  /** The ends of what is drawn: who saw down to them has seen it. */
+  get ends(): readonly HTMLElement[] {
+    return [...this.marks.values()].filter(({ isConnected }) => isConnected);
   }
 
   clear(): void {
+    this.forgetMarks(new Set());
     for (const view of this.views) this.erase(view);
     for (const ghost of this.ghosts.values()) ghost.dispose();
     for (const cell of this.opened) cell.rendered = true;
     this.ghosts.clear();
     this.opened.clear();
+  }
+
+  /** The mark of an end, which stays the same one when it is drawn again. */
+  private mark(id: string): HTMLElement {
+    const mark = this.marks.get(id) ?? document.createElement("div");
+    this.marks.set(id, mark);
+    return mark;
+  }
+
+  private forgetMarks(except: ReadonlySet<string | null>): void {
+    for (const [id, mark] of this.marks) {
+      if (except.has(id)) continue;
+      mark.remove();
+      this.marks.delete(id);
+    }
   }
 
   private erase(view: EditorView): void {
@@ -75,6 +99,7 @@ export class Drawing {
     if (!view) return;
     this.views.add(view);
     drawDraft(view, { source, done, touched: this.touched });
+    cell?.inputArea?.node.parentElement?.after(this.mark(cell.model.id)); // below the editor, above outputs
   }
 
   private add(id: string, cells: readonly ShownCell[]): void {
@@ -96,6 +121,7 @@ export class Drawing {
         return block;
       }),
     );
+    ghost.node.append(this.mark(id));
   }
 
   /** Return an editor that knows how code looks. */

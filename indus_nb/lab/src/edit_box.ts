@@ -30,6 +30,7 @@ export interface Question {
   readonly reason: boolean;
 }
 
+const UNSEEN = "Not all of it was in sight yet: look, and answer once more.";
 const MAX_ROWS = 8;
 const DEFAULT = "indus_nb-mod-default";
 
@@ -86,6 +87,12 @@ export class EditBox extends Widget {
     }
     if (question.reason) this.addButton("Ask again", "", () => this.askAgain());
     if (had) this.focusAnswers();
+  }
+
+  /** Say why no answer was taken. */
+  remind(): void {
+    this.line.textContent = `${this.question?.heading ?? ""} ${UNSEEN}`;
+    this.line.hidden = false;
   }
 
   /** Keep from the notebook what the user types while nothing can be written. */

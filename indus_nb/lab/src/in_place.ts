@@ -40,6 +40,8 @@ export interface ShownInPlace {
   readonly cell: string;
   /** The box with its answers, which may be out of sight. */
   readonly box: HTMLElement;
+  /** The end of each cell that is proposed; once all were in sight a yes is taken. */
+  readonly ends: readonly HTMLElement[];
   /** Bring it into sight, with the focus on its answers. */
   show(): Promise<void>;
 }
@@ -183,6 +185,11 @@ class Edit {
   private settled = false;
   private readonly drawing: Drawing;
   private box: EditBox;
+  /** The ends of cells that were not in sight yet. */
+  private readonly unseen = new Set<Element>();
+  private readonly sights = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
+  });
 
   constructor(
     private readonly owner: InPlace,
@@ -266,7 +273,8 @@ class Edit {
       await this.scrollTo(index);
       this.box.focusAnswers();
     };
-    return { cell: nameOf(this.notebook.widgets, index), box: this.box.node, show };
+    const { ends } = this.drawing;
+    return { cell: nameOf(this.notebook.widgets, index), box: this.box.node, ends, show };
   }
 
   /** Bring what is proposed into sight, unless the user writes in the notebook; the focus stays where it is. */
@@ -279,6 +287,7 @@ class Edit {
   private async scrollTo(index: number): Promise<void> {
     await this.notebook.scrollToItem(index);
     this.box.node.scrollIntoView({ block: "nearest" });
+    for (const end of this.drawing.ends) end.scrollIntoView({ block: "nearest" });
   }
 
   choice(kind: Kind): string | undefined {
@@ -301,14 +310,30 @@ class Edit {
     this.review = review;
     this.settled = false;
     this.drawing.draw(review.cells, true);
+    this.watchEnds();
     this.box.ask(review);
     this.owner.mark();
   }
 
-  /** Answer the review; what is drawn goes away before the kernel changes anything. */
+  private watchEnds(): void {
+    this.sights.disconnect();
+    this.unseen.clear();
+    for (const end of this.drawing.ends) {
+      this.unseen.add(end);
+      this.sights.observe(end);
+    }
+  }
+
+  /** Answer the review, once all of it was in sight; what is drawn goes away before the kernel changes anything. */
   answer(value: string): void {
     const { review } = this;
     if (!review) return;
+    const [end] = this.unseen;
+    if (end && review.choices.find((choice) => choice.value === value)?.kind !== "no") {
+      end.scrollIntoView({ block: "nearest" });
+      this.box.remind();
+      return;
+    }
     this.settle(value);
     if (this.request === null) this.dispose();
     else this.box.wait("One moment …");
@@ -397,6 +422,7 @@ class Edit {
   }
 
   private dispose(): void {
+    this.sights.disconnect();
     this.drawing.clear();
     this.owner.drop(this);
     if (this.box.isDisposed) return;

@@ -1293,8 +1293,10 @@ class InPlace {
     this.id = id;
     this.node = h("button", { class: "ia-in-place", type: "button", hidden: true, onclick: () => this.shown?.show() });
     this.shown = null;
+    this.unseen = new Set();
     this.sights = new IntersectionObserver((entries) => {
-      if (entries.at(-1)?.isIntersecting) onSeen();
+      for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
+      if (this.unseen.size === 0) onSeen();
     });
   }
 
@@ -1302,13 +1304,15 @@ class InPlace {
     const find = /** @type {Record<symbol, ((id: string) => ShownInPlace | null) | undefined>} */ (
       /** @type {unknown} */ (globalThis)
     )[IN_PLACE];
-    const before = this.shown;
+    const before = this.shown?.ends ?? [];
     this.shown = find?.(this.id) ?? null;
     this.node.hidden = this.shown === null;
     setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
-    if (before?.box === this.shown?.box) return;
+    const ends = this.shown?.ends ?? [];
+    if (ends.length === before.length && ends.every((end, index) => end === before[index])) return;
     this.sights.disconnect();
-    if (this.shown) this.sights.observe(this.shown.box);
+    this.unseen = new Set(ends);
+    for (const end of ends) this.sights.observe(end);
   }
 
   stop() {
