@@ -30,6 +30,8 @@ _OPEN_LINES = 20
 _NOTABLE = 0.1
 _REMEDY = re.compile(r" \(%agent undo[^)]*\)")
 """The part of the words below a card that its one line does without."""
+_NOTE = re.compile(r"\[[A-Z].*\.\]")
+"""A sentence for the model beside what a call has printed."""
 _MAX_RESULT_CHARACTERS = 100
 _MAX_CHANGED_CHARACTERS = 400
 _MAX_SHOWN_TITLES = 3
@@ -375,6 +377,8 @@ def _result(shown: Call) -> str:
     if shown.outcome:
         return textcut.one_line(markup.plain(shown.outcome), _MAX_RESULT_CHARACTERS)
     rows = [row for row in markup.plain(shown.output).split("\n") if row.strip()]
+    beside_notes = [row for row in rows if not _NOTE.fullmatch(row.strip())]
+    rows = beside_notes if beside_notes or shown.shows else rows
     if shown.state == "failed":
         last = [*rows[-2:-1], markup.plain(shown.interrupted)] if shown.interrupted else rows[-1:]
         # Nobody expects changes of what has failed: how to undo them stands there too.
