@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, cast
 
+from indus_nb.base.deadline import Deadline
 from indus_nb.base.errors import IndusError
 from indus_nb.core.session.dialogs import clock
 from indus_nb.core.session.questions import bound
@@ -32,38 +33,6 @@ def contained() -> Generator[None]:
         raise IndusError("something that it waited for was cancelled") from error
 
 
-class _Clock:
-    """A deadline that stands still while a dialog is open."""
-
-    def __init__(self, limit: asyncio.Timeout) -> None:
-        self._limit = limit
-        self._in_force = True
-        self._left = 0.0
-        self._dialogs = 0
-
-    @contextlib.contextmanager
-    def paused(self) -> Generator[None]:
-        now = asyncio.get_running_loop().time
-        self._dialogs += 1
-        if self._dialogs == 1 and self._running:
-            self._left = (self._limit.when() or 0.0) - now()
-            self._limit.reschedule(None)
-        try:
-            yield
-        finally:
-            self._dialogs -= 1
-            if self._dialogs == 0 and self._running:
-                self._limit.reschedule(now() + self._left)
-
-    @property
-    def _running(self) -> bool:
-        return self._in_force and not self._limit.expired()
-
-    def end(self) -> None:
-        """Stop managing the deadline: tasks that the work has started may still open dialogs."""
-        self._in_force = False
-
-
 class HandlerCalls:
     """The tasks that a session runs for its extensions; none of them outlives ``end``."""
 
@@ -83,17 +52,15 @@ class HandlerCalls:
         Returns:
             What ``work`` returns.
         """
-        limit = asyncio.timeout(seconds)
-        running = _Clock(limit)
+        running = Deadline(seconds)
         with bound(clock, running):
             task: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
-            async with limit:
+            async with running:
                 await asyncio.wait((task,))
         except TimeoutError:
             raise TimeoutError(f"it took longer than {seconds:g} s and was given up") from None
         finally:
-            running.end()
             if not task.done():
                 task.cancel()
                 self._keep(task)

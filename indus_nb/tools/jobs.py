@@ -3,7 +3,8 @@
 What this module promises:
 
 - **A call that takes long becomes a job** (`Jobs.run`): its result says so, with a handle and the last lines, and the
-  work goes on. Its tool (`indus_nb.tools.commands.bash`, the notebook's Python) reports and ends as in any other call.
+  work goes on. Time in which its gate asks the user does not count. Its tool (`indus_nb.tools.commands.bash`, the
+  notebook's Python) reports and ends as in any other call.
 - **Every job ends once**: by itself, or because it was stopped, which cancels its work and waits for the end of that.
   The jobs of a session end with it.
 - **The model is told once** how a job ended: by the tool ``job``, or by the caller of `Jobs.untold`.
@@ -16,16 +17,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from indus_nb.base import textcut
+from indus_nb.base.deadline import Deadline
 from indus_nb.base.events import JobInfo, JobState, ToolOutput
 from indus_nb.base.messages import ImageContent, TextContent, text_of
 from indus_nb.base.wire import JsonObject
 from indus_nb.base.wire_model import wire_field
 from indus_nb.tools.description import CallDescription, title_of
+from indus_nb.tools.timed_gate import TimedGate
 from indus_nb.tools.tool import JOB, Arguments, FunctionTool, ToolContext, ToolError, text_output
 
 _FIRST_SECONDS = 1.0
@@ -50,6 +53,7 @@ class Job:
         output: Its newest report; in the end its result.
         told: True once the model was told how it ended, or need not be.
         asks: True once its work is done, and the user is asked about what it made.
+        waits: True while the user is asked whether it may run.
         ended: Set when it has ended.
     """
 
@@ -61,6 +65,7 @@ class Job:
     told: bool = False
     by_user: bool = False
     asks: bool = False
+    waits: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     _began: float = field(default_factory=time.monotonic)
     _took: float | None = None
@@ -95,8 +100,13 @@ class Job:
     def describe(self) -> str:
         """Return a sentence on the job and its state."""
         ran = duration(self.seconds)
+        running = f"has run for {ran}"
+        if self.asks:
+            running = f"ended after {ran}, and waits for the user's answer"
+        elif self.waits:
+            running = "waits for the user's answer: nothing has run yet, but for a try in a copy"
         how = {
-            "running": f"ended after {ran}, and waits for the user's answer" if self.asks else f"has run for {ran}",
+            "running": running,
             "ended": f"ended after {ran}",
             "failed": f"failed after {ran}",
             "stopped": f"was stopped{' by the user' if self.by_user else ''} after {ran}",
@@ -119,6 +129,17 @@ class Job:
         """
         self._took, self.asks = self.seconds, True
         return self.id
+
+    @contextlib.contextmanager
+    def asking(self) -> Generator[None]:
+        """Let its time stand still within this context, in which the user is asked."""
+        self._took, self.waits = self.seconds, True
+        try:
+            yield
+        finally:
+            self.waits = False
+            if self.running and not self.asks:
+                self._began, self._took = time.monotonic() - self._took, None
 
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
         """Mark the job as ended.
@@ -201,10 +222,20 @@ class Jobs:
             if not job.id:
                 context.report(output)
 
-        task = asyncio.ensure_future(work(replace(context, report=report, on_ask=job.ask)))
-        seconds = _FIRST_SECONDS if background else None if waits else self.after
+        deadline = Deadline(_FIRST_SECONDS if background else None if waits else self.after)
+
+        @contextlib.contextmanager
+        def asking() -> Generator[None]:
+            with job.asking(), contextlib.nullcontext() if background else deadline.paused():
+                yield
+
+        gate = None if context.gate is None else TimedGate(context.gate, asking)
+        task = asyncio.ensure_future(work(replace(context, report=report, on_ask=job.ask, gate=gate)))
         try:
-            await asyncio.wait([task], timeout=seconds)
+            async with deadline:
+                await asyncio.wait([task])
+        except TimeoutError:
+            pass
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait([task])
@@ -318,7 +349,7 @@ def end_of(job: Job) -> str:
 def _goes_on(job: Job) -> ToolOutput:
     lines = job.last_lines()
     text = (
-        (job.describe() if job.asks else f"It still runs, and goes on as {job.id}.")
+        (job.describe() if job.asks or job.waits else f"It still runs, and goes on as {job.id}.")
         + (f" Its last lines:\n{lines}" if lines else " It has printed nothing yet.")
         + f"\n\n[You are told when it ends. With the tool {JOB} you can wait for it, look at it or stop it.]"
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from gates import RecordingGate
 from living import lives
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
 from waiting import until
@@ -20,6 +21,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.start import SessionOptions, open_session
 from indus_nb.tools import ToolContext, ToolError, builtin_tools
 from indus_nb.tools.jobs import Jobs
+from indus_nb.tools.tool import text_output
 
 WAITS = "echo begun; until [ -e go ]; do sleep 0.05; done; echo over"
 SHORT = 0.3
@@ -205,6 +207,91 @@ async def test_closing_ends_all_jobs(desk: Desk) -> None:
     await desk.jobs.close()
     await until(lambda: not lives(int((desk.cwd / "pid").read_text())))
     assert [job.state for job in desk.jobs.all] == ["stopped"]
+
+
+class OpenGate(RecordingGate):
+    """Leaves its questions open until they are answered with yes."""
+
+    def __init__(self) -> None:
+        super().__init__(answer="run")
+        self.yes = asyncio.Event()
+
+    async def ask(self, *given: Any, **more: Any) -> Any:
+        answer = await super().ask(*given, **more)
+        await self.yes.wait()
+        return answer
+
+
+def begin_asking(desk: Desk, gate: OpenGate, first: asyncio.Event | None = None) -> asyncio.Task[ToolOutput]:
+    """Begin a call that was tried, asks whether it may run, and runs until the desk goes."""
+
+    async def work(context: ToolContext) -> ToolOutput:
+        assert context.gate is not None
+        context.report(text_output("12"))
+        if first is not None:
+            await first.wait()
+        await context.gate.ask([], outcome="prints 12")
+        context.report(text_output("begun"))
+        await until((desk.cwd / "go").exists)
+        return text_output("over")
+
+    context = ToolContext("1", lambda _: None, gate=gate)
+    return asyncio.create_task(desk.jobs.run(work, context, tool="python", what="print(12)"))
+
+
+async def test_a_call_whose_question_is_open_waits_and_goes_on_as_a_job_only_when_it_runs_long(desk: Desk) -> None:
+    gate = OpenGate()
+    call = begin_asking(desk, gate)
+    await until(lambda: gate.asked)
+    await desk.call("bash", command=WAITS)  # is a job once the time of both is over
+    assert [job.tool for job in desk.jobs.all] == ["bash"]
+    assert not call.done()
+    gate.yes.set()
+    assert (await call).content[0].text.startswith("It still runs, and goes on as job-2. Its last lines:\nbegun")
+    desk.go()
+    assert (await desk.text("job", action="wait", id="2")).endswith("over")
+
+
+async def test_a_call_that_may_take_all_time_is_asked_about_and_waited_for(desk: Desk) -> None:
+    gate = OpenGate()
+    desk.go()
+    context = ToolContext("1", lambda _: None, gate=gate)
+
+    async def work(context: ToolContext) -> ToolOutput:
+        assert context.gate is not None
+        await context.gate.ask([])
+        return text_output("over")
+
+    gate.yes.set()
+    output = await desk.jobs.run(work, context, tool="python", what="print(12)", waits=True)
+    assert output.content[0].text == "over"
+
+
+async def test_a_call_whose_question_is_open_ends_with_its_run(desk: Desk) -> None:
+    gate = OpenGate()
+    call = begin_asking(desk, gate)
+    await until(lambda: gate.asked)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert desk.jobs.all == []
+
+
+async def test_of_a_job_that_asks_whether_it_may_run_the_model_reads_that_nothing_has_run(desk: Desk) -> None:
+    gate, tried = OpenGate(), asyncio.Event()
+    await begin_asking(desk, gate, tried)
+    assert " has run for " in await desk.text("job", action="look")
+    tried.set()
+    await until(lambda: gate.asked)
+    said = await desk.text("job", action="look")
+    assert said.startswith(
+        "job-1 (python: print(12)) waits for the user's answer: nothing has run yet, but for a try in a copy."
+    )
+    gate.yes.set()
+    await until(lambda: "begun" in desk.jobs.all[0].text)
+    assert " has run for " in await desk.text("job", action="look")
+    desk.go()
+    assert " ended after " in await desk.text("job", action="wait")
 
 
 async def test_to_look_after_jobs_needs_no_question(desk: Desk) -> None:

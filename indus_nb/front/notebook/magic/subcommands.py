@@ -133,7 +133,7 @@ async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
         await jobs.stop(job, by_user=True)
         return CommandOutput(job.describe(), "notice")
     listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
-    if any(job.running and job.asks for job in jobs.all):
+    if any(job.running and (job.asks or job.waits) for job in jobs.all):
         listed.append(_QUESTION)
     return CommandOutput(session.settings.vault.hide("\n".join(listed)), "listing")
 
