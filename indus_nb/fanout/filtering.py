@@ -43,9 +43,12 @@ class Kept(Chosen):
 
     @property
     def summary(self) -> str:
-        """Summarise the outcome in a line: how many rows pass, how many are unknown, and how it went."""
+        """Summarise the outcome in a line: how many rows pass, how many are unknown, and how it went.
+
+        Where rows failed it ends with the commonest reason.
+        """
         unknown = f", {len(self.unknown):,} unknown" if self.unknown else ""
-        return f"{len(self):,} pass{unknown}: {self.answers.summary}"
+        return f"{len(self):,} pass{unknown}: {self.answers.summary}{self.answers.why_failed}"
 
     def retry(self, **changes: Any) -> Kept:
         """Ask for the rows that have no answer once more.

@@ -245,7 +245,7 @@ class Answers(Sequence[Any]):
         return (row.value for row in self.rows)
 
     def __repr__(self) -> str:
-        return f"<{self.summary}>"
+        return f"<{self.summary}{self.why_failed}>"
 
     def _code(self, what: str) -> str:
         """Return as HTML how the user gets at a part of this: by the variable that holds it, if one does."""
@@ -293,6 +293,13 @@ class Answers(Sequence[Any]):
         reasons, others = self._reasons()
         listed = [(rows_of(times), one_line(reason, _MAX_REASON_CHARACTERS)) for reason, times in reasons]
         return [*listed, *([(rows_of(others), "other reasons, in error of frame")] if others else [])]
+
+    @property
+    def why_failed(self) -> str:
+        """Return the commonest reason why rows failed, as it stands behind ``summary``; empty if none did."""
+        for times, reason in self.failures[:1]:
+            return f"; {times} failed: {reason.rstrip('.')}"
+        return ""
 
     def _shown(self) -> list[int]:
         """Return the numbers of the rows to show: some that failed, some with an answer, or the first ones."""
@@ -359,7 +366,10 @@ class Answers(Sequence[Any]):
         """
         if isinstance(with_, str):
             if with_ not in self._table.columns:
-                raise UsageError(f"The data has no column {with_!r}. It has: {', '.join(self._table.columns)}.")
+                raise UsageError(
+                    f"The data has no column {with_!r}. It has: {', '.join(self._table.columns)}. A column that a "
+                    f"frame has got since is given itself: with_=frame[{with_!r}]."
+                )
             labels: list[Any] = [row.get(with_) for row in self._table.rows]
         else:
             labels = [plain_value(label) for label in with_]

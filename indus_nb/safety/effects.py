@@ -28,11 +28,11 @@ EffectKind: TypeAlias = Literal[
 """Kinds of effects.
 
 ``reads_outside``: reads what is not of the project, the environment or the system. ``new_names``: adds variables that
-take the place of none. ``draws_random``: moves a generator of random numbers on. ``changes_variable``: changes, rebinds
-or removes a variable, or what it holds. ``changes_setting``: of the process or of a library. ``writes_file``: writes,
-moves or makes a file or directory. ``deletes`` one. ``runs_program``: one that is not confined. ``uses_network``.
-``sends_message``: to a front end, a person, another process. ``spends_money``. ``unknown``: it reached something whose
-changes cannot be seen, or could not be tried at all.
+take the place of none, or gives the agent's own other values. ``draws_random``: moves a generator of random numbers
+on. ``changes_variable``: changes, rebinds or removes a variable, or what it holds. ``changes_setting``: of the process
+or of a library. ``writes_file``: writes, moves or makes a file or directory. ``deletes`` one. ``runs_program``: one
+that is not confined. ``uses_network``. ``sends_message``: to a front end, a person, another process. ``spends_money``.
+``unknown``: it reached something whose changes cannot be seen, or could not be tried at all.
 """
 
 

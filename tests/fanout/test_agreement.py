@@ -56,7 +56,7 @@ def test_a_field_of_the_answers_is_compared_and_rows_without_an_answer_do_not_co
 def test_what_cannot_be_compared_is_said(api: MessagesApi) -> None:
     done = agent.map("{text}", ROWS)
     for with_, field, said in (
-        ("kind", None, "no column 'kind'. It has: text, label"),
+        ("kind", None, "no column 'kind'. It has: text, label. .* with_=frame\\['kind'\\]"),
         (["x"], None, "1 labels for 4 rows"),
         ("label", "kind", "Not every answer has a field 'kind'"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,14 @@ def test_a_row_that_failed_is_unknown_and_asked_once_more(messages_api: Messages
     again = kept.retry()
     assert (again.numbers, again.unknown, len(messages_api.requests)) == ((1, 2), [], 4)
     assert again.cost > kept.cost > 0
+
+
+def test_where_rows_failed_the_result_says_the_commonest_reason(messages_api: MessagesApi) -> None:
+    yes_if(messages_api, lambda _: True, {"0", "1"})
+    kept = agent.filter("{item}", [0, 1])
+    for shown in (kept.summary, repr(kept), repr(kept.answers), kept._repr_html_()):
+        assert re.search(r"2 failed, .*; 2 rows failed: .*refused", shown)
+    assert "rows failed" not in agent.filter("{item}", [2]).summary
 
 
 def test_a_filter_has_the_options_of_a_map_but_for_the_type_of_its_answers(

@@ -318,6 +318,24 @@ def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_
     assert claude.run("'losses' in dir(), mine").results[-1]["text/plain"] == "(False, 'changed meanwhile')"
 
 
+def test_code_beside_the_user_changes_the_agents_variables_and_adds_what_was_not_there(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    change = ToolUse("python", {"code": "monthly, tmp_a, fresh = monthly * 2, [], 3", "beside": True})
+    wait = Reply(ToolUse("job", {"action": "wait"}))
+    api.add(Reply(ToolUse("python", {"code": "monthly, tmp_a = 5, [1]"})), Reply(change), wait, "Doubled.")
+    claude.run("%agent go")
+    said = text_of(result(api, 2)) + text_of(result(api, 3))  # of a slow copy the job tells
+    assert "New: fresh. Changed: monthly 5 → 10, tmp_a 1 → 0 items.]" in said
+    api.add(Reply(change), "Asked.")
+    cell = claude.begin("%agent --approve writes again", asks=True)
+    question = " ".join(cell.answer("1").split())
+    cell.finish()
+    claude.run("%agent --approve never")
+    assert "changes monthly 10 → 20" in question
+    assert "adds" not in question
+
+
 def test_what_cannot_be_brought_back_is_said_and_nothing_is_kept(claude: Kernel, api: MessagesApi) -> None:
     code = "import io\nwith open('from_beside', 'w') as file:\n    file.write('x')\nfound = 1"
     api.add(Reply(ToolUse("python", {"code": code, "beside": True})), Reply(ToolUse("job", {"action": "wait"})), "Oh.")

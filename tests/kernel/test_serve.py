@@ -227,7 +227,7 @@ async def test_the_user_is_asked_in_the_notebook_whatever_the_settings_allow_the
             calling = asyncio.create_task(call(client, "python", code="again = 1"))
             await asyncio.to_thread(page.wait_for, lambda: page.dialogs)
             ((dialog_id, opened),) = page.dialogs.items()
-            again = "Yes, and always in this session: may make new variables"
+            again = "Yes, and always in this session: may make new variables, and change its own"
             assert opened.dialog["options"] == ["Yes, once", again, "No"]
             page.tell("answer", id=dialog_id, value=again)
             assert not (await calling)[1]

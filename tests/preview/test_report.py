@@ -69,6 +69,8 @@ def test_what_a_copy_says_of_an_effect_is_an_object_in_words_of_ours(
     [
         ("new_names", "x", "adds x"),
         ("new_names", "x", "adds x (a Kind, which has to be made in the kernel)"),
+        ("new_names", "x", "changes x 2 → 3 items"),
+        ("new_names", "x", "changes x (a Kind, which has to be made in the kernel)"),
         ("changes_variable", "df", "changes df: 5 → 4 rows"),
         ("changes_variable", "rows", "changes rows 2 → 3 items"),
         ("changes_variable", "print", "takes the place of print"),

@@ -362,12 +362,13 @@ class TestTakingOver:
         assert trial.effects
         assert not trial.holds
 
-    def test_the_agents_own_variables_are_no_changes_until_the_user_has_them(self, shell: TrialShell) -> None:
+    def test_the_agents_own_variables_are_no_changes_of_the_users_until_they_have_them(self, shell: TrialShell) -> None:
         space = shell.shell.user_ns
         self.taken(shell, "mine = [1]")
         assert shell.effects("mine = [2]") == ["changes mine"]  # nobody has said whose it is
         shell.own["mine"] = id(space["mine"])
-        assert shell.effects("mine = [2]") == ["adds mine"]
+        (effect,) = shell.trial("mine = [2, 3]").effects
+        assert (effect.kind, effect.words) == ("new_names", "changes mine 1 → 2 items")
         trial = shell.trial("mine.append(2)")  # others may hold the object, and some of them where nobody can look
         assert [(each.kind, each.words) for each in trial.effects] == [("changes_variable", "changes mine 1 → 2 items")]
         assert not trial.holds

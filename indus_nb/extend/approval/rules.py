@@ -39,7 +39,7 @@ _MAX_CHARACTERS = 120
 TOOL = "tool "
 """Prefix of the object of an effect that is a tool of which nothing else is known."""
 _WHATEVER: Mapping[EffectKind, str] = {
-    "new_names": "may make new variables",
+    "new_names": "may make new variables, and change its own",
     "draws_random": "may draw random numbers",
 }
 """Kinds that are allowed or not, whatever the object is."""

@@ -22,7 +22,7 @@ _MAX_CHARACTERS = 160
 _MADE_THERE = " ({}, which has to be made in the kernel)"
 _FORMS: Mapping[EffectKind, Sequence[str]] = {
     "reads_outside": ("reads {}", "reads from {}, which is no file"),
-    "new_names": ("adds {}", f"adds {{}}{_MADE_THERE}"),
+    "new_names": ("adds {}", f"adds {{}}{_MADE_THERE}", "changes {}", f"changes {{}}{_MADE_THERE}"),
     "draws_random": ("draws random numbers",),
     "changes_variable": (
         *("changes {}", "deletes {}", "takes the place of {}", "changes the database {}"),

@@ -169,8 +169,12 @@ def what_came(trial: Trial, instead: Mapping[str, Instead], read: Sequence[str])
         read: Variables that the code has read and that are others by now.
     """
     effects = [effect for effect in trial.effects if effect.what not in instead and effect.what not in trial.unnamed]
-    new = [effect.what for effect in effects if effect.kind == "new_names"]
-    changed = [effect.words.removeprefix("changes ") for effect in effects if effect.kind == "changes_variable"]
+    new = [effect.what for effect in effects if effect.words.startswith("adds ")]
+    changed = [
+        effect.words.removeprefix("changes ")
+        for effect in effects
+        if effect.kind in ("new_names", "changes_variable") and not effect.words.startswith("adds ")
+    ]
     sentences = [f"{head}: {_listed(parts)}." for head, parts in (("New", new), ("Changed", changed)) if parts]
     beside = [(name, *each) for name, each in instead.items() if each.name]
     sentences += [

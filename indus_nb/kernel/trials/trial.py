@@ -43,7 +43,7 @@ from indus_nb.kernel.undo.objects.outside import settings
 from indus_nb.kernel.undo.reach import names_in_source
 from indus_nb.kernel.values.describe import MAX_TEXT_CHARACTERS, for_prompt
 from indus_nb.kernel.values.interpolation import written
-from indus_nb.safety.effects import Effect
+from indus_nb.safety.effects import Effect, EffectKind
 from indus_nb.safety.redaction import is_distinct, labelled_secrets
 
 RANDOM, NUMPY_RANDOM = "random numbers", "numpy's random numbers"
@@ -211,9 +211,11 @@ class TrialTask:
                 continue
             new[name] = value
             foreign = change.held_before(name) != self._own.get(name, 0)
-            if name in found.rebound and (foreign or callable(value) or change.was_callable(name)):
-                report.effects.append(Effect("changes_variable", name, f"changes {found.words.get(name, name)}"))
-            elif name in found.created and shadowed(name, value, self._shell):
+            if name in found.rebound:
+                is_users = foreign or callable(value) or change.was_callable(name)
+                kind: EffectKind = "changes_variable" if is_users else "new_names"
+                report.effects.append(Effect(kind, name, f"changes {found.words.get(name, name)}"))
+            elif shadowed(name, value, self._shell):
                 report.effects.append(Effect("changes_variable", name, f"takes the place of {name}"))
             else:
                 report.effects.append(Effect("new_names", name, f"adds {name}"))
