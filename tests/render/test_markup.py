@@ -407,3 +407,17 @@ def test_the_card_of_agents_lists_their_tasks() -> None:
     shown = blocks.call(blocks.Call("agents", arguments, state="done", described=described))["text/plain"]
     assert "1. Read:\n    Read all.\n    Twice.\n  2. Count: Count." in shown
     assert "{" not in shown
+
+
+def test_the_folded_line_of_a_call_that_failed_says_its_error_and_not_the_note_below_that() -> None:
+    note = "[It ran in a copy of the kernel: ax is not kept: only a cell that the user runs keeps it.]"
+    failed = blocks.Call(
+        "python",
+        {"code": "1 / 0"},
+        state="failed",
+        folded=True,
+        output=f"ZeroDivisionError: division by zero\n\n{note}",
+    )
+    line = blocks.call(failed)["text/html"].partition("</summary>")[0]
+    assert "ZeroDivisionError: division by zero" in line
+    assert "only a cell" not in line
