@@ -245,7 +245,7 @@ class Answers(Sequence[Any]):
         return (row.value for row in self.rows)
 
     def __repr__(self) -> str:
-        return f"<{self.summary}{self.why_failed}>"
+        return f"<{self.summary}>"
 
     def _code(self, what: str) -> str:
         """Return as HTML how the user gets at a part of this: by the variable that holds it, if one does."""
