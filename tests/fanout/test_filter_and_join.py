@@ -72,7 +72,7 @@ def test_a_row_that_failed_is_unknown_and_asked_once_more(messages_api: Messages
 def test_where_rows_failed_the_result_says_the_commonest_reason(messages_api: MessagesApi) -> None:
     yes_if(messages_api, lambda _: True, {"0", "1"})
     kept = agent.filter("{item}", [0, 1])
-    for shown in (kept.summary, repr(kept), repr(kept.answers), kept._repr_html_()):
+    for shown in (kept.summary, repr(kept), kept._repr_html_()):
         assert re.search(r"2 failed, .*; 2 rows failed: .*refused", shown)
     assert "rows failed" not in agent.filter("{item}", [2]).summary
 
