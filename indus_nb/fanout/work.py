@@ -509,7 +509,7 @@ class Work:
 
 @contextmanager
 def _fewer_collections() -> Generator[None]:
-    """Look for cyclic garbage less often: of rows that end there is next to none, and looks take a twentieth of their time."""
+    """Look for cyclic garbage less often: rows leave next to none, and looks take a twentieth of their time."""
     young, *older = gc.get_threshold()
     if 0 < young < _COLLECTED_AFTER:
         gc.set_threshold(_COLLECTED_AFTER, *older)
