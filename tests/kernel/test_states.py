@@ -79,6 +79,23 @@ def test_a_state_is_gone_back_to_and_left_again_in_the_objects(kernel: Kernel, a
     assert "The user has gone back to the state “before the filter”" in str(api.requests[-1].body["messages"])
 
 
+def test_what_was_left_before_the_last_jump_and_is_in_no_other_state_is_kept(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("plan = ['raw']")
+    said(kernel, "%agent state save A")
+    asked(kernel, api, python("plan.append('b')"))
+    said(kernel, "%agent state save B")
+    asked(kernel, api, python("plan.append('unsaved')"))
+    assert "What you had left" not in said(kernel, "%agent state back A")
+    assert "What you had left before is last 2." in said(kernel, "%agent state back B")
+    asked(kernel, api, python("plan.append('other')"))
+    assert "What you had left before is last 2." in said(kernel, "%agent state back A")
+    assert "A state's name is" in refused(kernel, '%agent state save "last 2"')
+    said(kernel, '%agent state back "last 2"')
+    assert kernel.run("print(plan)").streams == "['raw', 'b', 'unsaved']\n"
+    said(kernel, '%agent state back "last 2"')
+    assert kernel.run("print(plan)").streams == "['raw', 'b', 'other']\n"
+
+
 def test_the_users_cells_are_steps_once_that_is_asked_for(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("data = {'a': 1}; untouched = 1")
     assert "Your cells are steps." in said(kernel, "%agent state on")

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -347,7 +348,7 @@ def test_what_tools_and_commands_did_to_files_is_taken_back_by_prompt(kernel: Ke
     for what in ("sub/fresh.txt new", "from-bash new", "kept.txt deleted"):
         assert what in shown
     asked = kernel.run("%agent undo prompt")  # of a command that was not tried nobody knows what it wrote
-    assert "from-bash, kept.txt were changed while the code ran, perhaps by another program" in str(asked.error)
+    assert "from-bash, kept.txt were changed while the code ran, perhaps by you or another program" in str(asked.error)
     kernel.run("%agent undo prompt over")
     kernel.run("names = 'kept.txt', 'notes.md', 'sub', 'sub/fresh.txt', 'from-bash'")
     look = "print(*(name for name in names if Path(name).exists()))"
@@ -375,12 +376,41 @@ def test_what_another_program_did_to_files_while_code_ran_is_not_taken_back_unas
     (kernel.folder / "half").write_text("mine")
     (kernel.folder / "half").rename(other)
     shown = "\n".join(cell.finish().shown)
-    assert "begun new, mine.txt new, other.txt new, thesis.txt edited (the last 2 perhaps by another program)" in shown
+    assert (
+        "begun new, mine.txt new, other.txt new, thesis.txt edited (the last 2 perhaps by you or another program)"
+        in shown
+    )
     asked = str(kernel.run("%agent undo").error)
-    assert "other.txt, thesis.txt were changed while the code ran, perhaps by another program." in asked
+    assert "other.txt, thesis.txt were changed while the code ran, perhaps by you or another program." in asked
     assert "Taken back: a, begun (removed), mine.txt (removed)" in "\n".join(kernel.run("%agent undo keep").shown)
     assert (thesis.read_text(), other.read_text()) == ("line 1\nline 2\n", "mine")
     assert kernel.run("print(a, Path('mine.txt').exists())").streams == "1 False\n"
+
+
+def test_what_was_saved_into_a_file_that_running_code_has_written_is_not_taken_back_unasked(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    report, begun = kernel.folder / "report.txt", kernel.folder / "begun"
+    kernel.run("import time; from pathlib import Path")
+    kernel.run("%agent --approve never")
+    code = """
+        Path('report.txt').write_text('of the code'); Path('begun').touch()
+        while not Path('saved').exists(): time.sleep(0.01)
+    """
+    api.add(Reply(ToolUse("python", {"code": dedent(code)})), Reply("Done."))
+    cell = kernel.begin("%agent go")
+    while not begun.exists():
+        time.sleep(0.01)
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        report.write_text(f"of the code, and mine of {time.monotonic()}")
+    mine = report.read_text()
+    (kernel.folder / "saved").touch()
+    assert "report.txt new, saved new (the last 2 perhaps by you or another program)" in "\n".join(cell.finish().shown)
+    asked = str(kernel.run("%agent undo").error)
+    assert "report.txt, saved were changed while the code ran, perhaps by you or another program." in asked
+    kernel.run("%agent undo keep")
+    assert report.read_text() == mine
 
 
 def test_files_that_a_command_was_asked_about_are_taken_back_without_a_question(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from pathlib import Path
 from queue import Queue
+
+import pytest
 
 from indus_nb.kernel.toolset.writes import Writes
 
@@ -48,3 +51,19 @@ def test_threads_from_before_and_what_other_calls_change_are_left_out(tmp_path: 
     assert str(tmp_path / "own") in changed
     assert {str(tmp_path / name) for name in ("of the user's thread", "of another call")}.isdisjoint(changed)
     assert str(tmp_path / "of another call") in of_second
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not say which files are open")
+def test_a_file_that_another_program_changes_once_the_code_has_closed_it_is_known(tmp_path: Path) -> None:
+    shared, again, held = (tmp_path / name for name in ("shared", "again", "held"))
+    writes = Writes()
+    shared.write_text("own")
+    with held.open("w") as file:
+        before = time.monotonic() + 20
+        while not writes.by_others and time.monotonic() < before:
+            subprocess.run(["sh", "-c", f"echo theirs >> {shared}"], check=True)
+            again.write_text(f"own {time.monotonic()}")
+            file.write("own\n")
+            file.flush()
+    assert {*map(str, (shared, again, held))} <= writes.end()
+    assert writes.by_others == {str(shared)}

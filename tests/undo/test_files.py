@@ -58,7 +58,7 @@ def test_what_the_code_is_not_known_to_have_changed_is_asked_about(root: Path, f
     (root / "log").write_text("new")
     known = [str(root / name) for name in ("edited", "moved", "made", "copied")]
     change = checkpoint.close(known)
-    assert change.summary.endswith(" (the last 3 perhaps by another program)")
+    assert change.summary.endswith(" (the last 3 perhaps by you or another program)")
     assert change.doubtful() == {"copy", "log", "theirs"}
     with pytest.raises(TouchedError) as refused:
         move(change)

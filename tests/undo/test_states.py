@@ -23,6 +23,7 @@ from indus_nb.kernel.undo import (
     RefusedError,
     Step,
     TouchedError,
+    is_of_left,
     take,
 )
 
@@ -194,7 +195,16 @@ class Program:
         self.did.append(f"back {name}")
         self.history.back(name)
         if self.named[name] != self.path:
-            self.named[LAST], self.path = self.path, [*self.named[name]]
+            there = [*self.named[name]]
+            lasts = [self.named.pop(each) for each in sorted(filter(is_of_left, self.named), key=lambda n: (len(n), n))]
+            held = {*there, *self.path}.union(*self.named.values())
+            left = [self.path]
+            for earlier in lasts:
+                if not held.issuperset(earlier):
+                    left.append(earlier)
+                    held.update(earlier)
+            self.named |= {LAST if at == 1 else f"{LAST} {at}": path for at, path in enumerate(left, 1)}
+            self.path = there
             self.undone.clear()
             self.jumps += 1
 

@@ -433,7 +433,7 @@ class TakingBack:
         stays = textcut.one_line(", ".join(sorted(done.bound)), _MAX_SHARED_CHARACTERS)
         but = f", but leaves {stays}" if stays else ""
         back = f"`%agent state back {LAST}` turns that around{but}."
-        return f"This is “{name}” again: {moved}.{self._states.lost(name)} {back}"
+        return f"This is “{name}” again: {moved}.{self._states.lost(name)} {back}{self._states.left_earlier()}"
 
     async def for_model(self, name: str) -> str:
         """Go to a named state within a run of the agent's; return a sentence for the model.

@@ -13,7 +13,7 @@ from indus_nb.base.visible import visible
 from indus_nb.base.wire_model import wire_field
 from indus_nb.kernel.toolset.cell_steps import CellSteps
 from indus_nb.kernel.toolset.undoing import Steps
-from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, RefusedError, Step, Touched
+from indus_nb.kernel.undo import LAST, CellsChange, CellsPlan, Moved, RefusedError, Step, Touched, is_of_left
 from indus_nb.safety.effects import Effect
 from indus_nb.tools.description import Approval, CallDescription
 from indus_nb.tools.tool import Arguments, FunctionTool, ToolContext, ToolError, text_output
@@ -48,10 +48,11 @@ class KernelStates:
         Raises:
             UsageError: The name cannot be one, or steps are not kept.
         """
-        if name in ("", LAST) or '"' in name or visible(textcut.one_line(name, _MAX_NAME_CHARACTERS)) != name:
+        is_plain = '"' not in name and visible(textcut.one_line(name, _MAX_NAME_CHARACTERS)) == name
+        if not name or not is_plain or is_of_left(name):
             raise UsageError(
                 f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} visible characters without quotation marks, "
-                f"and not {LAST}, which is where you were before you last went back. Nothing was saved."
+                f"and not {LAST} or “{LAST} 2”, which are where you were before you went back. Nothing was saved."
             )
         if not self._steps.settings.undo:
             raise UsageError("Nothing was saved: `notebook.undo` is off in the settings, so no steps are kept.")
@@ -94,6 +95,11 @@ class KernelStates:
         unsure = next((held.unsure for held in self._steps.history.states() if held.name == name), ())
         which = f"{_listed(unsure)} {'is' if len(unsure) == 1 else 'are'}"
         return f" {which} not as in it, and cannot be brought back: changed outside of steps." if unsure else ""
+
+    def left_earlier(self) -> str:
+        """Return a sentence on what was left before `LAST` and no other state has, behind a blank, else nothing."""
+        names = [held.name for held in self._steps.history.states() if is_of_left(held.name) and held.name != LAST]
+        return f" What you had left before is {_listed(names)}." if names else ""
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return a row for each state: name, way, memory, and what the user changed outside of steps."""

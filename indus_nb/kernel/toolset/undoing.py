@@ -329,8 +329,9 @@ class Steps:
         running = self._open.pop(call, None)
         if running is None:
             return "", "", frozenset()
-        written = {*running.writes.end()} if running.writes is not None else set[str]()
-        written.update(files_changed(running.gate.found) if running.gate is not None else ())
+        written = set(map(os.path.realpath, files_changed(running.gate.found) if running.gate is not None else ()))
+        if running.writes is not None:
+            written = (written | running.writes.end()) - running.writes.by_others
         problems = [running.problem] if running.problem else []
         cells = CellsChange(running.cells) if running.cells else None
         step = Step(call, running.run, book=running.book, cells=cells, asked_in=running.asked_in)
@@ -502,7 +503,9 @@ class Steps:
                 sentences.append(f"{_all_listed(changed)} {was} changed since, by {by}.")
         if doubtful:
             was = "was" if len(doubtful) == 1 else "were"
-            sentences.append(f"{_all_listed(doubtful)} {was} changed while the code ran, perhaps by another program.")
+            sentences.append(
+                f"{_all_listed(doubtful)} {was} changed while the code ran, perhaps by you or another program."
+            )
         if outside:
             are = "is" if len(outside) == 1 else "are"
             sentences.append(f"{_all_listed(outside)} {are} outside the working directory.")

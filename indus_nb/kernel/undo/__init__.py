@@ -34,7 +34,7 @@ from indus_nb.kernel.undo.contents import Contents
 from indus_nb.kernel.undo.files import Files, FilesChange
 from indus_nb.kernel.undo.history import History, Moved
 from indus_nb.kernel.undo.reading import Reading, read
-from indus_nb.kernel.undo.states import LAST, Dropped
+from indus_nb.kernel.undo.states import LAST, Dropped, is_of_left
 from indus_nb.kernel.undo.steps import Book, Maker, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
 
@@ -64,6 +64,7 @@ __all__ = [
     "TouchedError",
     "carry_out",
     "forecast",
+    "is_of_left",
     "leave_cells",
     "new_cell",
     "plan_cells",

@@ -235,7 +235,7 @@ class FilesCheckpoint:
             elif not isinstance(was, _Other) and not isinstance(now, _Other):
                 steps.append(FileStep(path, was, now, parents, source, is_doubtful=is_doubtful))
         which = "" if len(doubtful) < 2 else f"the last {len(doubtful)} "
-        note = f" ({which}perhaps by another program)" if doubtful else ""
+        note = f" ({which}perhaps by you or another program)" if doubtful else ""
         return FilesChange(self._root, _few([*sentences, *doubtful]) + note, left_out, self._contents, steps)
 
     def _compared(self, path: Path, after: Look) -> _Found | None:

@@ -22,7 +22,7 @@ from indus_nb.kernel.undo.checkpoint import take
 from indus_nb.kernel.undo.files import FilesChange, FileState, hold, net_changes, net_fates
 from indus_nb.kernel.undo.keeper import ABSENT
 from indus_nb.kernel.undo.rests import above, apart, below, left, trailing, unrecorded, with_later
-from indus_nb.kernel.undo.states import LAST, Dropped, Route, States
+from indus_nb.kernel.undo.states import Dropped, Route, States
 from indus_nb.kernel.undo.steps import Book, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, surely
 from indus_nb.kernel.undo.turning import KEEPING, Turned, overwritten, turn_all, turn_back, turned_meanwhile
@@ -463,7 +463,7 @@ class History:
         """Have paths be what they are after a move."""
         states, (undone, redone) = self._states, way.route
         if way.leaves:
-            states.save(LAST, self._path)
+            states.leave(self._path, redone)
         staying, stays = [*way.staying], {*self._path} - {*undone}
         path = [*self._path]
         for step, variables, files in turned.marks:

@@ -24,7 +24,17 @@ MAX_STEPS = 100
 MAX_HELD = 500
 """Most steps that are kept in all."""
 LAST = "last"
-"""The state that was left when the user last went to another one."""
+"""The state that was left when the user last went to another one; the ones before it are ``last 2`` and so on."""
+
+
+def is_of_left(name: str) -> bool:
+    """Return whether a name is one of those that states get when they are left.
+
+    >>> is_of_left("last"), is_of_left("last 2"), is_of_left("last look")
+    (True, True, False)
+    """
+    first, _, number = name.partition(" ")
+    return first == LAST and (name == LAST or number.isdigit())
 
 
 class Dropped(NamedTuple):
@@ -70,6 +80,26 @@ class States:
         """Give the present state a name, in the place of another one of that name."""
         self.named.pop(name, None)
         self.named[name] = State([*done], {*unsure})
+
+    def leave(self, done: Sequence[Step], ahead: Collection[Step]) -> None:
+        """Give the present state the name ``LAST``; earlier ones of it get a number where they alone have some step.
+
+        Args:
+            ahead: Steps that are done once the present state is left.
+        """
+        lasts = [self.named.pop(name) for name in self.lasts()]
+        held = {*self.steps(), *ahead, *done}
+        kept = list[State]()
+        for state in lasts:
+            if not held.issuperset(state.path):
+                kept.append(state)
+                held.update(state.path)
+        self.save(LAST, done)
+        self.named |= {f"{LAST} {number}": state for number, state in enumerate(kept, 2)}
+
+    def lasts(self) -> list[str]:
+        """Return the names of states that were left, the newest first."""
+        return sorted(filter(is_of_left, self.named), key=lambda name: (len(name), name))
 
     def mark(self) -> Callable[..., None]:
         """Return what leaves all states as they are now, but for those that are given to it.
@@ -161,7 +191,7 @@ class States:
                 for state in self.named.values():
                     del state.path[0]
             elif is_over and self.named:
-                lost.append(LAST if LAST in self.named else next(iter(self.named)))
+                lost.append((self.lasts() or [*self.named][:1])[-1])
                 del self.named[lost[-1]]
                 self.forget_rests(done)
             else:
