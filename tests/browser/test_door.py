@@ -55,6 +55,10 @@ def write_kernel(environment: Mapping[str, str], name: str, before: str, *argume
     (place / "kernel.json").write_text(json.dumps(described))
 
 
+NAME = ".indus_nb-of"
+"""The line of a chat that names its notebook."""
+
+
 def open_panel(page: Page) -> Locator:
     """Open the panel at the side, and return the chat of the notebook in front."""
     page.evaluate("window.jupyterapp.commands.execute('indus_nb:open-panel')")
@@ -80,8 +84,10 @@ def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, pa
     expect(chat.locator("textarea")).to_be_focused()
     api.add("In the first.")
     ask(chat, "where?", "In the first.")
+    expect(chat.locator(NAME)).to_have_text("first.ipynb")
     second = lab.open_beside(page, "second.ipynb")
     expect(chat.locator("textarea")).to_be_visible()
+    expect(chat.locator(NAME)).to_have_text("second.ipynb")
     expect(answer_in(chat)).to_have_count(0)
     api.add(Reply(ToolUse("notebook", {})), "In the second.")
     ask(chat, "and now?", "In the second.")
@@ -123,7 +129,7 @@ def test_the_panel_outlives_a_reload_a_new_name_and_a_restart(lab: Lab, page: Pa
     saved = json.loads((lab.folder / "lives.ipynb").read_text())
     assert "widgets" not in saved["metadata"]  # the panel stands in no cell
     page.evaluate("window.jupyterapp.shell.currentWidget.context.rename('renamed.ipynb')")
-    expect(page.locator(".jp-NotebookPanel")).to_be_visible()
+    expect(chat.locator(NAME)).to_have_text("renamed.ipynb")
     page.reload()
     page.wait_for_function(KERNEL_IS_READY)
     expect(answer_in(chat)).to_have_text("Still here.")

@@ -5,6 +5,7 @@
  * whichever that is after a restart or another kernel.
  */
 
+import { PathExt } from "@jupyterlab/coreutils";
 import { PanelLayout, Widget } from "@lumino/widgets";
 import { Installer } from "./installer.ts";
 import type { Link, Phase } from "./link.ts";
@@ -33,6 +34,8 @@ const NO_WIDGETS =
 const RELOAD = "This page does not know the agent's panel, as after a change of kernel. Reload the page.";
 
 export class Chat extends Widget {
+  /** Whose chat it is: the panel stays while notebooks change. */
+  private readonly of = document.createElement("p");
   private readonly said = document.createElement("p");
   private readonly installer: Installer;
   private view: Widget | null = null;
@@ -56,9 +59,12 @@ export class Chat extends Widget {
     this.installer = new Installer(link, options);
     this.said.className = "indus_nb-said";
     this.said.setAttribute("role", "status");
-    this.node.append(this.said, this.installer.node);
+    this.of.className = "indus_nb-of";
+    this.node.append(this.of, this.said, this.installer.node);
     placeIn(link.notebook, this.node);
     link.changed.connect(this.follow, this);
+    link.notebook.context.pathChanged.connect(this.nameNotebook, this);
+    this.nameNotebook();
   }
 
   /** Open the conversation; again if that failed before. */
@@ -90,10 +96,17 @@ export class Chat extends Widget {
 
   override dispose(): void {
     this.link.changed.disconnect(this.follow, this);
+    this.link.notebook.context.pathChanged.disconnect(this.nameNotebook, this);
     this.watch.disconnect();
     clearTimeout(this.timer);
     this.view = null;
     super.dispose();
+  }
+
+  private nameNotebook(): void {
+    const { path } = this.link.notebook.context;
+    this.of.textContent = PathExt.basename(path);
+    this.of.title = path;
   }
 
   private get composer(): HTMLElement | null {

@@ -1168,6 +1168,7 @@ function fieldOf(frame, answers) {
 // src/dialog_keyboard.js
 const ARM_DELAY_MS = 250;
 const TAKEN_DELAY_MS = 500;
+const EARLY_SHOWN_MS = 8000;
 const EARLY = "That key came too early to count: press it again.";
 const ABSENT = "No answer here has that key.";
 
@@ -1183,7 +1184,10 @@ class DialogKeyboard {
   noteEarly(shown) {
     clearTimeout(shown.again);
     const counts = Math.max(shown.keysFrom - Date.now(), ARM_DELAY_MS);
-    shown.again = setTimeout(() => setText(shown.early, EARLY), counts);
+    shown.again = setTimeout(() => {
+      setText(shown.early, EARLY);
+      shown.again = setTimeout(() => setText(shown.early, ""), EARLY_SHOWN_MS);
+    }, counts);
   }
 
   handleChord(event) {

@@ -3,7 +3,7 @@
  *
  * Contract: as long as a dialog has the focus because it took it, no key counts in the first `TAKEN_DELAY_MS`, and a key
  * gives an answer only if no other one follows within `ARM_DELAY_MS`: whoever goes on to type was not meant. Once a key
- * would count again, a line says that one did not.
+ * would count again, a line says for a while that one did not.
  */
 
 import { nextOption } from "./dialog_parts.js";
@@ -19,6 +19,8 @@ import { dialogAction, kindOfChord } from "./keys.js";
 export const ARM_DELAY_MS = 250;
 /** How long no key counts once a dialog took the focus. */
 export const TAKEN_DELAY_MS = 500;
+/** How long the line stays that says that a key came too early. */
+const EARLY_SHOWN_MS = 8000;
 const EARLY = "That key came too early to count: press it again.";
 const ABSENT = "No answer here has that key.";
 
@@ -41,7 +43,10 @@ export class DialogKeyboard {
   noteEarly(shown) {
     clearTimeout(shown.again);
     const counts = Math.max(shown.keysFrom - Date.now(), ARM_DELAY_MS);
-    shown.again = setTimeout(() => setText(shown.early, EARLY), counts);
+    shown.again = setTimeout(() => {
+      setText(shown.early, EARLY);
+      shown.again = setTimeout(() => setText(shown.early, ""), EARLY_SHOWN_MS);
+    }, counts);
   }
 
   /**
