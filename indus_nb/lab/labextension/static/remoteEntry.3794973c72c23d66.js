@@ -142,6 +142,7 @@ ${o}
 }
 
 .indus_nb-of {
+  order: -1; /* the panel is put before it */
   margin: 4px 12px 0;
   overflow: hidden;
   color: var(--jp-ui-font-color2);
