@@ -45,6 +45,8 @@ class CellIds:
         """The ids, with the connection over which each cell was run last."""
         self.numbers: dict[int, str] = {}
         """The ids by the numbers that the cells ran with, of those that have ended."""
+        self.paths: dict[str, str] = {}
+        """Where notebooks lie as their pages have said before their cells, by the connection."""
         self._begun: str | None = None
         """The cell that has begun, and not ended."""
         self._note(self.running)

@@ -454,3 +454,34 @@ def test_a_copy_of_a_notebook_says_which_conversation_the_first_one_has(
     expect(copy.cell(1)).to_contain_text(offer)
     keep_screenshot(page, f"copy-{has_panel}")
     assert "It is that." not in str(api.requests[-1].body["messages"])
+
+
+def test_after_a_restart_each_notebook_of_a_kernel_goes_on_with_its_own_conversation(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("shared.ipynb", "%agent what is it?", "%agent go on", "%agent and then?")
+    first = lab.open(page, "shared.ipynb")
+    chat = open_panel(page)
+    api.add("It is that.")
+    first.run(0)
+    first.wait_until_run(0)
+    first.save()
+    page.evaluate("window.jupyterapp.serviceManager.contents.copy('shared.ipynb', '')")
+    copy = lab.open_beside(page, "shared-Copy1.ipynb", on_own_kernel=True)
+    lab.switch_to_kernel_of(page, "shared.ipynb")
+    expect(chat).to_contain_text(re.compile(r"open in this kernel: %agent --name main goes on with it"))
+    api.add("In the copy.")
+    copy.run(1)
+    copy.wait_until_run(1)
+    page.evaluate("window.jupyterapp.serviceManager.contents.rename('shared-Copy1.ipynb', 'renamed.ipynb')")
+    page.wait_for_function("window.jupyterapp.shell.currentWidget.context.path === 'renamed.ipynb'")
+    for path in ("shared.ipynb", "renamed.ipynb"):
+        page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
+        if path == "shared.ipynb":  # so the other one is not asked whether it wants that
+            page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+        shown = Notebook(page, IN_FRONT)
+        api.add("And then that.")
+        shown.run(2)
+        shown.wait_until_run(2)
+        asked = str(api.requests[-1].body["messages"])
+        assert ("It is that." in asked, "In the copy." in asked) == (path == "shared.ipynb", path == "renamed.ipynb")

@@ -166,3 +166,24 @@ def test_a_notebook_that_a_program_runs_is_known_by_its_first_cells_and_names_it
 def test_a_name_for_kept_answers_that_no_file_beside_the_notebook_can_have_is_none(world: World, name: str) -> None:
     path = world.notebook("a.ipynb", {"indus_nb": {"keep": name}})
     assert world.kernel(path).kept_answers(world.root, []) is None
+
+
+def test_a_conversation_that_is_open_elsewhere_is_offered_for_when_it_is_closed_there(world: World) -> None:
+    path, session = world.notebook("a.ipynb"), world.session("hello")
+    kernel = world.kernel(path)
+    kernel.note(session)
+    with SessionStore.open(session):
+        offer = kernel.offer() or ""
+        assert "which is open in " in offer
+        assert "goes on with it once it is closed there. Until then this is a new one." in offer
+        assert "`%agent --name main` goes on with it." in (kernel.offer("main") or "")
+    assert (kernel.offer() or "").endswith("` goes on with it.")
+
+
+def test_a_notebook_that_is_renamed_keeps_its_conversation_beside_others_with_its_id(world: World) -> None:
+    path, session = world.notebook("a.ipynb", named()), world.session("hello")
+    kernel = world.kernel(path)
+    kernel.note(session)
+    kernel.move(str(path.rename(world.root / "b.ipynb")))
+    noted(world, 1, world.session("of a copy"))
+    assert world.kernel(world.root / "b.ipynb").last() == session

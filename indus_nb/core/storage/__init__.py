@@ -1,6 +1,7 @@
 """Session files: the tree of entries, its lines, the file itself, and where such files are found."""
 
 from indus_nb.core.storage.entries import Entry
+from indus_nb.core.storage.file import writer_of
 from indus_nb.core.storage.listing import (
     SessionInfo,
     describe_session,
@@ -27,4 +28,5 @@ __all__ = [
     "session_directory",
     "session_with_id",
     "user_text",
+    "writer_of",
 ]

@@ -148,6 +148,17 @@ def _locked(session_file: Path) -> FileLock:
         ) from error
 
 
+def writer_of(session_file: Path) -> str | None:
+    """Name the program that holds a session file open for writing; ``None`` if it can be opened."""
+    try:
+        _locked(session_file).release()
+    except SessionLockedError as error:
+        return error.owner
+    except SessionFileError:
+        pass
+    return None
+
+
 def _own_name() -> str:
     script = Path(sys.argv[0] if sys.argv else "")
     program = script.parent.name if script.name == "__main__.py" else script.name

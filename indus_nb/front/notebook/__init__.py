@@ -139,6 +139,11 @@ class _InShell:
         receive(opened)
         threading.Thread(target=copy_context().run, args=(make,), name="indus_nb door", daemon=True).start()
 
+    def note_notebook(self, path: str) -> None:
+        """Note which notebook the page shows that sends this request; its cells may come before its door."""
+        if (client := self._cells.client) is not None:
+            self._cells.paths[client] = path
+
     def has_door(self) -> bool:
         """Return whether the page that runs this cell shows it with the front-end extension."""
         return self._made is not None and self._made.has_door(self._cells.origin.client)
@@ -276,6 +281,22 @@ def open_doors() -> None:
         _states[shell] = _InShell(shell, in_cell=False)
     load(shell)
     _states[shell].open_doors()
+
+
+def note_notebook(path: str) -> None:
+    """Say of which notebook the cells are that come over the connection of this request, before its door does.
+
+    The front-end extension calls this in the request that loads the package: with several notebooks on one kernel,
+    doors are opened over the connection of one of them, so that the cells of another one may overtake its door.
+
+    Args:
+        path: Where the notebook lies, below the directory of Jupyter's server.
+    """
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is not None and shell in _states:
+        _states[shell].note_notebook(path)
 
 
 def serve(wanted: str = "") -> None:

@@ -193,7 +193,7 @@ class Conversations:
         shell.events.register("post_run_cell", self._answers.look_after)
         self._notebook.live_values = self._answers.stated
         self._screen: Screen = screen_of(shell)
-        self._notebooks = Notebooks(shell, cells)
+        self._notebooks = Notebooks(shell, cells, self._sessions)
         self.kernel.elsewhere = self._notebooks.elsewhere
         self._choosing = threading.RLock()
         """Held while a conversation is chosen: a cell and the extension may do that at once."""
@@ -420,7 +420,7 @@ class Conversations:
 
     def note_shown(self, shown: Shows, before: Shows | None) -> None:
         """Note of which notebook a connection is; see `Notebooks.note`."""
-        self._notebooks.note(shown, before, self._sessions)
+        self._notebooks.note(shown, before)
 
     def session_of(self, shown: Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""
@@ -1005,13 +1005,15 @@ class Conversations:
 
     def _resumed(self, name: str, request: Request, notebook: UsedNotebook, *, resumes: bool) -> AgentSession | None:
         """Resume the notebook's own conversation if a user is there who may object; else show which it has."""
-        resumed = notebook.sessions.resumed() if resumes and not is_in_use() else None
+        last = notebook.sessions.last()
+        open_as = next((other for other, each in self._sessions.items() if each.store.path == last), None)
+        resumed = notebook.sessions.resumed() if resumes and open_as is None and not is_in_use() else None
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
                 session = self._open(name, replace(request, continue_last=True), notebook)
                 self._say(resumed, notebook)
                 return session
-        if (offer := notebook.sessions.offer()) is not None:
+        if (offer := notebook.sessions.offer(open_as)) is not None:
             self._say(offer, notebook)
         return None
 

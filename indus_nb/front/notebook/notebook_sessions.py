@@ -22,7 +22,7 @@ from indus_nb.base.errors import SessionFileError
 from indus_nb.base.files import current_directory, write_atomically
 from indus_nb.base.textcut import counted
 from indus_nb.core.resources.settings import agent_directory, load_settings
-from indus_nb.core.storage import SessionInfo, describe_session
+from indus_nb.core.storage import SessionInfo, describe_session, writer_of
 from indus_nb.front.notebook.actions import known_sessions, known_sessions_file
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.document import NotebookFile, Traces, find_notebook, named_notebook, read_notebook
@@ -49,7 +49,7 @@ class NotebookSessions:
     """Conversations of notebooks. No failure to read or write them is an error.
 
     Attributes:
-        notebook: The path of the notebook's file, as it was found first; ``None`` if it is not known.
+        notebook: The path of the notebook's file; ``None`` if it is not known.
     """
 
     def __init__(self, notebook: str | None, cells: CellIds) -> None:
@@ -118,6 +118,19 @@ class NotebookSessions:
             write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
         return self._notebook_id
 
+    def move(self, path: str | None) -> None:
+        """Take the notebook for renamed: its conversation is the one of that path from now on, also for later kernels.
+
+        Args:
+            path: Where its file lies now; ``None`` where that is not known, then nothing is changed.
+        """
+        if path is None or path == self.notebook:
+            return
+        self.notebook = path
+        noted, self._noted = self._noted, None
+        if noted is not None:
+            self.note(Path(noted))
+
     def resumed(self) -> str | None:
         """Return a sentence about this notebook's own conversation, if there is one to resume.
 
@@ -137,13 +150,23 @@ class NotebookSessions:
             "`%agent --new` begins another one."
         )
 
-    def offer(self) -> str | None:
-        """Return a sentence that offers this notebook's conversation, if it can be resumed."""
-        info = _described(self.last())
-        return info and (
-            f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}: "
-            f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it."
-        )
+    def offer(self, open_as: str | None = None) -> str | None:
+        """Return a sentence that offers this notebook's conversation, and says when it can be gone on with.
+
+        Args:
+            open_as: The name of that conversation in this kernel, if it is open here.
+        """
+        path = self.last()
+        info = _described(path)
+        if path is None or info is None:
+            return None
+        has = f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}"
+        if open_as is not None:
+            return f"{has}, which is open in this kernel: `%agent --name {open_as}` goes on with it."
+        goes_on = f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it"
+        if (holder := writer_of(path)) is not None:
+            return f"{has}, which is open in {holder}: {goes_on} once it is closed there. Until then this is a new one."
+        return f"{has}: {goes_on}."
 
 
 def settings_in(file: NotebookFile) -> Mapping[str, object]:

@@ -7,6 +7,7 @@ of the last one. The extension says which notebook each connection to the kernel
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Container
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -43,7 +44,15 @@ class UsedNotebook:
 class Notebooks:
     """The notebooks of one kernel; the first one is that of every connection of which nothing is known."""
 
-    def __init__(self, shell: Any, cells: CellIds) -> None:
+    def __init__(self, shell: Any, cells: CellIds, taken: Container[str] = ()) -> None:
+        """Create the registry.
+
+        Args:
+            taken: The names of conversations that another notebook's cannot have.
+        """
+        self._taken = taken
+        self._noting = threading.RLock()
+        """Held while it is noted of which notebook a connection is: a cell and the extension may do that at once."""
         self._directory = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         self._cells = cells
         self._own = own_notebook(shell, cells)
@@ -53,7 +62,10 @@ class Notebooks:
 
     def of(self, client: str | None) -> UsedNotebook:
         """Return the notebook of a connection to the kernel."""
-        return self._by_client.get(client or "", self._first)
+        with self._noting:
+            if (path := self._cells.paths.pop(client or "", None)) is not None and client not in self._by_client:
+                self.note(Shows(kind="shows", path=path, client=client or ""), None)
+            return self._by_client.get(client or "", self._first)
 
     def talking_to(self, conversation: str) -> UsedNotebook:
         """Return the notebook that talks to a conversation by default."""
@@ -90,27 +102,31 @@ class Notebooks:
         used = self._by_client.get(self._cells.client_of(cell) or "")
         return "" if used is self._by_client.get(self._cells.origin.client or "") else self.file_of(cell)
 
-    def note(self, shown: Shows, before: Shows | None, taken: Container[str]) -> UsedNotebook:
+    def note(self, shown: Shows, before: Shows | None) -> UsedNotebook:
         """Note of which notebook a connection is.
 
         Args:
             before: What the same page said of the same notebook before: it may have been renamed.
-            taken: The names of conversations that another notebook's cannot have.
         """
-        known = None if before is None else self._by_path.pop(before.path, None)
-        used = known or self._by_path.get(shown.path) or self._new(shown.path, taken)
-        self._by_path[shown.path] = self._by_client[shown.client] = used
-        if len(self._by_client) > _MAX_CONNECTIONS:
-            del self._by_client[next(iter(self._by_client))]
-        return used
+        with self._noting:
+            known = None if before is None else self._by_path.pop(before.path, None)
+            used = known or self._by_path.get(shown.path) or self._new(shown.path)
+            if known is not None and before is not None and before.path != shown.path:
+                used.sessions.move(self._file(shown.path))
+            self._by_path[shown.path] = self._by_client[shown.client] = used
+            if len(self._by_client) > _MAX_CONNECTIONS:
+                del self._by_client[next(iter(self._by_client))]
+            return used
 
-    def _new(self, path: str, taken: Container[str]) -> UsedNotebook:
+    def _new(self, path: str) -> UsedNotebook:
         if self._first not in self._by_path.values() and self._may_be_own(path):
+            if not Path(self._own or "").is_file():  # renamed since, which a kernel that is restarted is not told
+                self._first.sessions.move(self._file(path))
             return self._first
         stem = Path(path).stem.replace(" ", "-") or "notebook"
         others = {used.conversation for used in self._by_path.values()} | {FIRST}
         names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, len(others) + _MAX_CONNECTIONS))
-        name = next(name for name in names if name not in others and name not in taken)
+        name = next(name for name in names if name not in others and name not in self._taken)
         return UsedNotebook(name, NotebookSessions(self._file(path), self._cells))
 
     def _may_be_own(self, path: str) -> bool:

@@ -14,6 +14,8 @@ import type { FromDoor, Shows, State, ToDoor } from "./door.ts";
 const TARGET = "indus_nb.door";
 /** Evaluated in the kernel: it loads the package, and leaves no name behind. */
 const OPEN_DOORS = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()';
+/** Evaluated behind it, with the notebook's path: cells of this connection are known to be that notebook's. */
+const NOTE_NOTEBOOK = '__import__("importlib").import_module("indus_nb.front.notebook").note_notebook';
 const IS_LOADED = '"indus_nb.front.notebook" in __import__("sys").modules';
 const IS_HERE = '__import__("importlib.util").util.find_spec("indus_nb") is not None';
 
@@ -40,6 +42,8 @@ export class Link implements IDisposable {
   private wanted = false;
   /** Whether the kernel has not begun to load the package. */
   private waitsForCell = false;
+  /** The session that the kernel's process has for its messages; `null` before it has answered any. */
+  private process: string | null = null;
   /** What became of the request to load the package. */
   private loaded: Promise<string | null> | null = null;
   private readonly handlers = new Map<ToDoor["kind"], Set<Handler>>();
@@ -180,7 +184,9 @@ export class Link implements IDisposable {
       this.waitsForCell = false;
       if (this.held.phase === "waiting") this.set("loading");
     };
-    const found = await evaluate(kernel, { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None` }, begins);
+    const noted = `${NOTE_NOTEBOOK}(${JSON.stringify(this.notebook.context.path)})`;
+    const expressions = { here: IS_HERE, loaded: `${OPEN_DOORS} if ${IS_HERE} else None`, noted };
+    const found = await evaluate(kernel, expressions, begins);
     if (!found) return "The kernel did not load the package.";
     const { here, loaded } = found;
     if (loaded?.status === "error") return `${loaded.ename}: ${loaded.evalue}`;
@@ -230,8 +236,16 @@ export class Link implements IDisposable {
     else if (status === "busy" && this.waitsForCell && this.held.phase === "loading") this.set("waiting");
   }
 
-  /** Follow another page, which shares the kernel, once that has loaded the agent. */
-  private notice(_: unknown, { content }: KernelMessage.IMessage): void {
+  /**
+   * Notice a restart that was asked for in another notebook, and follow another page that shares the kernel once that
+   * has loaded the agent.
+   */
+  private notice(_: unknown, { content, header, parent_header }: KernelMessage.IMessage): void {
+    // What the server says of a kernel by itself answers nothing, and has a session of its own.
+    if ("msg_id" in parent_header) {
+      if (this.process !== null && this.process !== header.session) this.leave();
+      this.process = header.session;
+    }
     const data = "data" in content ? (content.data as Partial<State>) : null;
     if (data?.kind === "state" && !this.wanted) this.rejoin();
   }
@@ -257,6 +271,7 @@ export class Link implements IDisposable {
     this.comm = null;
     this.opening = null;
     this.loaded = null;
+    this.process = null;
     this.set("none");
   }
 
