@@ -58,6 +58,25 @@ def test_a_notebook_asks_before_a_command_runs(
     assert ("did not allow" in result_of(api)) is not made
 
 
+def test_a_question_of_a_cell_that_does_not_wait_is_asked_in_another_one(
+    claude: Kernel, api: MessagesApi, folder: Path
+) -> None:
+    api.add(Reply(ToolUse("bash", {"command": "touch made-aside"})), Reply("Done."))
+    cell = claude.begin("%agent --no-wait make a file", asks=True).goes_on()
+    cell.wait_for(lambda cell: any("`%agent answer` in another cell" in text for text in cell.shown))
+    assert len(api.requests) == 1
+    refused = claude.begin("%agent and now?", asks=True).finish()
+    assert refused.error is not None
+    assert "waits for your answer to “This writes made-aside. Run this command?”" in refused.error["evalue"]
+    assert "Nobody is there" in str(claude.run("%agent answer").error)
+    asking = claude.begin("%agent answer", asks=True)
+    assert "touch made-aside" in asking.answer("1")
+    assert asking.finish().shown == ["No question waits any more. The agent goes on in its own cell."]
+    cell.wait_for(lambda cell: "Done." in cell.shown)
+    assert (folder / "work" / "made-aside").exists()
+    assert "No question waits" in claude.begin("%agent answer", asks=True).finish().shown[0]
+
+
 def written(*paths: str) -> list[Reply]:
     return [Reply(ToolUse("write", {"path": path, "content": "x"})) for path in paths]
 
