@@ -275,7 +275,7 @@ def test_the_steps_of_a_plan_are_changed_where_the_user_said_so_and_are_one_text
     copy.fill("Look\nClean\nWrite it down")
     page.evaluate("window.jupyterapp.commands.execute('docmanager:open', {path: 'plan.ipynb'})")
     expect(steps).to_have_value("Look\nClean\nWrite it down")
-    cell.get_by_role("button", name="Send").click()
+    cell.get_by_role("button", name="Done").click()
     cell.get_by_role("button", name="Go").click()
     expect(cell.locator(".indus-answer").last).to_have_text("It is clean.")
     api.wait_for_requests(asked + 2)

@@ -369,7 +369,7 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
         expect(dialog).to_contain_text(re.compile(r"Change (the 1st cell|cell \[1\])\?"))
         expect(dialog.get_by_role("group", name="Details")).to_be_hidden()
-        way = dialog.get_by_role("button", name=re.compile(r"in the notebook, at (the 1st cell|cell \[1\]): go there"))
+        way = dialog.get_by_role("button", name="in the notebook, where you see it")
         expect(dialog.get_by_role("button", name="Accept", exact=True)).to_be_enabled()
         if where == "in place":
             way.click()

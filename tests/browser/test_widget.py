@@ -336,7 +336,7 @@ def test_writing_answers(cell: Stage) -> None:
     cell.hears(kind="answer", id="i1", value="dd")
     cell.ask("editor", id="e1", title="Edit", prefill="one")
     expect(field).to_have_value("one")
-    expect(cell.ready("Send")).to_be_visible()
+    expect(cell.ready("Done")).to_be_visible()
     field.press("End")
     field.press("Enter")
     cell.page.keyboard.type("two")

@@ -58,6 +58,27 @@ def test_a_notebook_asks_before_a_command_runs(
     assert ("did not allow" in result_of(api)) is not made
 
 
+@pytest.mark.parametrize("line", ["%agent answer", "%agent and now?"])
+def test_a_question_of_a_cell_that_does_not_wait_is_asked_in_another_one(
+    claude: Kernel, api: MessagesApi, folder: Path, line: str
+) -> None:
+    made = folder / "work" / f"aside-{len(line)}"
+    api.add(Reply(ToolUse("bash", {"command": f"touch {made.name}"})), Reply("Done."))
+    cell = claude.begin("%agent --no-wait make a file", asks=True).goes_on()
+    cell.wait_for(lambda cell: any("`%agent answer` in another cell" in text for text in cell.shown))
+    assert len(api.requests) == 1
+    refused = claude.run("%agent --no-wait -o later and then?").error
+    assert refused is not None
+    assert f"waits for your answer to “This writes {made.name}. Run this command?”" in refused["evalue"]
+    assert "Nobody is there" in str(claude.run("%agent answer").error)
+    asking = claude.begin(line, asks=True)
+    assert f"touch {made.name}" in asking.answer("1")
+    asking.finish()
+    cell.wait_for(lambda cell: "Done." in cell.shown)
+    assert made.exists()
+    assert "No question waits" in claude.begin("%agent answer", asks=True).finish().shown[0]
+
+
 def written(*paths: str) -> list[Reply]:
     return [Reply(ToolUse("write", {"path": path, "content": "x"})) for path in paths]
 

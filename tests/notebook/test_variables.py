@@ -68,6 +68,12 @@ def test_a_text_stands_in_a_prompt_as_it_is_but_for_its_excess() -> None:
     assert for_prompt("x" * 30_000) == "x" * 20_000 + "… (10000 more characters)"
 
 
+def test_a_line_about_a_value_says_how_much_it_holds_and_never_how_much_of_the_line_is_left_out() -> None:
+    told = summary({"page": "word " * 4_000, "pages": ["word " * 4_000] * 3}).text.splitlines()
+    assert [line.partition(" · ")[0] for line in told] == ["pages: list of 3", "page: str of 20000"]
+    assert all(line.endswith("…") for line in told)
+
+
 def test_a_frame_is_told_with_its_schema_and_first_rows(frame: pd.DataFrame) -> None:
     told = for_prompt(frame)
     lines = told.splitlines()

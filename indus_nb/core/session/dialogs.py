@@ -228,6 +228,10 @@ class Ui(TerminalUi):
         dialog = self._open.get(dialog_id)
         return None if dialog is None else dialog.question
 
+    def headings(self) -> list[str]:
+        """Return what each dialog asks that the user has not answered yet, oldest first."""
+        return [each.frame.title if each.question is None else each.question.heading for each in self._waiting]
+
     def note_shown(self, dialog_id: str) -> None:
         """Record that a view of a host shows a dialog; one that is not open is ignored."""
         if dialog_id in self._open:

@@ -33,6 +33,7 @@ from indus_nb.core.session.session import AgentSession, ApproveMode
 from indus_nb.extend.definitions import agent
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.asked_rows import AskedRows
+from indus_nb.front.notebook.cells.cell_dialogs import in_short
 from indus_nb.front.notebook.cells.cell_run import CellRun, in_background
 from indus_nb.front.notebook.cells.cell_turns import CellTurns, asking_cell
 from indus_nb.front.notebook.cells.cell_work import (
@@ -118,8 +119,19 @@ _NO_WIDGETS = (
     f"{how_to_install('widgets')}, then restart the kernel and reload the page."
 )
 _MAX_PROMPT_CHARACTERS = 40
+_ANSWERED = "No question waits any more. The agent goes on in its own cell."
+_NO_QUESTION = "No question waits for an answer in a cell."
 _NOTHING_CHANGED = "Nothing was changed."
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
+_WAITS = (
+    "The agent waits for your answer to “{}” `%agent answer` shows the question in a cell, and `%agent abort` stops it."
+)
+
+
+def _why_busy(session: AgentSession) -> str:
+    """Say what goes on for another cell, which may wait for the user."""
+    waiting = session.ui.headings()
+    return _WAITS.format(in_short(waiting[0])) if waiting else _BUSY
 
 
 def _check_command(request: Request, session: AgentSession) -> None:
@@ -545,7 +557,7 @@ class Conversations:
             with self._watch.main.serving(inbox):
                 self._drive(work, inbox)
         except SessionBusyError as error:
-            raise SessionBusyError(_BUSY) from error
+            raise SessionBusyError(_why_busy(session)) from error
         if run.stopped:
             message = "Stopped: the agent was told to end. What was said and done so far is kept."
             raise Interrupted(message)
@@ -665,6 +677,7 @@ class Conversations:
             "undo": self._undo,
             "redo": self._undo,
             "state": self._state,
+            "answer": self._answer,
             "context": self._show_context,
             "key": self._ask_key,
             "claims": self._show_claims,
@@ -880,6 +893,18 @@ class Conversations:
         self._run(session.start)
         self._moving(session, do, wanted, lambda: self.taking_back.state_needs_page(wanted))
 
+    def _answer(self, _: Command, session: AgentSession) -> None:
+        """Ask what waits for an answer, in another conversation if in this one nothing does."""
+        if not self._can_ask:
+            raise UsageError("Nobody is there to answer in this cell.")
+        asking = next((each for each in (session, *self._sessions.values()) if each.ui.open_dialogs), session)
+
+        async def ask(cell: CellWork) -> None:
+            asked = await cell.ask_open(asking.ui, self.thread)
+            cell.left = blocks.notice(_ANSWERED if asked else _NO_QUESTION)
+
+        self._with_page(ask, asks=bool(asking.ui.open_dialogs))
+
     def _moving(
         self,
         session: AgentSession,
@@ -938,7 +963,7 @@ class Conversations:
         own = (request.output, request.result, request.max_cost, request.max_turns, request.timeout)
         own += (request.plan or None, request.check)
         if any(each is not None for each in own):
-            raise SessionBusyError(_BUSY)
+            raise SessionBusyError(_why_busy(session))
         self._run(lambda: session.follow_up(text, images))
         note = "Queued: the agent still works, and is told this when it has finished. `%agent queue` shows what waits."
         self._screen.show(blocks.notice(note), final=True)

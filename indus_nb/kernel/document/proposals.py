@@ -36,7 +36,7 @@ _MAX_PROPOSED_CELLS = 30
 _ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
 _RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
 _NOT_RUN = "It was not run."
-_AND_RUN = ", to run"
+_AND_RUN = ", sent to the kernel"
 _ELSEWHERE = (
     "Only one of the pages that show this notebook has what you accepted. Save the notebook there, then load it again "
     "in the others: File > Reload Notebook from Disk."

@@ -23,8 +23,8 @@ class CellSteps:
 
     Attributes:
         on: Whether cells are recorded.
-        left_out: Variables that were too large, or cannot be remembered, when a cell reached them, and why: what cells
-            changed inside of them is in no step.
+        left_out: Variables that were too large, or cannot be remembered, when a cell reached them, and why: what that
+            cell changed inside of them is in no step. Cells that reached less may have changed them in steps.
     """
 
     def __init__(self, shell: Any, steps: Steps) -> None:

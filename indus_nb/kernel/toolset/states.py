@@ -26,6 +26,10 @@ _MAX_OF_MODEL = 10
 _RANDOM = "random numbers"
 _MAX_LINE_CHARACTERS = 1_000
 _MAX_DIFFERENCE_CHARACTERS = 20_000
+_UNKNOWN = (
+    "Some cells reached more than could be remembered. What those changed inside of these is in no step, what other "
+    "cells changed may be: {}."
+)
 _CELLS_OFF = "Your own cells are no steps: `%agent state on` makes steps of those that you run from then on."
 
 
@@ -126,9 +130,7 @@ class KernelStates:
         """Return what is true of all states, in a sentence or two."""
         used, room = self._steps.history.weight, self._steps.room
         recorded = "Your cells are steps." if self.cells.on else _CELLS_OFF
-        unknown = (
-            f" Changes inside of these are in no step: {_listed(self.cells.left_out)}." if self.cells.left_out else ""
-        )
+        unknown = f" {_UNKNOWN.format(_listed(self.cells.left_out))}" if self.cells.left_out else ""
         return f"All steps take {_size(used)} of {_size(room)}. {recorded}{unknown}"
 
     def cells_changed(self, name: str) -> list[CellsChange]:

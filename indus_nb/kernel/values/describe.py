@@ -60,7 +60,7 @@ def describe(value: object, name: str = "") -> str:
     try:
         if is_secret_name(name) and not is_a(value, (ModuleType, FunctionType, type)):
             return f"{kind} {_HIDDEN_VALUE}"
-        return cut(without_secrets(_line(value, kind)), MAX_LINE_CHARACTERS)
+        return cut(without_secrets(_line(value, kind)), MAX_LINE_CHARACTERS, note=False)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return kind
 
@@ -83,7 +83,7 @@ def given(value: object) -> str:
     try:
         is_table = any(families(value) & kinds for kinds, _ in _TABLES)
         text = _long(value, unasked=True) if is_table else _line(value, type_name(value), items=12, text=2_000)
-        return cut(without_secrets(text), _MAX_GIVEN_CHARACTERS)
+        return cut(without_secrets(text), _MAX_GIVEN_CHARACTERS, note=False)
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return type_name(value)
 
@@ -98,7 +98,7 @@ def for_prompt(value: object) -> str:
     if type(value) is str:
         return cut(value, MAX_TEXT_CHARACTERS)
     try:
-        return cut(_long(value), MAX_TEXT_CHARACTERS)
+        return cut(_long(value), MAX_TEXT_CHARACTERS, note=not is_container(value))
     except Exception:  # noqa: BLE001 - the object's own code failed: its type is all that is known
         return f"<{type_name(value)}>"
 

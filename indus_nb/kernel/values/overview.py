@@ -67,7 +67,7 @@ def summary(
     shown: list[str] = []
     end = math.inf
     for name, value in data:
-        line = f"{name}: {cut(describe(value, name), 120)}"
+        line = f"{name}: {cut(describe(value, name), 120, note=False)}"
         room -= len(line) + 1
         if room < 0 or time.thread_time() > end:
             break

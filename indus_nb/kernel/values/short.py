@@ -139,5 +139,5 @@ def picture(value: Any) -> str | None:
 
 
 def cut(text: str, length: int, *, note: bool = True) -> str:
-    """Shorten a text, with a note of how much was left out, or with a mark alone."""
+    """Shorten a text, with a note of how much was left out, or with a mark alone where it describes something else."""
     return textcut.head(text, length, "… ({left} more characters)") if note else textcut.fit(text, length)

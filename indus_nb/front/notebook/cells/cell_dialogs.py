@@ -2,7 +2,8 @@
 
 A page that can answer is ready within a fraction of a second, also while the cell is busy. Dialogs wait until that is
 known. A page may be ready and yet draw no view: a dialog that no view shows within `_VIEW_SECONDS` is asked with
-``input()`` as well, and a page that is ready later shows it, too. The first answer counts, and ends the other.
+``input()`` as well, and a page that is ready later shows it, too. The first answer counts, and ends the other. A cell
+that does not wait has no ``input()``: it names the command that asks in another cell.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from indus_nb.render.markup import plain
 _IN_LINE, _HEADING_IN_LINE = 30, 60
 """Characters of a choice, and of the heading, in the line where the user types; both are written out above."""
 _LINES_OF_OUTCOME = 6
+_MAX_HEADING_CHARACTERS = 80
 _VIEW_SECONDS = 3.0
 """Time for a page that is ready to draw a view of a dialog."""
 Ask: TypeAlias = Callable[[str], str]
@@ -52,8 +54,8 @@ class CellDialogs:
     ``in_page`` shows a frame in the widget, and returns whether it could; ``None`` means that this is not known yet.
     ``note_typed`` tells the widget which dialogs ``input()`` asks, by their ids, with the line before the box: before
     it asks one, and of all so far, for the view of an earlier one may not have been told yet that it is answered.
-    ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread. ``show_notice``
-    shows a line in the cell.
+    ``inbox`` belongs to the thread that may call ``input()``; without one there is no such thread, and the dialog waits
+    for another host of the session. ``show_notice`` shows a line in the cell.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class CellDialogs:
             self._undecided.append(frame)
         elif not shown:
             self._show_outside(frame)
-        elif isinstance(frame, Dialog) and self._inbox is not None:
+        elif isinstance(frame, Dialog):
             asyncio.get_running_loop().call_later(_VIEW_SECONDS, self._ask_if_unseen, frame)
 
     def _ask_if_unseen(self, frame: Dialog) -> None:
@@ -146,10 +148,12 @@ class CellDialogs:
                 pass  # status lines and widgets belong to a panel
 
     def _ask_outside(self, frame: Dialog) -> None:
-        if self._inbox is None:
-            self._thread.call(partial(self._ui.answer, frame.id, None))
-        else:
+        if self._inbox is not None:
             self._inbox.put(partial(self._ask, frame))
+        elif frame.id not in self._over:
+            question = self._ui.question(frame.id)
+            heading = in_short(frame.title if question is None else question.heading)
+            self._show_notice(f"You were asked: “{heading}” `%agent answer` in another cell shows the question.")
 
     def _ask(self, frame: Dialog) -> None:
         if frame.id in self._over:
@@ -258,6 +262,11 @@ def _decide(question: Question, ask: Ask) -> tuple[str | None, str]:
 
 def _label(choice: Choice) -> str:
     return f"{'Yes, ' if choice.kind == 'again' else ''}{choice.label or choice.option}"
+
+
+def in_short(heading: str) -> str:
+    """Return the beginning of what a question asks, for a sentence about it."""
+    return one_line(plain(heading), _MAX_HEADING_CHARACTERS)
 
 
 def _one_line(text: str) -> str:

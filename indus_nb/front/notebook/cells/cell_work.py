@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from indus_nb.base.errors import Interrupted, UsageError
@@ -115,6 +115,26 @@ class CellWork:
 
     async def ask(self, ui: Ui, question: Question, thread: AgentThread) -> Decision:
         """Ask a session's question here, in the widget or with ``input()``, and where else its dialogs are shown."""
+        with self._asking(ui, thread):
+            return await ui.choose(question)
+
+    async def ask_open(self, ui: Ui, thread: AgentThread) -> bool:
+        """Ask a session's open questions as `ask` does, until none is left; return whether there was one."""
+        changed = asyncio.Event()
+        unwatch = ui.watch_dialogs(changed.set)
+        try:
+            with self._asking(ui, thread) as dialogs:
+                asked = bool(dialogs.open_dialogs())
+                while dialogs.open_dialogs():
+                    changed.clear()
+                    await changed.wait()
+                return asked
+        finally:
+            unwatch()
+
+    @contextmanager
+    def _asking(self, ui: Ui, thread: AgentThread) -> Generator[CellDialogs]:
+        """Show a session's dialogs in this cell within this context."""
         live = self._live
         dialogs = CellDialogs(
             ui,
@@ -135,7 +155,7 @@ class CellWork:
             live.on_dialog_shown = ui.note_shown
         dialogs.attach(asks=True)
         try:
-            return await ui.choose(question)
+            yield dialogs
         finally:
             dialogs.detach()
 

@@ -225,12 +225,8 @@ class _Drafts:
 
 def _why_not_now(session: AgentSession) -> str:
     """Say why nothing can be asked while a run goes on, which may wait for the user."""
-    waiting = session.ui.open_dialogs
-    if not waiting:
-        return _BUSY
-    question = session.ui.question(waiting[0].id)
-    heading = waiting[0].title if question is None else question.heading
-    return _WAITS.format(textcut.one_line(heading, _MAX_HEADING_CHARACTERS))
+    waiting = session.ui.headings()
+    return _WAITS.format(textcut.one_line(waiting[0], _MAX_HEADING_CHARACTERS)) if waiting else _BUSY
 
 
 def _cell(placed: PlacedCell) -> messages.ShownCell:

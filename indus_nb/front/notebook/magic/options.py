@@ -292,6 +292,7 @@ SUBCOMMANDS = (
         "(?P<quote>[\\\"'])?(?P<argument>(?(quote).+|\\S+)\\.(?:html|jsonl))?(?(quote)(?P=quote))",
         Kind.EXPORT,
     ),
+    Subcommand("answer", "the questions of a run in the background, asked in this cell"),
     Subcommand("abort", "stop what goes on in the background"),
     Subcommand("steer", "say something to the agent while it works", "TEXT", r"(?P<argument>.*)"),
     Subcommand(

@@ -117,8 +117,8 @@ def _row(line: str) -> tuple[str, str]:
 
 
 _QUESTION = (
-    "Its question is in the panel, which a click on the agent in JupyterLab's status bar opens, or in an %agent cell "
-    "while that runs."
+    "`%agent answer` asks its question in a cell; it is also in the panel, which a click on the agent in JupyterLab's "
+    "status bar opens."
 )
 
 

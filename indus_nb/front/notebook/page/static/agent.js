@@ -1109,7 +1109,9 @@ function secondsUntil(until) {
 function controlsOf(frame, layout, answers, answer) {
   if (frame.method === "input" || frame.method === "editor") {
     const field = fieldOf(frame, answers);
-    const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+    const send = choiceButton(frame.id, frame.method === "input" ? "Send" : "Done", "", "ia-primary", () =>
+      answer(field.value),
+    );
     send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
     return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
   }
@@ -1146,7 +1148,7 @@ function reasonRow(id, answers, send) {
     value: answers.get(id) ?? "",
     oninput: () => answers.set(id, field.value),
   });
-  const button = choiceButton(id, "Send", "", "", () => send(field.value));
+  const button = choiceButton(id, "Send reason", "", "", () => send(field.value));
   return h("div", { class: "ia-why", hidden: !answers.has(id) }, field, button);
 }
 
@@ -1302,6 +1304,11 @@ class InPlace {
       for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
       if (this.unseen.size === 0) onSeen();
     });
+    this.box = new IntersectionObserver((entries) => {
+      this.inSight = entries.at(-1)?.isIntersecting === true;
+      this.say();
+    });
+    this.inSight = false;
   }
 
   look() {
@@ -1309,9 +1316,15 @@ class InPlace {
       /** @type {unknown} */ (globalThis)
     )[IN_PLACE];
     const before = this.shown?.ends ?? [];
+    const boxBefore = this.shown?.box;
     this.shown = find?.(this.id) ?? null;
     this.node.hidden = this.shown === null;
-    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
+    if (this.shown?.box !== boxBefore) {
+      this.box.disconnect();
+      this.inSight = false;
+      if (this.shown) this.box.observe(this.shown.box);
+    }
+    this.say();
     const ends = this.shown?.ends ?? [];
     if (ends.length === before.length && ends.every((end, index) => end === before[index])) return;
     this.sights.disconnect();
@@ -1319,8 +1332,14 @@ class InPlace {
     for (const end of ends) this.sights.observe(end);
   }
 
+  say() {
+    const where = this.inSight ? "where you see it" : `at ${this.shown?.cell}: go there`;
+    setText(this.node, this.shown ? `It is shown in the notebook, ${where}` : "");
+  }
+
   stop() {
     this.sights.disconnect();
+    this.box.disconnect();
   }
 }
 

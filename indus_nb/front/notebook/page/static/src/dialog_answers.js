@@ -24,7 +24,9 @@ import { h } from "./dom.js";
 export function controlsOf(frame, layout, answers, answer) {
   if (frame.method === "input" || frame.method === "editor") {
     const field = fieldOf(frame, answers);
-    const send = choiceButton(frame.id, "Send", "", "ia-primary", () => answer(field.value));
+    const send = choiceButton(frame.id, frame.method === "input" ? "Send" : "Done", "", "ia-primary", () =>
+      answer(field.value),
+    );
     send.title = frame.method === "input" ? "Enter" : "Ctrl+Enter";
     return { rows: [field, row(send, cancelButton(frame.id, answer))], first: field, choices: [] };
   }
@@ -68,7 +70,7 @@ function reasonRow(id, answers, send) {
     value: answers.get(id) ?? "",
     oninput: () => answers.set(id, field.value),
   });
-  const button = choiceButton(id, "Send", "", "", () => send(field.value));
+  const button = choiceButton(id, "Send reason", "", "", () => send(field.value));
   return h("div", { class: "ia-why", hidden: !answers.has(id) }, field, button);
 }
 

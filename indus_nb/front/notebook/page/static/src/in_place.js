@@ -7,7 +7,10 @@
 
 import { h, setText } from "./dom.js";
 
-/** @typedef {{ cell: string, ends: readonly HTMLElement[], show(): void }} ShownInPlace what the extension says of it */
+/**
+ * What the extension says of it.
+ * @typedef {{ cell: string, box: HTMLElement, ends: readonly HTMLElement[], show(): void }} ShownInPlace
+ */
 
 const IN_PLACE = Symbol.for("indus_nb in place");
 
@@ -28,6 +31,11 @@ export class InPlace {
       for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
       if (this.unseen.size === 0) onSeen();
     });
+    this.box = new IntersectionObserver((entries) => {
+      this.inSight = entries.at(-1)?.isIntersecting === true;
+      this.say();
+    });
+    this.inSight = false;
   }
 
   /** Look again whether, and where, the notebook shows it. */
@@ -36,9 +44,15 @@ export class InPlace {
       /** @type {unknown} */ (globalThis)
     )[IN_PLACE];
     const before = this.shown?.ends ?? [];
+    const boxBefore = this.shown?.box;
     this.shown = find?.(this.id) ?? null;
     this.node.hidden = this.shown === null;
-    setText(this.node, this.shown ? `It is shown in the notebook, at ${this.shown.cell}: go there` : "");
+    if (this.shown?.box !== boxBefore) {
+      this.box.disconnect();
+      this.inSight = false;
+      if (this.shown) this.box.observe(this.shown.box);
+    }
+    this.say();
     const ends = this.shown?.ends ?? [];
     if (ends.length === before.length && ends.every((end, index) => end === before[index])) return;
     this.sights.disconnect();
@@ -46,7 +60,14 @@ export class InPlace {
     for (const end of ends) this.sights.observe(end);
   }
 
+  /** Say where it is, which the user sees where it is in sight; a line is there all the same, so that nothing moves. */
+  say() {
+    const where = this.inSight ? "where you see it" : `at ${this.shown?.cell}: go there`;
+    setText(this.node, this.shown ? `It is shown in the notebook, ${where}` : "");
+  }
+
   stop() {
     this.sights.disconnect();
+    this.box.disconnect();
   }
 }
