@@ -54,6 +54,7 @@ class Job:
         told: True once the model was told how it ended, or need not be.
         asks: True once its work is done, and the user is asked about what it made.
         waits: True while the user is asked whether it may run.
+        in_background: Whether it was begun as a job, which nothing waits for.
         ended: Set when it has ended.
     """
 
@@ -66,6 +67,7 @@ class Job:
     by_user: bool = False
     asks: bool = False
     waits: bool = False
+    in_background: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     _began: float = field(default_factory=time.monotonic)
     _took: float | None = None
@@ -215,7 +217,7 @@ class Jobs:
         Raises:
             ToolError: The work failed before it became a job.
         """
-        job = Job("", tool, title_of(str(context.hide(what))))
+        job = Job("", tool, title_of(str(context.hide(what))), in_background=background)
 
         def report(output: ToolOutput) -> None:
             job.output = output

@@ -336,6 +336,82 @@ def test_code_beside_the_user_changes_the_agents_variables_and_adds_what_was_not
     assert "adds" not in question
 
 
+def beside(claude: Kernel, api: MessagesApi, code: str) -> str:
+    """Have code run beside the user; return what the model reads of its end."""
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), Reply(ToolUse("job", {"action": "wait"})), "Oh.")
+    before = len(api.requests)
+    claude.run("%agent go")
+    return "".join(text_of(result(api, at)) for at in range(before + 1, len(api.requests)))  # of a slow copy the job
+
+
+def test_what_code_beside_the_user_changes_in_itself_comes_back_as_new_values(claude: Kernel, api: MessagesApi) -> None:
+    claude.run("import pandas as pd\nframe = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})\nrows = [[1], [2]]")
+    claude.run("by_name, other, holder = {'rows': rows}, rows, (rows,)\ndef grow():\n    by_name['more'] = 1")
+    said = beside(
+        claude, api, "frame.drop(columns='b', inplace=True); rows[0].append(9); rows.append([3]); grow(); n = 1"
+    )
+    assert "New: n. Changed: " in said
+    assert "by_name, frame, other, rows are new objects here, and what else held the old one still has that." in said
+    shown = claude.run("[*frame], rows, by_name['rows'] is rows is other, by_name['more'], holder[0], n").results[-1]
+    assert shown["text/plain"] == "(['a'], [[1, 9], [2], [3]], True, 1, [[1], [2]], 1)"
+    claude.run("%agent undo")
+    shown = claude.run("[*frame], rows, rows is other is holder[0], [*by_name]").results[-1]
+    assert shown["text/plain"] == "(['a', 'b'], [[1], [2]], True, ['rows'])"
+
+
+def test_what_the_user_has_changed_meanwhile_is_not_overwritten_by_what_was_changed_in_itself(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("%reset_selective -f beside\nimport os, time\nlisted = [1]\ndone_now = False")
+    code = "while not os.path.exists('go'):\n    time.sleep(0.05)\nlisted.append(2); done_now = True"
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), "It runs.")
+    claude.run("%agent go")
+    claude.run("listed.append('mine')")
+    go(claude)
+    wait_until(lambda: claude.run("done_now").results[-1]["text/plain"] == "True")
+    assert claude.run("listed, 2 in listed_beside").results[-1]["text/plain"] == "([1, 'mine'], True)"
+    assert "listed was changed here meanwhile, so the new value is in listed_beside;" in "".join(
+        claude.run("%agent jobs").shown
+    )
+
+
+def test_a_value_that_cannot_be_brought_back_is_an_error_of_the_call_and_the_others_come(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("class Model:\n    fitted = False\nmodel = Model(); model.size = 1; rows = [1]")
+    said = beside(claude, api, "model.size = 2; rows.append(2)")
+    assert "[Not brought back, so it is missing here: it changes model" in said
+    assert "a Model, which has to be made in the kernel" in said
+    assert "rows is a new object here" in said
+    assert claude.run("model.size, rows").results[-1]["text/plain"] == "(1, [1, 2])"
+    said = beside(claude, api, "model.size = 2")
+    assert "nothing was kept: it changes model" in said
+
+
+def test_the_card_of_code_beside_the_user_is_an_error_where_it_brought_nothing_and_not_done_while_it_goes_on(
+    claude: Kernel, api: MessagesApi
+) -> None:
+    claude.run("import os, time\nclass Model: ...\nmodel = Model()")
+    code = "while not os.path.exists('go'):\n    time.sleep(0.05)\nmodel.size = 2"
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), "It runs.")
+    shown = "\n".join(claude.run("%agent go").shown)
+    assert "● python" in shown
+    assert re.search(r"It goes on as job-\d+\. %agent jobs says what came of it\.", shown)
+    go(claude)
+    wait_until(lambda: "failed after" in "".join(claude.run("%agent jobs").shown))
+    (claude.folder / "go").unlink()
+    gate = Gate()
+    api.add(Reply(ToolUse("python", {"code": code, "beside": True})), Reply(gate, ToolUse("job", {"action": "wait"})))
+    api.add("Oh.")
+    cell = claude.begin("%agent again")
+    assert gate.reached.wait(60)
+    go(claude)
+    gate.open()
+    shown = "\n".join(cell.finish().shown)
+    assert "✗ python" in shown
+    assert "nothing was kept: it changes model" in shown
+
+
 def test_what_cannot_be_brought_back_is_said_and_nothing_is_kept(claude: Kernel, api: MessagesApi) -> None:
     code = "import io\nwith open('from_beside', 'w') as file:\n    file.write('x')\nfound = 1"
     api.add(Reply(ToolUse("python", {"code": code, "beside": True})), Reply(ToolUse("job", {"action": "wait"})), "Oh.")

@@ -147,6 +147,18 @@ def test_a_cell_that_shows_the_output_of_the_code_that_was_taken_back_is_named(
     undo(page, "/undo", f"Taken back: {name}. /redo")
 
 
+def test_what_a_removed_cell_did_when_it_ran_is_named_for_it_stays(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    propose(page, api, ToolUse("propose_cell", {"source": "total, more = sum(rows), 1", "after": 1}))
+    (made,) = [cell for cell, source in page.cells.items() if source.startswith("total")]
+    kernel.run("total, more = sum(rows), 1", cell_id=made)
+    undo(page, "/undo", "what a removed cell did when it ran stays: more, total and any files that it wrote")
+    assert kernel.run("total").results[-1]["text/plain"] == "1"
+    undo(page, "/redo", "Done once more: ")
+    undo(page, "/undo", "(removed)")
+
+
 @pytest.mark.parametrize("how", ["refuses", "does not answer", "is not there"])
 def test_without_its_cells_nothing_is_taken_back(
     kernel: Kernel, page: NotebookPage, api: MessagesApi, how: str

@@ -243,6 +243,31 @@ def test_tags_say_what_is_left_out_what_may_fail_and_what_varies(silent_kernel: 
     assert "✓ All outputs are as the notebook shows them." in shown
 
 
+def test_cells_that_were_never_run_are_left_out_and_named(silent_kernel: Kernel) -> None:
+    path = silent_kernel.folder / "book.ipynb"
+    write(path, ("%load_ext indus_nb", ""), ("x = 1", ""), ("print(y)", ""), ("saved_before_it_ran = 2", ""))
+    made = nbformat.read(path, as_version=4)
+    for cell in made.cells[2:]:
+        cell.execution_count = None
+    nbformat.write(made, path)
+    silent_kernel.run("saved_before_it_ran = 2", cell_id=made.cells[3].id)
+    shown = "\n".join(silent_kernel.run("%agent verify", 90).shown)
+    assert "3 of 3 cells ran well in a fresh kernel." in shown
+    assert "Left out, for the notebook has never run them: the 3rd cell." in shown
+    assert "✓ All outputs are as the notebook shows them." in shown
+
+
+def test_a_notebook_of_which_no_cell_was_run_is_not_verified(silent_kernel: Kernel) -> None:
+    path = silent_kernel.folder / "book.ipynb"
+    write(path, ("never = 1", ""), ("%agent verify", ""))
+    made = nbformat.read(path, as_version=4)
+    made.cells[0].execution_count = None
+    nbformat.write(made, path)
+    cell = silent_kernel.run("%agent verify", 90, cell_id=made.cells[1].id)
+    assert cell.error is not None
+    assert "None of the notebook's cells has been run, so there is nothing to compare" in str(cell.error["traceback"])
+
+
 def test_an_interrupt_ends_it_with_all_that_its_cells_started(silent_kernel: Kernel) -> None:
     write(
         silent_kernel.folder / "book.ipynb",

@@ -47,6 +47,11 @@ def page(kernel: Kernel, api: MessagesApi) -> Iterator[NotebookPage]:
         wire.close()
 
 
+def test_that_the_option_stays_and_how_to_end_it_is_said(kernel: Kernel) -> None:
+    assert "%agent --no-cells" in "\n".join(kernel.run("%agent --cells").shown)
+    assert "not for this prompt alone" in "\n".join(kernel.run("%agent --no-cells").shown)
+
+
 def ask(page: NotebookPage, api: MessagesApi, *replies: Reply, said: str = "Done.") -> None:
     api.add(*replies, Reply(said))
     page.prompt("fill the *gaps*")

@@ -122,6 +122,10 @@ _MAX_PROMPT_CHARACTERS = 40
 _ANSWERED = "No question waits any more. The agent goes on in its own cell."
 _NO_QUESTION = "No question waits for an answer in a cell."
 _NOTHING_CHANGED = "Nothing was changed."
+_CELLS_ON = (
+    "Code that changes something becomes cells from now on, not for this prompt alone. `%agent --no-cells` ends it."
+)
+_CELLS_OFF = "Code is shown in its card from now on, not for this prompt alone."
 _BUSY = "The agent still works for another cell. `%agent steer TEXT` tells it more, `%agent abort` stops it."
 _WAITS = (
     "The agent waits for your answer to “{}” `%agent answer` shows the question in a cell, and `%agent abort` stops it."
@@ -263,6 +267,7 @@ class Conversations:
         _check_command(request, session)
         if request.cells is not None:
             session.settings.cells = request.cells
+            self._screen.show(blocks.notice(_CELLS_ON if request.cells else _CELLS_OFF), final=True)
         command = request.command
         if command is not None and (prompt := self._prompt_of(command, session)):
             return self._ask(session, request, prompt[0], images, answer, prompt[1])

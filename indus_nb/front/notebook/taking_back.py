@@ -314,6 +314,7 @@ class TakingBack:
             asked = ChangedSinceError(error.question, command, error.undecided) if wanted.of_any else error
             asked.would_move = self._in_words(planned)
             raise asked from error
+        moved += "" if wanted.verb == "redo" else await self._run(partial(self._stays, planned))
         count, others = len(planned), self._names(own, planned)
         if others:
             moved = f"{moved}; made in {', '.join(others)}"
@@ -325,6 +326,19 @@ class TakingBack:
         text = f"The user has {what} what {which} changed in the kernel, in files and in cells: {moved}."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         return moved
+
+    def _stays(self, undone: Sequence[Step]) -> str:
+        """Say what stays of the runs of removed cells: they were the user's, and no steps that were taken back."""
+        cells = [cell for step in undone if step.cells is not None for cell in step.cells.steps]
+        removed = [cell.id for cell in cells if cell.now is None and cell.other is not None]
+        codes = [code for each in removed if (code := self._ids.code_of(each, self._ids.number_of(each))) is not None]
+        if not codes:
+            return ""
+        names = self._steps.bound_by(codes).difference(*(step.names for step in undone))
+        whose, they = ("a removed cell", "it") if len(codes) == 1 else ("removed cells", "they")
+        left = textcut.one_line(", ".join(sorted(names)), _MAX_SHARED_CHARACTERS)
+        stays = " and ".join(filter(None, (left, f"any files that {they} wrote")))
+        return f"; what {whose} did when {they} ran stays: {stays}"
 
     def _in_words(self, steps: Iterable[Step]) -> str:
         return steps_in_words(steps, self._named_now)

@@ -107,7 +107,16 @@ class NotebookTools:
             number = places.get(cell_id)
             if cell_id and number is not None and Claimed(*value) not in (claims.get(number) or ()):
                 claims[number] = None
-        return await verify(seen.cells, directory, on_progress, name=seen.name, maker=maker, made=made, claims=claims)
+        return await verify(
+            seen.cells,
+            directory,
+            on_progress,
+            name=seen.name,
+            maker=maker,
+            made=made,
+            claims=claims,
+            never_run=seen.never_run(),
+        )
 
     async def holding(self, made: Sequence[FinishedCell], asked: str | None) -> list[WrittenCell]:
         """Find the cells that were written for a prompt, now or when its cell was run before.

@@ -281,6 +281,21 @@ class KnownNotebook:
         places = places if len(places) == 1 else [place for place in places if place in shown] or places
         return [*dict.fromkeys([*places, *shown])]
 
+    def never_run(self) -> frozenset[int]:
+        """Return the places of the code cells of which nothing says that they have been run.
+
+        A number, an output or the agent's mark says so, which a file keeps past its kernel, and a run in this kernel.
+        By its source alone a cell is known where no id of a cell that is there came with that run.
+        """
+        ids, there = {*self.ids.values()}, {cell.id for cell in self.cells if cell.id}
+        ran = {code.strip() for number, code in enumerate(self.ran) if self.ids.get(number) not in there}
+        return frozenset(
+            place
+            for place, cell in enumerate(self.cells, 1)
+            if cell.type == "code" and not (cell.was_run or cell.shown_as is not None)
+            if cell.id not in ids and cell.source.strip() not in ran
+        )
+
     def reading(self) -> Reading:
         """Return a writer of its cells."""
         return Reading(last_runs(self.cells, self.ran, self.ids))

@@ -1,8 +1,8 @@
 """A run of a notebook's cells in a fresh kernel, compared with the outputs in the notebook.
 
-What this module promises: cells that ask the agent are not run; the first cell that fails is the last one that runs,
-unless a tag allows it to fail; when it ends, in whatever way, the kernel and all that its cells started have
-ended.
+What this module promises: cells that ask the agent are not run, nor those that the notebook has never run; the first
+cell that fails is the last one that runs, unless a tag allows it to fail; when it ends, in whatever way, the kernel
+and all that its cells started have ended.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ _VIEWS = (
 _Run: TypeAlias = Callable[[str], Awaitable[tuple[str | None, list[JsonObject]]]]
 """Runs code there; returns its error, and its outputs."""
 _MAX_LISTED = 5
+_NEVER_RUN = "None of the notebook's cells has been run, so there is nothing to compare: run them first."
 _WRITES_CODE = "`%agent cell all` in a new cell {where} writes its code into cells."
 _AFTERWARDS = f"Right after that, {_WRITES_CODE}"
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
@@ -95,6 +96,7 @@ class Verified:
     Attributes:
         name: The name of the notebook's file; empty if it is not known.
         tagged: Cells that are not run because of their tags.
+        unrun: Cells that are not run because they never were.
         different: Cells that gave something else, and the difference.
         names: What cells are called for the user, and in ``model_names`` for the model.
         running: The cell that runs, and its first line.
@@ -111,6 +113,7 @@ class Verified:
     ran: list[int] = field(default_factory=list[int])
     skipped: list[int] = field(default_factory=list[int])
     tagged: list[int] = field(default_factory=list[int])
+    unrun: list[int] = field(default_factory=list[int])
     left: list[int] = field(default_factory=list[int])
     failed: tuple[int, str] | None = None
     different: dict[int, str] = field(default_factory=dict[int, str])
@@ -229,6 +232,8 @@ class Verified:
             rows.append(f"Not run, for they are for the agent: {self._listed(self.skipped)}.")
         if self.tagged:
             rows.append(f"Not run, for their tags say so: {self._listed(self.tagged)}.")
+        if self.unrun:
+            rows.append(f"Left out, for the notebook has never run them: {self._listed(self.unrun)}.")
         if self.running is not None:
             rows.append(f"{self._begin(self.running[0])} was running when it was stopped.")
         if self.failed is not None:
@@ -264,16 +269,18 @@ def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-async def verify(
+async def verify(  # noqa: PLR0913 - what is known of the notebook and its kernel, each by itself
     cells: Sequence[Cell],
     directory: Path,
     on_progress: Callable[[Verified], None] = lambda _: None,
+    *,
     name: str = "",
     maker: Callable[[str], Maker | None] = lambda _name: None,
     made: Mapping[str, tuple[Maker, str]] | None = None,
     claims: Mapping[int, Sequence[Claimed] | None] | None = None,
+    never_run: Collection[int] = (),
 ) -> Verified:
-    """Run the code cells of a notebook in a fresh kernel, until one fails.
+    """Run the code cells of a notebook that have been run in a fresh kernel, until one fails.
 
     Args:
         cells: The cells, with the outputs that the notebook shows.
@@ -283,6 +290,7 @@ async def verify(
         maker: Finds the agent's call that made a variable of the user's kernel.
         made: Variables that the agent's calls changed there outside of cells: the call, and a view of the value.
         claims: Values in answers, by the numbers of their cells; ``None`` where the file does not hold those shown.
+        never_run: Numbers of cells that have never been run, so that there is nothing to compare.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -300,9 +308,13 @@ async def verify(
     ]
     claims = claims or {}
     outcome.unsaved = [number for number in outcome.skipped if claims.get(number, ()) is None]
-    to_run = [(number, cell) for number, cell in code if number not in (*outcome.skipped, *outcome.tagged)]
+    without = {*outcome.skipped, *outcome.tagged}
+    outcome.unrun = [number for number, _ in code if number in never_run and number not in without]
+    to_run = [(number, cell) for number, cell in code if number not in without.union(outcome.unrun)]
     if not to_run:
-        raise ToolError("The notebook has no cells that could be run without the agent.")
+        raise ToolError(
+            _NEVER_RUN if outcome.unrun else "The notebook has no cells that could be run without the agent."
+        )
     places = {cells[each - 1].id: each for each in outcome.skipped}
 
     def by_agent(variable: str, call: Maker | None) -> ByAgent:

@@ -59,6 +59,7 @@ class Report:
         dropped: New variables that are of no use outside of the copy.
         kept: Variables whose values were sent.
         modules: Those whose values are modules.
+        renewed: Those that were changed in themselves, and whose values are new objects where they are received.
         is_late: Whether it was ended at its time limit.
     """
 
@@ -69,6 +70,7 @@ class Report:
     dropped: list[str] = field(default_factory=list[str])
     kept: list[str] = field(default_factory=list[str])
     modules: list[str] = field(default_factory=list[str])
+    renewed: list[str] = field(default_factory=list[str])
     is_late: bool = False
 
     def to_json(self) -> JsonObject:
@@ -88,7 +90,7 @@ def parsed(data: JsonObject) -> Report | None:
     """Parse a copy's report into trusted wording (`indus_nb.kernel.preview.words`); ``None`` if it is none."""
     how: Any = data.get("how")
     texts: list[Any] = [data.get(name) for name in ("why", "outcome")]
-    names: list[Any] = [data.get(name) for name in ("dropped", "kept", "modules")]
+    names: list[Any] = [data.get(name) for name in ("dropped", "kept", "modules", "renewed")]
     effects: Any = data.get("effects")
     if how not in ("done", "failed", "stopped", "none") or not all(isinstance(text, str) for text in texts):
         return None
@@ -101,10 +103,12 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     found = [(each.words, worded(each.kind, each.what, each.words)) for each in read if each is not None]
     why = reason(how, texts[0][:_MAX_CHARACTERS], found)
-    dropped, kept, modules = (
+    dropped, kept, modules, renewed = (
         [name for name in each if name.isidentifier() and len(name) <= _MAX_NAME] for each in names
     )
-    return Report(how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept, modules)
+    return Report(
+        how, why, [effect for _, effect in found], texts[1][:_MAX_CHARACTERS], dropped, kept, modules, renewed
+    )
 
 
 def _are_texts(value: Any) -> bool:

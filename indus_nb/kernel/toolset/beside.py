@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
 from indus_nb.base.wire import clean_text
+from indus_nb.kernel.run.outputs import OutputBoard
 from indus_nb.kernel.toolset.results import joined
 from indus_nb.kernel.trials.trying import Trial
 from indus_nb.kernel.undo import CheckpointBudget, read
 from indus_nb.kernel.undo.reach import bound_in_source, names_in_source
 from indus_nb.safety.effects import Effect
 from indus_nb.safety.redaction import hide_known, labelled_secrets
-from indus_nb.tools.jobs import Jobs
+from indus_nb.tools.jobs import Job, Jobs
 from indus_nb.tools.tool import ToolContext
 
 _TOOL = "python beside"
@@ -35,16 +36,28 @@ GONE = "Nothing of what the code made was taken over, and it is gone."
 
 
 async def run_beside(
-    work: Callable[[ToolContext], Awaitable[ToolOutput]], context: ToolContext, jobs: Jobs | None, code: str
+    work: Callable[[ToolContext], Awaitable[ToolOutput]],
+    context: ToolContext,
+    jobs: Jobs | None,
+    code: str,
+    outputs: OutputBoard,
 ) -> ToolOutput:
     """Run code as a job from the beginning; without jobs it is waited for.
+
+    Args:
+        outputs: Where the card of the call finds the job, whose end it shows while it can.
 
     Raises:
         ToolError: It failed at once.
     """
     if jobs is None:
         return await work(context)
-    return await jobs.run(work, context, tool=_TOOL, what=code, background=True)
+
+    def begin(job: Job) -> None:
+        if (shown := outputs.of(context.call_id)) is not None:
+            shown.job = job
+
+    return await jobs.run(work, context, tool=_TOOL, what=code, background=True, on_job=begin)
 
 
 class Instead(NamedTuple):
@@ -93,7 +106,7 @@ class SinceCopy:
         self._space = space
         self._cells, self._cells_before = cells, cells()
         bound, named = bound_in_source(code, transform), names_in_source(code, transform)
-        held = [name for name in space if name.isidentifier() and not iskeyword(name)]
+        held = self._held = [name for name in space if name.isidentifier() and not iskeyword(name)]
         self._bound = read(space, ", ".join(name for name in held if bound is None or name in bound), budget)
         others = [] if bound is None or named.everything else [name for name in held if name in named.names - bound]
         self._others = read(space, ", ".join(others), budget)
@@ -108,18 +121,22 @@ class SinceCopy:
 
         A variable whose content could not be remembered is among them once a cell has run.
         """
-        now, known, differing = self._space, self._bound, self._bound.differing()
-        unseen = known.left_out if self._cells() > self._cells_before else dict[str, str]()
+        now, remembered = self._space, (self._bound, self._others)
+        differing = remembered[0].differing() | remembered[1].differing()
+        known = self._bound.names | self._others.names
+        unseen = {**self._others.left_out, **self._bound.left_out}
+        unseen |= {name: "the code reaches it by another name" for name in self._held if name not in known}
+        has_run = self._cells() > self._cells_before
         found: dict[str, str] = {}
         for name in sorted(names):
-            if name not in known.names:
+            if name not in known and name not in self._held:
                 if name in now:
                     found[name] = "was made here meanwhile"
             elif name not in now:
                 found[name] = "was deleted here meanwhile"
             elif name in differing:
                 found[name] = "was changed here meanwhile"
-            elif name in unseen:
+            elif has_run and name in unseen:
                 found[name] = f"may have been changed here meanwhile, which cannot be seen ({unseen[name]})"
         return found
 
@@ -185,6 +202,9 @@ def what_came(trial: Trial, instead: Mapping[str, Instead], read: Sequence[str])
         sentences.append(f"So it is with {_listed([f'{name} ({other})' for name, other, _ in more])}.")
     if not sentences:
         sentences.append("It left no variables here.")
+    if renewed := [] if trial.report is None else [name for name in trial.report.renewed if name not in instead]:
+        new = "is a new object" if len(renewed) == 1 else "are new objects"
+        sentences.append(f"{_listed(renewed)} {new} here, and what else held the old one still has that.")
     if read:
         sentences.append(f"It began before {_listed(read)} changed here, and has read what was there then.")
     return f"[It ran in a copy of the kernel. {' '.join(sentences)}]"
@@ -205,6 +225,20 @@ def question_of(job: str) -> str:
         f"{job or 'The code'} has ended: take its variables over? It does not run again; with No they are left out, "
         "and the result is gone."
     )
+
+
+def not_brought(lost: Sequence[Effect]) -> str:
+    """Return what the model and the user read of changes that could not be taken over, as the others were.
+
+    >>> not_brought([Effect("new_names", "model", "adds model (a Model)")])
+    '[Not brought back, so it is missing here: it adds model (a Model). Run that without beside.]'
+    """
+    if not lost:
+        return ""
+    words = "; ".join(textcut.one_line(each.words, _MAX_REASON_CHARACTERS) for each in lost[:_MAX_NAMED])
+    more = f"; and {len(lost) - _MAX_NAMED} more" if len(lost) > _MAX_NAMED else ""
+    text = f"[Not brought back, so it is missing here: it {words}{more}. Run that without beside.]"
+    return clean_text(hide_known(text, labelled_secrets()))
 
 
 def not_kept(trial: Trial, effects: Sequence[Effect]) -> str:

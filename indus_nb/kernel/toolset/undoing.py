@@ -36,6 +36,7 @@ from indus_nb.kernel.undo import (
     take,
 )
 from indus_nb.kernel.undo.files import FilesCheckpoint, HeldFile, hold
+from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.undo.sealing import session_key
 from indus_nb.safety.effects import files_changed
 from indus_nb.tools.tool import CallGate
@@ -155,6 +156,11 @@ class Steps:
         self._open: dict[str, _Open] = {}
         self._held: dict[str, _Held] = {}
         self._large: set[str] = set()
+
+    def bound_by(self, codes: Iterable[str]) -> set[str]:
+        """Return the variables of now that some codes of the user's bind."""
+        bound = [bound_in_source(code, self._transform) for code in codes]
+        return {name for names in bound for name in names or () if name in self._namespace}
 
     # Events of sessions
 

@@ -38,6 +38,7 @@ from indus_nb.kernel.toolset.beside import (
     Instead,
     SinceCopy,
     names_beside,
+    not_brought,
     not_kept,
     question_of,
     renamed,
@@ -181,7 +182,8 @@ class UserKernel:
         async def run(arguments: LiveArguments, context: ToolContext) -> ToolOutput:
             if arguments.beside:
                 self._long.check(jobs())
-                return await run_beside(partial(self._beside, arguments), context, jobs(), arguments.code)
+                in_copy = partial(self._beside, arguments)
+                return await run_beside(in_copy, context, jobs(), arguments.code, self.outputs)
             limited = jobs() is None and elsewhere.get() is None
 
             def work(context: ToolContext, job: Running) -> Awaitable[ToolOutput]:
@@ -308,7 +310,7 @@ class UserKernel:
         )
         seconds = arguments.timeout or _MAX_TRIAL_SECONDS
         came = ""
-        async with self._trial(arguments.code, seconds, context, outputs) as (trial, following):
+        async with self._trial(arguments.code, seconds, context, outputs, renews=True) as (trial, following):
 
             def names(kept: Mapping[str, str]) -> dict[str, Instead]:
                 modules = () if trial.report is None else trial.report.modules
@@ -321,12 +323,15 @@ class UserKernel:
                     return now, ""
                 if trial.effects:
                     self._take_over(trial, context.call_id, {name: new for name, (new, _) in now.items()})
-                return now, what_came(trial, now, since.read)
+                return now, what_came(trial, now, [name for name in since.read if name not in trial.names])
 
             await following
-            effects, gate = trial.effects, context.gate
-            if effects and not trial.holds:
-                raise ToolError(not_kept(trial, effects))
+            lost, gate = trial.leave_out(), context.gate
+            effects = trial.effects
+            if (effects and not trial.holds) or (lost and not trial.names):
+                text = not_kept(trial, [*lost, *effects])
+                outputs.show(text, [])
+                raise ToolError(text, _details(arguments.code, trial))
             instead, again = await self.run(lambda: names({})), ""
             if gate is not None and not gate.can_ask and not await gate.covers(renamed(effects, instead)):
                 unasked = dict.fromkeys(trial.names & space.keys() - instead.keys(), UNASKED)
@@ -342,7 +347,7 @@ class UserKernel:
                 again = ASKED_ANEW
             trial.ran = True
         self.steps.forget(context.call_id)
-        return await self._of_trial(trial, outputs, came)
+        return await self._of_trial(trial, outputs, came, not_brought(lost))
 
     async def _ask_beside(
         self, trial: Trial, context: ToolContext, gate: CallGate, shown: Sequence[Effect], again: str
@@ -360,7 +365,7 @@ class UserKernel:
 
     @asynccontextmanager
     async def _trial(
-        self, code: str, seconds: float, context: ToolContext, outputs: CallOutputs
+        self, code: str, seconds: float, context: ToolContext, outputs: CallOutputs, *, renews: bool = False
     ) -> AsyncGenerator[tuple[Trial, asyncio.Task[None]]]:
         """Run code in a copy of the kernel, and report its output, until the caller is done with what it made.
 
@@ -375,6 +380,7 @@ class UserKernel:
             own=self.variables.own(),
             keys=self._keys(),
             on_text=changed.set,
+            renews=renews,
         )
         trial.runs = runs
         following = asyncio.create_task(trial.follow())
@@ -406,11 +412,15 @@ class UserKernel:
             trial.changed, trial.not_undoable, _ = self.steps.end(call)
             self.variables.note(code, before, self.variables.names(), by_agent=not caller.get())
 
-    async def _of_trial(self, trial: Trial, outputs: CallOutputs, came: str = "") -> ToolOutput:
+    async def _of_trial(self, trial: Trial, outputs: CallOutputs, came: str = "", lost: str = "") -> ToolOutput:
         """Build the output of code that ran in a copy.
 
         Args:
             came: What was taken over, where code ran beside the user.
+            lost: What could not be, and why; empty for nothing.
+
+        Raises:
+            ToolError: The code failed, or something was lost.
         """
         report = trial.report or Report()
         details = _details(trial.code, trial)
@@ -423,8 +433,8 @@ class UserKernel:
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept: "
                 f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"
             )
-        how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
-        return await output_of(trial, how, joined(came, ending), details, self._settings, outputs)
+        how: Literal["done", "failed"] = "done" if report.how == "done" and not lost else "failed"
+        return await output_of(trial, how, joined(came, lost, ending), details, self._settings, outputs)
 
     async def _in_kernel(
         self,

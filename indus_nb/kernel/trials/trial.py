@@ -69,15 +69,26 @@ _CHUNK = 1 << 20
 class TrialTask:
     """A run of code in a copy: the code, and its inputs."""
 
-    def __init__(self, shell: Any, routes: Routes, code: str, own: Mapping[str, int], keys: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        shell: Any,
+        routes: Routes,
+        code: str,
+        own: Mapping[str, int],
+        keys: Mapping[str, str],
+        *,
+        renews: bool = False,
+    ) -> None:
         """Create the task, before the fork.
 
         Args:
             routes: Where prints and displays go.
             own: Variables of the agent's own, with the ids of their values.
             keys: Values that the code must not see, with their placeholders.
+            renews: Whether what the code changes in itself is sent too, as a new value.
         """
         self._shell = shell
+        self._renews = renews
         self._routes = routes
         self._code = code
         self._own = own
@@ -219,6 +230,9 @@ class TrialTask:
                 report.effects.append(Effect("changes_variable", name, f"takes the place of {name}"))
             else:
                 report.effects.append(Effect("new_names", name, f"adds {name}"))
+        if self._renews:
+            report.renewed = sorted(name for name in found.in_place if name in space)
+            new |= {name: space[name] for name in report.renewed}
         draws = self._settings(report, found.settings)
         if all(effect.kind in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
             self._send_values(report, new, draws, change)
@@ -251,11 +265,17 @@ class TrialTask:
         functions, space = definitions(self._shell.transform_cell(self._code)), self._shell.user_ns
         places = self._world.held() if self._world is not None else {}
         places |= {id(space[name]): None for name in _OF_SHELL if name in space}
-        data, refused = dumped(new | draws, change.known, functions.keys(), space, places)
+        known = change.known
+        if report.renewed and self._checkpoint is not None:
+            found = change.found
+            theirs = self._checkpoint.only_below(found.in_place | found.rebound | found.deleted)
+            known = {key: name for key, name in known.items() if key not in theirs}
+        data, refused = dumped(new | draws, known, functions.keys(), space, places)
         if any(each in data for each in self._stand_ins):
             report.effects.append(Effect("unknown", "", "uses a key, which a copy of the kernel does not have"))
             return
         report.kept = sorted(new.keys() - refused.keys())
+        report.renewed = [name for name in report.renewed if name in report.kept]
         report.modules = [name for name in report.kept if type(new[name]) is ModuleType]
         report.effects = [
             Effect(each.kind, each.what, f"{each.words} ({refused[each.what]}, which has to be made in the kernel)")

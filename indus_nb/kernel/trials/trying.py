@@ -78,7 +78,7 @@ class Trials:
         self._main = main
         self._routes = routes
 
-    async def begin(
+    async def begin(  # noqa: PLR0913 - what a copy is made with, each by itself
         self,
         code: str,
         seconds: float,
@@ -88,6 +88,7 @@ class Trials:
         own: Mapping[str, int],
         keys: Mapping[str, str],
         on_text: Callable[[], None],
+        renews: bool = False,
     ) -> Trial:
         """Fork a copy of the kernel that runs code.
 
@@ -100,6 +101,7 @@ class Trials:
             own: Variables of the agent's own, with the ids of their values.
             keys: Values that it must not see, with their placeholders.
             on_text: Called when it shows more: once, until ``text`` is called.
+            renews: Whether what it changes in itself is to be taken over as well, as new values.
 
         Returns:
             The copy at work, or one that never began, with the reason in its report.
@@ -118,7 +120,7 @@ class Trials:
                 copy = await Copy.made(seconds, rules)
             except OSError as error:
                 return Trial.without(code, f"it cannot be prepared ({error.strerror})")
-            fork = await self._forked(TrialTask(self._shell, self._routes, code, own, keys), copy)
+            fork = await self._forked(TrialTask(self._shell, self._routes, code, own, keys, renews=renews), copy)
             if copy.begun and not fork.problem:
                 return Trial(code, copy, on_text)
             fork.abandon()
@@ -414,6 +416,21 @@ class Trial(Shown):
             return False
         named = {effect.what for effect in report.effects if effect.kind in ("new_names", "changes_variable")}
         return kinds <= {"new_names", "changes_variable", "draws_random"} and named <= {*report.kept}
+
+    def leave_out(self) -> list[Effect]:
+        """Leave out the variables whose values could not be sent, if the code does nothing but change variables.
+
+        Returns:
+            Their effects, which the trial has no more.
+        """
+        report = self.report
+        if report is None or report.how not in ("done", "failed"):
+            return []
+        if any(effect.kind not in ("new_names", "changes_variable", "draws_random") for effect in report.effects):
+            return []
+        lost = [each for each in report.effects if each.kind != "draws_random" and each.what not in report.kept]
+        report.effects = [each for each in report.effects if each not in lost]
+        return lost
 
     def drop(self) -> None:
         """Have nothing that the code has defined taken over."""

@@ -70,6 +70,12 @@ class Checkpoint:
         direct = self._direct
         return {key: min(direct.get(key, ("",))) for key, _ in self._walk.nodes}
 
+    def only_below(self, names: Collection[str]) -> set[int]:
+        """Return the ids of the remembered objects to which some variables alone lead."""
+        direct, keys = self._direct, {key for key, _ in self._walk.nodes}
+        leading = self._walk.names_by_key(keys)
+        return {key for key in keys if leading[key] | direct.get(key, set()) <= {*names}}
+
     def _former(self, name: str) -> Any:
         """Return a variable's value as it was, as far as it is remembered."""
         value = self._before.get(name, self._beside.get(name, ABSENT))

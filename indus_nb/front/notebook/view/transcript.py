@@ -553,9 +553,10 @@ class Transcript:
         card.version += 1
 
     def job(self) -> Job | None:
-        """Return the running job whose card is still growing, if any."""
+        """Return the running job that is waited for and whose card is still growing, if any."""
         cards = (block for block in self.blocks if isinstance(block, Card) and not block.finished)
-        return next((card.shows.job for card in cards if card.shows is not None and card.shows.job is not None), None)
+        jobs = (card.shows.job for card in cards if card.shows is not None and card.shows.job is not None)
+        return next((job for job in jobs if not job.in_background), None)
 
     def paused_for(self) -> float:
         """Return the seconds since the answer in progress grew; 0 if there is none."""
@@ -738,7 +739,8 @@ class Transcript:
         for block in self.blocks:
             if isinstance(block, Card) and self._follow_job(block, last=not follows_jobs) and follows_jobs:
                 continue
+            if block.finished:
+                continue
             if isinstance(block, Card) and block.call.state in ("writing", "waiting", "running"):
                 block.call.state = "not run"
-            if not block.finished:
-                self._finish(block)
+            self._finish(block)
