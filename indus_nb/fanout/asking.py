@@ -265,6 +265,8 @@ class Asked:
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind, arguments=self.arguments)
             text, images = await self._read(prompt, resize=session.settings.resize_images)
+            if not (text.strip() or images):
+                raise UsageError("The prompt of this row is empty: it has no value where the prompt names a column.")
             # As an extension's, for a row that begins with a slash is no command.
             with spending_from(paid):
                 await session.prompt(text, images, source="extension", answer=answer)
