@@ -67,6 +67,9 @@ def _open_standard_descriptors() -> None:
 
 
 def _run_with(arguments: Sequence[str]) -> int:
+    from indus_nb.front.console.arguments import parse, without_help
+
+    arguments = without_help(arguments)
     if arguments[:1] == ["map"]:
         from indus_nb.front.console.rows import ask_rows
 
@@ -79,8 +82,6 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.setup import set_up
 
         return set_up(arguments[1:])
-    from indus_nb.front.console.arguments import parse
-
     return _main(parse(arguments))
 
 

@@ -132,9 +132,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
 
     source, out = expand_user(options.data), expand_user(options.out)
     _check_place(out)
-    data = table_in(source)
-    if not data.rows:
-        complain(f"{source} has no rows, so nothing is asked.")
+    data = _data_in(source)
     kind = None
     if options.schema is not None:
         with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
@@ -249,6 +247,12 @@ def _check_place(path: Path) -> None:
             target.unlink()
     except OSError as error:
         raise UsageError(f"--out {path}: it cannot be written ({error.strerror}).") from error
+
+
+def _data_in(path: Path) -> Table:
+    if not (data := table_in(path)).rows:
+        complain(f"{path} has no rows, so nothing is asked.")
+    return data
 
 
 def table_in(path: Path) -> Table:
