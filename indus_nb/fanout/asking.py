@@ -265,8 +265,6 @@ class Asked:
             calls = None if self.engine is None else self.engine.lend_to(session)
             answer = None if self.kind is None else FinalAnswer(self.kind, arguments=self.arguments)
             text, images = await self._read(prompt, resize=session.settings.resize_images)
-            if not (text.strip() or images):
-                raise UsageError("The prompt of this row is empty: it has no value where the prompt names a column.")
             # As an extension's, for a row that begins with a slash is no command.
             with spending_from(paid):
                 await session.prompt(text, images, source="extension", answer=answer)
@@ -313,6 +311,8 @@ class Asked:
     async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
         """Return what the model is shown of a prompt."""
         if isinstance(prompt, str):
+            if not prompt.strip():
+                raise UsageError("The prompt of this row is empty: it has no value where the prompt names a column.")
             return prompt, ()
         if prompt.images and "image" not in self.model.input:
             raise UsageError(f"{self.model.name} takes no images. Name a model that does.")
