@@ -324,6 +324,7 @@ class Batches:
             await self._forget(sent, error)
             raise
         bodies.clear()
+        sent.patience = None
         sent.plan = sent.plan.with_id(made.id)
         try:
             await self._note(sent)

@@ -263,6 +263,23 @@ def test_interrupted_without_a_journal_it_is_cancelled(api: BatchesApi, home: Pa
     assert api.cancelled == ["msgbatch_01"]
 
 
+def test_a_server_that_is_not_there_is_an_error_of_the_rows(api: BatchesApi, home: Path) -> None:
+    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"enabled": False}}
+    (home / "agent" / "settings.json").write_text(json.dumps(settings))
+    program = PROGRAM.replace("journal=sys.argv[1]", "") + "print(done.rows[0].error, done.cost_unconfirmed)"
+    running = subprocess.run(
+        [sys.executable, "-c", program, "", "3"],
+        cwd=home / "work",
+        env={**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "http://127.0.0.1:9 cannot be reached" in running.stdout
+    assert running.stdout.endswith(" 0.0\n")
+
+
 @pytest.mark.parametrize("journaled", [False, True])
 def test_one_interruption_ends_the_search_for_a_batch_that_may_have_been_accepted(
     api: BatchesApi, home: Path, *, journaled: bool
