@@ -109,9 +109,9 @@ def test_the_readme_names_settings_that_there_are() -> None:
 HEAD = """# Options of the console program
 
 `indus-nb` is the program; `indusagi` is an alias of it, for clients of the protocol's family that start it by that
-name. `indus-nb --help` shows this page's first part, `indus-nb map --help` and so on the others. Prompts stand side by
-side, before or behind the options; behind `--` everything is a prompt. An option that is not listed is one of an
-[extension](extensions.md), written `--NAME` or `--NAME=VALUE`.
+name. `indus-nb --help` shows this page's first part, `indus-nb map --help`, or `indus-nb help map`, and so on the
+others. Prompts stand side by side, before or behind the options; behind `--` everything is a prompt. An option that is
+not listed is one of an [extension](extensions.md), written `--NAME` or `--NAME=VALUE`.
 
 | exit status | when |
 |---|---|

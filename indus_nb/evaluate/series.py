@@ -64,11 +64,16 @@ def read_series(path: Path) -> Series:
     """
     try:
         data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read ({error.strerror}): give a directory of results, or its file."
+        ) from error
+    try:
         lines = data.splitlines(keepends=True)
         about = load_object(lines[0])
         if "suite" not in about:
             raise KeyError("suite")
-    except (OSError, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise UsageError(f"{path} is no file of results of an evaluation ({error}).") from error
     series = Series(about)
     for line in lines[1:]:

@@ -11,7 +11,7 @@ from typing import Any, Unpack, cast
 
 from indus_nb.extend.definitions import agent as definitions
 from indus_nb.fanout.calls import MapOptions, StreamOptions
-from indus_nb.fanout.cascade import SURE, Sure
+from indus_nb.fanout.cascade import Sure
 from indus_nb.fanout.frame_calls import FrameCalls
 from indus_nb.fanout.mapping import Map
 from indus_nb.fanout.partitions import is_partitioned
@@ -50,7 +50,7 @@ class Agent(FrameCalls):
         over: Executor | None = None,
         dedupe: bool = True,
         cheap: str | None = None,
-        sure: Sure = SURE,
+        sure: Sure | None = None,
         sample: int | None = None,
         estimate: bool = False,
         sessions: bool = True,
@@ -92,9 +92,9 @@ class Agent(FrameCalls):
             cheap: A cheap model that is asked about each row first, of the same provider unless it is
                 ``provider/id``; ``model`` is asked about rows that it is not sure of, or fails at. Not for rows with
                 tools, nor with ``batch``.
-            sure: When the answer of ``cheap`` is taken: from this probability on, from 0 to 1, which it gives with its
-                answer; ``"twice"`` if it gives the same answer twice; or if this function of the answer says so. The
-                function is called between requests, so it must not take long.
+            sure: When the answer of ``cheap`` is taken: from this probability on (0.9), from 0 to 1, which it gives
+                with its answer; ``"twice"`` if it gives the same one twice; or if this function of the answer says so.
+                The function is called between requests, so it must not take long.
             sample: How many rows, from all over the data, are asked for now; their answers say what all will cost, and
                 ``retry()`` asks for the others. ``None`` for all rows.
             estimate: Whether to ask nothing, and only say in ``summary`` and ``estimate`` what it would cost.

@@ -311,6 +311,8 @@ class Asked:
     async def _read(self, prompt: RowPrompt, *, resize: bool) -> tuple[str, Sequence[ImageContent]]:
         """Return what the model is shown of a prompt."""
         if isinstance(prompt, str):
+            if not prompt.strip():
+                raise UsageError("The prompt of this row is empty: it has no value where the prompt names a column.")
             return prompt, ()
         if prompt.images and "image" not in self.model.input:
             raise UsageError(f"{self.model.name} takes no images. Name a model that does.")

@@ -3,18 +3,21 @@
 What this module promises: with a journal no request is paid for twice, wherever the process is killed. What is going
 to be sent is on the disk before it is, with the names of its requests, and the id of the batch after it; the next
 process waits for the batches that it finds there instead of sending their requests. If it finds no id, it looks for a
-batch of that size among those that were made then, and knows it by the names in its results.
+batch of that size among those that were made then, and knows it by the names in its results. Whether a batch was
+accepted may remain unknown: then nothing sends its requests again by itself, and what they may cost is unconfirmed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from indus_nb.base.errors import IndusError
+from indus_nb.base.terminal import plain
+from indus_nb.base.textcut import counted
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.fanout.journal import Journal, PlannedBatch
 from indus_nb.fanout.words import duration
@@ -26,6 +29,7 @@ from indus_nb.models.apis.batches import (
     is_passing,
     may_have_been_accepted,
 )
+from indus_nb.models.http.failures import one_line, root_cause
 from indus_nb.models.http.http import HttpStatusError
 
 MAX_ROWS = 4000
@@ -37,11 +41,16 @@ _FIRST_POLL_SECONDS = 3.0
 _MAX_POLL_SECONDS = 60.0
 _GROWTH = 1.5
 _CLOCK_SECONDS = 300.0  # by which the server's clock may differ
-_SENDING_SECONDS = 900.0  # how long a batch may take to be accepted
+_SENDING_SECONDS = 900.0  # how long a batch may take to be accepted, and is looked for if the server does not say so
+_OUTAGE_SECONDS = 24 * 3600.0  # how long a server may be gone while it has the batch
 _FAREWELL_SECONDS = 15.0
+_LAST_SECONDS = 3.0  # what the user waits for after a second interruption
 _MOST_AT_ONCE = 50
 _KEY_CHARACTERS = 48
 _NOT_FOUND = 404
+_UNKNOWN = "It is not known whether Anthropic has accepted the batch of this row: see its console before you ask again."
+_GIVEN_UP = "The answer of this row was not collected, for the server could not be asked about its batch for too long."
+"""Sentences without a status, and none that is tried again: another request would be paid for besides."""
 _LEFT = "410 The batch goes on without this process: the next call with the same journal collects the answer."
 
 
@@ -63,7 +72,13 @@ class _Sent:
     )
     status: str = "being sent"
     ended: bool = False
+    trouble: str = ""
+    """Why the server cannot be asked about it just now."""
+    was_sent: bool = False
+    is_reported: bool = False
     is_being_made: bool = False
+    patience: asyncio.Timeout | None = None
+    """How long its acceptance is waited for, once no row is to be asked any more."""
     made: asyncio.Event = field(default_factory=asyncio.Event)
     since: float = field(default_factory=time.monotonic)
     task: asyncio.Task[None] | None = None
@@ -181,7 +196,8 @@ class Batches:
         waiting = sum(len(sent.wanted) for sent in open_ones)
         first = open_ones[0]
         many = "a batch" if len(open_ones) == 1 else f"{len(open_ones)} batches"
-        return f"{waiting:,} wait in {many}, {first.status} for {duration(time.monotonic() - first.since)}"
+        status = f"{waiting:,} wait in {many}, {first.status} for {duration(time.monotonic() - first.since)}"
+        return f"{status}, {first.trouble}" if first.trouble else status
 
     def stop(self) -> None:
         """Send nothing more: with a journal what was sent is left to the next process, else it is cancelled."""
@@ -197,15 +213,20 @@ class Batches:
         """End all waiting requests.
 
         Args:
-            cancel: Whether batches that go on are cancelled; without a journal they are.
+            cancel: Whether batches that go on are cancelled, with no more than a moment for it; without a journal they
+                are cancelled too.
         """
         tasks = [task for task in (self._looking, *(sent.task for sent in self._sent)) if task is not None]
         # A batch whose id is on its way can be cancelled, or found again, once it is known.
-        if making := [sent.made for sent in self._sent if not sent.made.is_set() and sent.is_being_made]:
+        making = [sent.made for sent in self._sent if not sent.made.is_set() and sent.is_being_made]
+        if making and not cancel:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FAREWELL_SECONDS):
                     await asyncio.gather(*(made.wait() for made in making))
-        for task in tasks:
+        for sent in self._sent:
+            if sent.is_being_made or (sent.task is not None and not sent.task.done()):
+                self._note_unknown(sent)
+        for task in (*tasks, *(self._cancelling if cancel else ())):
             task.cancel()
         await asyncio.gather(*tasks, *self._cancelling, return_exceptions=True)
         client = self._client
@@ -213,8 +234,8 @@ class Batches:
             return
         going = [sent for sent in self._sent if sent.plan.id is not None and not sent.ended and sent.task is not None]
         if cancel or self._journal is None:
-            for sent in going:
-                await self._cancel(sent, client)
+            seconds = _LAST_SECONDS if cancel else _FAREWELL_SECONDS
+            await asyncio.gather(*(self._cancel(sent, client, seconds) for sent in going))
         elif going:
             named = ", ".join(str(sent.plan.id) for sent in going)
             count = sum(len(sent.plan.names) for sent in going)
@@ -289,17 +310,21 @@ class Batches:
         except OSError as error:
             self._drop(sent)
             raise IndusError(f"The journal cannot be written ({error.strerror}), so no batch is sent.") from error
-        sent.is_being_made = True
+        sent.is_being_made = sent.was_sent = True
         try:
-            made = await client.create(bodies)
+            async with asyncio.timeout(None) as sent.patience:
+                made = await client.create(bodies)
         except Exception as error:
             sent.is_being_made = False
             sent.made.set()
-            if may_have_been_accepted(error) and await self._find(sent, client):
-                return
+            if may_have_been_accepted(error):
+                sent.status, sent.trouble = "being looked for", f"for its acceptance did not arrive ({_reason(error)})"
+                if await self._find(sent, client):
+                    return
             await self._forget(sent, error)
             raise
         bodies.clear()
+        sent.patience = None
         sent.plan = sent.plan.with_id(made.id)
         try:
             await self._note(sent)
@@ -339,17 +364,21 @@ class Batches:
     async def _find(self, sent: _Sent, client: BatchClient) -> bool:
         """Look for a batch whose acceptance did not arrive; it shows its requests' names when it has ended."""
         plan, known = sent.plan, {other.plan.id for other in self._sent}
-        interval = _FIRST_POLL_SECONDS
+        if self._stopping:  # meanwhile
+            self._note_unknown(sent)
+            raise IndusError(_UNKNOWN)
         # It may still be on its way.
-        await asyncio.sleep(max(0.0, min(interval, plan.planned + interval - time.time())))
+        await asyncio.sleep(max(0.0, min(_FIRST_POLL_SECONDS, plan.planned + _FIRST_POLL_SECONDS - time.time())))
+        outage = _Outage(sent, _SENDING_SECONDS, lambda: self._stopping)
         while True:
             try:
                 recent = await client.since(plan.planned - _CLOCK_SECONDS)
                 break
             except Exception as error:
-                if not is_passing(error):
-                    raise
-                interval = await _waited(interval)
+                if not await outage.passes(error):
+                    self._note_unknown(sent, _reason(error))
+                    raise IndusError(_UNKNOWN) from error
+        sent.trouble = ""
         for batch in reversed(recent):
             late = batch.created > plan.planned + _SENDING_SECONDS + _CLOCK_SECONDS
             if late or batch.id in known or batch.requests != len(plan.names) or batch.is_lost:
@@ -357,47 +386,45 @@ class Batches:
             async with aclosing(self._polled(batch.id, sent, client)) as polled:
                 async for _ in polled:
                     pass
-            if await self._holds(batch.id, set(plan.names), client):
+            if await self._holds(batch.id, sent, client):
                 sent.plan = plan.with_id(batch.id)
                 await self._note(sent)
                 return True
         return False
 
-    async def _holds(self, batch: str, names: Collection[str], client: BatchClient) -> bool:
+    async def _holds(self, batch: str, sent: _Sent, client: BatchClient) -> bool:
         """Return whether a batch that has ended is the one with these requests: its first result shows it."""
-        interval = _FIRST_POLL_SECONDS
+        names, outage = set(sent.plan.names), _Outage(sent, _OUTAGE_SECONDS, lambda: self._stopping)
         while True:
             try:
                 async with aclosing(client.results(batch)) as results:
                     async for name, _ in results:
                         return name in names
                     return False
-            except Exception as error:
-                if not is_passing(error):
-                    raise
-                interval = await _waited(interval)
+            except Exception as error:  # noqa: BLE001 - raised there, unless it passes
+                await outage.wait(error)
 
     async def _polled(self, batch: str, sent: _Sent, client: BatchClient) -> AsyncGenerator[Batch]:
         """Yield how far a batch is until it has ended."""
         interval = _FIRST_POLL_SECONDS
         if not sent.is_earlier:
             await asyncio.sleep(interval)
+        outage = _Outage(sent, _OUTAGE_SECONDS, lambda: self._stopping)
         while True:
             try:
                 found = await client.retrieve(batch)
-                sent.status = found.status.replace("_", " ")
-            except Exception as error:
-                if not is_passing(error):
-                    raise
-                sent.status = "the server cannot be asked"
-            else:
-                yield found
-                if found.ended or found.is_lost:
-                    return
+            except Exception as error:  # noqa: BLE001 - raised there, unless it passes
+                await outage.wait(error)
+                continue
+            outage.ends()
+            sent.status = found.status.replace("_", " ")
+            yield found
+            if found.ended or found.is_lost:
+                return
             interval = await _waited(min(interval, _FIRST_POLL_SECONDS) if self._stopping else interval)
 
     async def _collect(self, sent: _Sent, client: BatchClient) -> None:
-        interval = _FIRST_POLL_SECONDS
+        outage = _Outage(sent, _OUTAGE_SECONDS, lambda: self._stopping)
         while sent.wanted:
             missing = set(sent.wanted)
             try:
@@ -413,10 +440,8 @@ class Batches:
                             count += 1
                             if count % _MOST_AT_ONCE == 0:
                                 await asyncio.sleep(0)
-            except Exception as error:
-                if not is_passing(error):
-                    raise
-                interval = await _waited(interval)
+            except Exception as error:  # noqa: BLE001 - raised there, unless it passes
+                await outage.wait(error)
                 continue
             for name in missing & sent.wanted.keys():
                 self._of.pop(name, None)
@@ -426,21 +451,38 @@ class Batches:
     # Ending
 
     def _stop(self, sent: _Sent) -> None:
-        if sent.ended or sent.task is None or sent.task.done():
+        if sent.task is None or sent.task.done():
             return
-        if self._journal is not None:
-            if not sent.is_being_made:
-                sent.task.cancel()
-                _fail_all(sent.wanted.values(), IndusError(_LEFT))
-        elif sent.plan.id is not None and self._client is not None:
-            cancelling = asyncio.create_task(self._cancel(sent, self._client))
+        if sent.is_being_made:
+            if sent.patience is not None:
+                sent.patience.reschedule(asyncio.get_running_loop().time() + _FAREWELL_SECONDS)
+        elif self._journal is not None or sent.plan.id is None:
+            self._note_unknown(sent)
+            sent.task.cancel()
+            left = _UNKNOWN if self._journal is None and sent.was_sent else _LEFT
+            _fail_all(sent.wanted.values(), IndusError(left))
+        elif self._client is not None and not sent.ended:
+            cancelling = asyncio.create_task(self._cancel(sent, self._client, _FAREWELL_SECONDS))
             self._cancelling.add(cancelling)
             cancelling.add_done_callback(self._cancelling.discard)
 
-    async def _cancel(self, sent: _Sent, client: BatchClient) -> None:
-        """Cancel a batch at the server."""
+    def _note_unknown(self, sent: _Sent, why: str = "") -> None:
+        """Report a batch that the server may have accepted, once nothing waits for it any more."""
+        if sent.plan.id is not None or sent.is_reported or not (sent.was_sent or sent.is_earlier):
+            return
+        sent.is_reported = True
+        then = "Look into its console before you ask again: what it has accepted is paid for."
+        if self._journal is not None:
+            then = "The next call with the same journal looks for it."
+        self.problems.append(
+            f"It is not known whether Anthropic has accepted a batch of {counted(len(sent.plan.names), 'request')}"
+            f"{f' ({why})' if why else ''}. {then}"
+        )
+
+    async def _cancel(self, sent: _Sent, client: BatchClient, seconds: float) -> None:
+        """Cancel a batch at the server; its rows do not wait for a server that cannot be told."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL_SECONDS):
+            async with asyncio.timeout(seconds):
                 interval = 0.5
                 while True:
                     try:
@@ -454,6 +496,54 @@ class Batches:
         self.problems.append(
             f"The batch {sent.plan.id} could not be cancelled: cancel it in Anthropic's console, or it is paid for."
         )
+        if sent.task is not None and sent.trouble:
+            sent.task.cancel()
+            _fail_all(sent.wanted.values(), IndusError(_GIVEN_UP))
+
+
+@dataclass(slots=True)
+class _Outage:
+    """Failures of one request, one after the other, that may pass: it is repeated for a while."""
+
+    sent: _Sent
+    seconds: float
+    is_stopping: Callable[[], bool]
+    interval: float = 0.0
+    since: float | None = None
+
+    async def passes(self, error: Exception) -> bool:
+        """Wait until another attempt; returns ``False`` if there shall be none."""
+        now = time.monotonic()
+        self.since = self.since or now
+        left = self.since + (min(self.seconds, _FAREWELL_SECONDS) if self.is_stopping() else self.seconds) - now
+        if not is_passing(error) or left <= 0:
+            return False
+        self.sent.trouble = f"the server cannot be asked ({_reason(error)}), tried for {duration(left)} more"
+        self.interval = await _waited(self.interval or _FIRST_POLL_SECONDS)
+        return True
+
+    async def wait(self, error: Exception) -> None:
+        """Wait until another attempt.
+
+        Raises:
+            Exception: It is of no use.
+        """
+        if not is_passing(error):
+            raise error
+        if not await self.passes(error):
+            raise IndusError(_GIVEN_UP) from error
+
+    def ends(self) -> None:
+        """Note that the server has answered."""
+        self.interval, self.since, self.sent.trouble = 0.0, None, ""
+
+
+def _reason(error: Exception) -> str:
+    """Return in a few words why a request has failed."""
+    if isinstance(error, HttpStatusError):
+        return f"{error.status_code} {error.reason_phrase}".strip()
+    cause = root_cause(error)
+    return plain(one_line(str(cause))).rstrip(".") or type(cause).__name__
 
 
 async def _waited(interval: float) -> float:

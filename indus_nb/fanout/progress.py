@@ -74,7 +74,8 @@ class Progress:
     def state(self) -> str:
         """Describe what is waited for, if it is not rows alone; empty else."""
         if self.stopping:
-            return "stopped" if self.ended else "stopping: rows that were asked come to their end"
+            waiting = self.waiting or "rows that were asked come to their end"
+            return "stopped" if self.ended else f"stopping: {waiting}"
         if self.has_all:
             return ""
         if self.waiting:

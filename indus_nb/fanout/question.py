@@ -62,7 +62,7 @@ class LimitOptions(TypedDict, total=False):
     max_tokens: int | None
     journal: Path | str | None
     cheap: str | None
-    sure: Sure
+    sure: Sure | None
     sessions: bool
 
 
@@ -107,7 +107,7 @@ class RowQuestion:
     over: Executor | None = None
     dedupe: bool = True
     cheap: str | None = None
-    sure: Sure = SURE
+    sure: Sure | None = None
     sample: int | None = None
     estimate: bool = False
     sessions: bool = True
@@ -127,7 +127,7 @@ class RowQuestion:
             raise UsageError("sample is a whole number of rows, 1 or more.")
         if self.cheap is not None:
             self._check_cascade()
-        elif self.sure != SURE:
+        elif self.sure is not None:
             raise UsageError("sure says when the answer of a cheap model is taken: name one with cheap.")
         self._check_files()
         Limiter(self.parallel, self.rpm, self.tpm)
@@ -144,7 +144,7 @@ class RowQuestion:
             raise UsageError("Rows with tools are asked once, for tools would do everything again: leave out cheap.")
         if self.batch:
             raise UsageError("A batch of the cheap model would have to end before the other begins: leave out cheap.")
-        object.__setattr__(self, "cascade", Cascade(self.kind, self.sure))
+        object.__setattr__(self, "cascade", Cascade(self.kind, SURE if self.sure is None else self.sure))
 
     def _check_files(self) -> None:
         if isinstance(self.files, str):
@@ -179,7 +179,10 @@ class RowQuestion:
         changed = {name: value for name, value in changes.items() if name != "progress"}
         if unknown := sorted(changed.keys() - taken):
             raise TypeError(f"retry() takes {', '.join(sorted(taken))} and progress, not {unknown[0]!r}")
-        return replace(self, **{"sample": None, "estimate": False, **changed})
+        usual: dict[str, Any] = {"sample": None, "estimate": False}
+        if changed.get("cheap", self.cheap) is None:
+            usual["sure"] = None  # it was about the model that is not asked any more
+        return replace(self, **{**usual, **changed})
 
     @property
     def shared_characters(self) -> int:

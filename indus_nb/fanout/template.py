@@ -7,7 +7,7 @@ holds braces adds no placeholder, and a placeholder names a column and reaches n
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -67,12 +67,13 @@ class Template:
     def check(self, columns: Iterable[str]) -> None:
         """Raise ``UsageError`` if it names a column that is not among these."""
         known = list(columns)
-        if not (missing := [name for name in self.columns if name not in known]):
-            return
-        asked = ", ".join(textcut.one_line(f"{{{name}}}", 100) for name in missing)
-        shown = ", ".join(textcut.one_line(name, 100) for name in known[:_MAX_NAMED_COLUMNS]) or "none"
-        more = f" and {len(known) - _MAX_NAMED_COLUMNS} more" if len(known) > _MAX_NAMED_COLUMNS else ""
-        raise UsageError(f"The prompt names {asked}, which the data does not have. Its columns are: {shown}{more}.")
+        if missing := self._missing(known):
+            raise UsageError(
+                f"The prompt names {missing}, which the data does not have. Its columns are: {_named(known)}."
+            )
+
+    def _missing(self, known: Collection[str]) -> str:
+        return ", ".join(textcut.one_line(f"{{{name}}}", 100) for name in self.columns if name not in known)
 
     def reads(self, row: Mapping[str, object], paths: Collection[str] = ()) -> bool:
         """Return whether ``fill`` reads images or files for a row."""
@@ -92,8 +93,9 @@ class Template:
         try:
             shown = {name: _shown(name, row[name], paths, directory) for name in self.columns}
         except KeyError:
-            self.check(row)
-            raise
+            raise UsageError(
+                f"This row has no {self._missing(row)}, which the prompt names. It has: {_named([*row])}."
+            ) from None
         parts: list[str | Part] = [self._literals[0]]
         for name, literal in zip(self._names, self._literals[1:], strict=True):
             parts += (shown[name], literal)
@@ -111,6 +113,11 @@ class Template:
         if any(isinstance(row.get(name), Content) for name in self.columns):
             raise UsageError("It holds an image or a file, and only texts can be compared or put together here.")
         return cast("str", self.fill(row))
+
+
+def _named(columns: Sequence[str]) -> str:
+    shown = ", ".join(textcut.one_line(name, 100) for name in columns[:_MAX_NAMED_COLUMNS]) or "none"
+    return f"{shown} and {len(columns) - _MAX_NAMED_COLUMNS} more" if len(columns) > _MAX_NAMED_COLUMNS else shown
 
 
 def _shown(column: str, value: object, paths: Collection[str], directory: Path) -> str | Part:

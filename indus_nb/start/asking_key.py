@@ -20,11 +20,12 @@ _TRIES = 3
 _NOT_SAID = "No key was taken. Nothing has changed."
 
 
-def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -> Accepted:
+def ask_and_take(session: AgentSession, run: Run, provider: str | None = None, *, goes_on: bool = True) -> Accepted:
     """Ask for provider, key and place of the key, test it, and take it.
 
     Args:
         provider: The provider, if the user has named it.
+        goes_on: Whether this process will use the key.
 
     Returns:
         What was taken; its text also says what a prompt costs.
@@ -36,21 +37,24 @@ def ask_and_take(session: AgentSession, run: Run, provider: str | None = None) -
     if by := managed():
         raise UsageError(by)
     offered = providers(session.registry)
-    model = _chosen(offered) if provider is None else _named(offered, provider)
-    accepted = _taken(session, run, model, session.registry.kept.place())
+    model = _chosen(offered) if provider is None else named(offered, provider)
+    accepted = _taken(session, run, model, goes_on=goes_on)
     costs: str = run(lambda: choose_for_key(session, accepted.model))
     return replace(accepted, text=f"{accepted.text} {costs}")
 
 
-def _taken(session: AgentSession, run: Run, model: Model, place: Place) -> Accepted:
+def _taken(session: AgentSession, run: Run, model: Model, *, goes_on: bool) -> Accepted:
+    place = session.registry.kept.place()
     keep: bool | None = None
     left = _TRIES
     while True:
         left -= 1
         key = _secret(f"Key for {model.provider} (not shown): ")
-        keep = _keeps(place) if keep is None else keep  # a key that is pasted here unasked would be shown
+        keep = (
+            _keeps(place, goes_on=goes_on) if keep is None else keep
+        )  # a key that is pasted here unasked would be shown
         try:
-            return run(partial(take_key, session.registry, model.provider, key, keep=keep))
+            return run(partial(take_key, session.registry, model.provider, key, keep=keep, goes_on=goes_on))
         except CredentialsError as error:
             if not left:
                 raise
@@ -75,22 +79,24 @@ def _chosen(offered: Sequence[Model]) -> Model:
         if answer.isdecimal() and 1 <= int(answer) <= len(offered):
             return offered[int(answer) - 1]
         try:
-            return _named(offered, answer) if answer else offered[0]
+            return named(offered, answer) if answer else offered[0]
         except UsageError as error:
             print(error)  # noqa: T201 - to the user who answers
         answer = _answer(question)
 
 
-def _named(offered: Sequence[Model], provider: str) -> Model:
+def named(offered: Sequence[Model], provider: str) -> Model:
+    """Return the model of a provider; raises ``UsageError`` where none is offered."""
     found = next((model for model in offered if model.provider == provider.casefold()), None)
     if found is None:
         raise UsageError(f"No such provider takes a key. There are: {', '.join(model.provider for model in offered)}.")
     return found
 
 
-def _keeps(place: Place) -> bool:
+def _keeps(place: Place, *, goes_on: bool) -> bool:
     if not place.name:
-        print(f"{place.note} The key is used in this process only.")  # noqa: T201 - to the user who answers
+        then = "The key is used in this process only." if goes_on else "The key is tested only."
+        print(f"{place.note} {then}")  # noqa: T201 - to the user who answers
         return False
     if place.note:
         print(place.note)  # noqa: T201 - to the user who answers

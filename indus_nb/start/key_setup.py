@@ -76,11 +76,12 @@ class Accepted:
     kept: bool = False
 
 
-async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bool) -> Accepted:
+async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bool, goes_on: bool = True) -> Accepted:
     """Test a key, use it in this process from now on, and keep it if wanted. The test costs nothing.
 
     Args:
         keep: Whether to keep it for later processes, where ``registry.kept`` has a place for it.
+        goes_on: Whether this process will use it; one that only asks for a key ends with it.
 
     Raises:
         CredentialsError: The provider refuses it; nothing has changed then.
@@ -100,16 +101,30 @@ async def take_key(registry: ModelRegistry, provider: str, key: str, *, keep: bo
     untested = await check(model, key, headers)
     works = f"It could not be tested ({untested})" if untested else f"The key for {provider} works"
     give(provider, key)
+    held = "This process has it in memory" if goes_on else "It ends with this program"
     if not keep:
-        return Accepted(f"{works}. This process has it in memory; nothing else does.", model)
+        return Accepted(f"{works}. {held}; nothing else has it.{_older(registry, provider)}", model)
     try:
         place = await asyncio.to_thread(registry.kept.keep, provider, key)
     except UsageError as error:
-        return Accepted(f"{works}. This process has it in memory. {error}", model)
+        return Accepted(f"{works}. {held}. {error}{_older(registry, provider)}", model)
     first = "" if place.is_file else variable_of(provider)
     note = f" {first} goes before it where that is set." if first else ""
     out = f"`indus-nb setup --forget {provider}` takes it out again."
     return Accepted(f"{works}. It is kept in {place.name}. {out}{note}", model, kept=True)
+
+
+def _older(registry: ModelRegistry, provider: str) -> str:
+    """Say that another key is kept, which a new one has not replaced; empty where none is."""
+    first = variable_of(provider)
+    if provider in registry.kept.file.providers():
+        place, when = str(registry.kept.file.path), f"before {first}" if first else "as before"
+    elif provider in registry.kept.keyring.providers():
+        place, when = "the keyring", f"where {first} is not set" if first else "as before"
+    else:
+        return ""
+    forget = f"`indus-nb setup --forget {provider}` removes it."
+    return f" The older key in {place} stays, and later processes use it, {when}: {forget}"
 
 
 def first_price(session: AgentSession, model: Model) -> str:

@@ -233,7 +233,14 @@ def test_version_is_bare_and_models_are_listed(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("setpu", "setup"), ("docto", "doctor"), ("evla", "eval"), ("setups", "setup"), ("versoin", "version")],
+    [
+        ("setpu", "setup"),
+        ("docto", "doctor"),
+        ("evla", "eval"),
+        ("setups", "setup"),
+        ("versoin", "version"),
+        ("login", "setup"),
+    ],
 )
 @pytest.mark.parametrize("options", [(), ("--provider", "offline")])
 def test_a_word_that_nearly_is_a_command_is_not_sent(tmp_path: Path, typed: str, meant: str, options: tuple[str, ...]):
@@ -243,11 +250,34 @@ def test_a_word_that_nearly_is_a_command_is_not_sent(tmp_path: Path, typed: str,
 
 
 @pytest.mark.parametrize(
-    "arguments", ["--provider=offline -- setpu", "setpu shell", "work --provider=offline", "help me"]
+    "arguments",
+    [
+        ["--provider=offline", "--", "setpu"],
+        ["setpu", "shell"],
+        ["work", "--provider=offline"],
+        ["help me"],
+        ["doctor extra"],
+    ],
 )
-def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: str):
-    done = indusagi(*arguments.split(), home=tmp_path)
+def test_what_can_only_be_a_prompt_is_sent(tmp_path: Path, arguments: list[str]):
+    done = indusagi(*arguments, home=tmp_path)
     assert "no command" not in done.stderr
+    assert "takes options alone" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["help me", "doctor extra", "version 2"])
+def test_words_behind_a_command_that_takes_none_are_not_sent(tmp_path: Path, words: str):
+    done = indusagi(*words.split(), "--provider", "offline", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"in quotes: indus-nb '{words}'" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["map", "eval", "setup", "doctor"])
+def test_the_help_of_a_command_is_had_in_both_ways(tmp_path: Path, name: str):
+    asked = indusagi("help", name, home=tmp_path)
+    assert (asked.returncode, asked.stdout) == (0, indusagi(name, "--help", home=tmp_path).stdout)
+    assert f"usage: indus-nb {name}" in asked.stdout
+    assert f"`indus-nb {name}" in indusagi("--help", home=tmp_path).stdout
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("mapp rows.csv", "map"), ("list-model opus", "list-models")])
@@ -431,11 +461,12 @@ def test_a_provider_of_the_settings_that_is_unknown_is_reported_and_what_works_g
     assert "nobody" in done.stderr
 
 
-@pytest.mark.parametrize("mode", ["json", "text", "rpc", "models"])
-def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: Path, mode: str):
+@pytest.mark.parametrize("mode", ["json", "text", "rpc", "models", "doctor"])
+def test_output_that_nobody_reads_ends_the_program_without_a_word(tmp_path: Path, mode: str):
     read_end, write_end = os.pipe()
     os.close(read_end)
-    arguments = ["--list-models"] if mode == "models" else ["--mode", mode, "--provider", "offline", "--no-session"]
+    printing = {"models": ["--list-models"], "doctor": ["doctor"]}
+    arguments = printing.get(mode) or ["--mode", mode, "--provider", "offline", "--no-session"]
     with ending(
         subprocess.Popen(
             [sys.executable, "-m", "indus_nb", *arguments, *(["hello"] if mode in ("json", "text") else [])],
@@ -450,10 +481,9 @@ def test_output_that_nobody_reads_is_a_failure_that_holds_nothing_up(tmp_path: P
         if mode == "rpc":
             process.stdin.write(b'{"type": "get_state"}\n')
             process.stdin.flush()
-        # A host that reads no more has gone, which is how RPC mode ends; the others owe an answer.
-        assert process.wait() == (0 if mode == "rpc" else 1)
-        told = b"" if mode in ("rpc", "models") else b"indus-nb: The output could not be written: Broken pipe.\n"
-        assert process.stderr.read() == told
+        # A host that reads no more has gone, which is how RPC mode ends; the others end as SIGPIPE ends programs.
+        assert process.wait() == (0 if mode == "rpc" else 128 + signal.SIGPIPE)
+        assert process.stderr.read() == b""
 
 
 def test_an_answer_that_nobody_can_get_is_a_failure(tmp_path: Path):

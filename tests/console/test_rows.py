@@ -251,6 +251,7 @@ def test_on_a_terminal_a_bar_stays_within_one_line_whatever_it_says(
         (["bad.csv", "--prompt", "{a}", "--out", "o.csv"], "line 2 has 2 values for 1 columns"),
         (["bad.jsonl", "--prompt", "{a}", "--out", "o.csv"], "line 1 is no JSON"),
         (["rows.csv", "--prompt", "{name}", "--out", "o.csv", "--parallel", "0"], "parallel"),
+        (["rows.csv", "--prompt", "{name}", "--out", "o.csv", "--sure", "0.9"], "name one with cheap"),
     ],
 )
 def test_what_cannot_be_asked_is_wrong_usage(work: Path, arguments: list[str], said: str) -> None:
@@ -260,6 +261,18 @@ def test_what_cannot_be_asked_is_wrong_usage(work: Path, arguments: list[str], s
     (work / "bad.jsonl").write_text("{\n")
     done = run(work, *arguments)
     assert (done.returncode, said in done.stderr, list(work.glob("o.*"))) == (2, True, [])
+
+
+def test_what_a_row_lacks_is_said_of_that_row(work: Path) -> None:
+    (work / "short.csv").write_text("id,text\n1,one\n2\n3,\n")
+    done = run(work, "short.csv", "--prompt", "{text}", "--out", "o.jsonl", "--provider", "offline")
+    assert "2 of 3 rows have no answer. The first reason, of row 2: This row has no {text}" in done.stderr
+    errors = [json.loads(line)["error"] for line in (work / "o.jsonl").read_text().splitlines()]
+    assert errors[1] == "This row has no {text}, which the prompt names. It has: id."
+    assert errors[2] == "The prompt of this row is empty: it has no value where the prompt names a column."
+    (work / "header.csv").write_text("id,text\n")
+    nothing = run(work, "header.csv", "--prompt", "{text}", "--out", "o.csv", "--provider", "offline")
+    assert (nothing.returncode, "header.csv has no rows, so nothing is asked." in nothing.stderr) == (0, True)
 
 
 def test_the_offline_assistant_answers_rows_too(work: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_typing_error_is_asked_about_again(environment: dict[str, str], tmp_pa
     shown = typed(environment, *again, ("(not shown):", KEY), ("[Y/n]", "ja"), ("[Y/n]", "N"))
     assert shown.count("No such provider takes a key. There are: anthropic") == 2
     assert "Answer y or n." in shown
-    assert "This process has it in memory; nothing else does." in shown
+    assert "It ends with this program; nothing else has it." in shown
     assert not (tmp_path / "passwords.json").exists()
 
 
@@ -114,6 +114,21 @@ def test_without_a_keyring_a_key_is_kept_in_the_file_of_keys_until_it_is_taken_o
     assert "auth.json any more" in run(environment, "setup", "--forget", "anthropic").stdout
     assert json.loads(file.read_text()) == other
     assert "Kept are: none." in run(environment, "setup", "--forget", "openai").stderr
+
+
+def test_a_key_that_is_not_kept_leaves_the_older_one_which_is_named(
+    environment: dict[str, str], api: MessagesApi, tmp_path: Path
+) -> None:
+    environment = {**environment, "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    file = tmp_path / "agent" / "auth.json"
+    file.write_text(json.dumps({"anthropic": {"type": "api_key", "key": "the-older-key"}}))
+    shown = typed(environment, ("(not shown):", KEY), ("[Y/n]", "n"), arguments=("--provider", "anthropic"))
+    assert "It ends with this program; nothing else has it." in shown
+    assert f"The older key in {file} stays, and later processes use it, before ANTHROPIC_API_KEY" in shown
+    assert "`indus-nb setup --forget anthropic` removes it." in shown
+    api.keys = {"the-older-key"}
+    api.add("Here.")
+    assert run({**environment, "ANTHROPIC_API_KEY": KEY}, "--no-session", "hello").stdout == "Here.\n"
 
 
 def test_where_nothing_can_keep_a_key_the_line_to_set_it_with_is_shown_and_not_the_key(
@@ -144,6 +159,8 @@ def test_without_a_terminal_it_says_what_to_set(environment: dict[str, str], by:
     failed = run({**environment, "INDUS_NB_KEYS_FROM": by}, "setup", "--provider", "groq")
     assert failed.returncode == 2
     assert sentence in failed.stderr
+    if not by:
+        assert "No such provider takes a key" in run(environment, "setup", "--provider", "nosuch").stderr
 
 
 def test_the_extension_is_loaded_in_each_kernel_once_the_profile_has_its_line(

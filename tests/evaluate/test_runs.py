@@ -249,7 +249,7 @@ def test_a_machine_that_cannot_confine_kernels_is_known_before_a_directory_is_ma
         (("notebook", "--harness", "magic"), "There is no harness 'magic'"),
         (("notebook", "--harness", "idle", "--tasks", "nothing"), "No task and no category of the suite begins with"),
         (("notebook", "--trials", "0"), "--trials is a number above zero"),
-        (("compare", "a", "b"), "is no file of results"),
+        (("compare", "a", "b"), "a cannot be read (No such file or directory)"),
         (("notebook", "--harness", "idle", "--out", "/proc/x"), "--out /proc/x cannot be"),
         (("notebook", "--harness", "idle", "--out", "/dev/null"), "--out /dev/null cannot be"),
     ],

@@ -20,7 +20,10 @@ from batches_api import BatchesApi, HangUp
 from messages_api import HttpError, MessagesApi, Reply, ToolUse
 
 from indus_nb import SessionOptions, agent, open_session
+from indus_nb.base import front_end
 from indus_nb.base.errors import UsageError
+from indus_nb.fanout.progress import Progress
+from indus_nb.fanout.reporting import Reporter
 
 PROGRAM = """
 import signal, sys
@@ -258,6 +261,91 @@ def test_interrupted_without_a_journal_it_is_cancelled(api: BatchesApi, home: Pa
     said, _ = running.communicate()
     assert said == "[0, 1, 2] [None, None, None] 0.0\n"
     assert api.cancelled == ["msgbatch_01"]
+
+
+def test_a_server_that_is_not_there_is_an_error_of_the_rows(api: BatchesApi, home: Path) -> None:
+    settings = {"defaultModel": "claude-haiku-4-5", "retry": {"enabled": False}}
+    (home / "agent" / "settings.json").write_text(json.dumps(settings))
+    program = PROGRAM.replace("journal=sys.argv[1]", "") + "print(done.rows[0].error, done.cost_unconfirmed)"
+    running = subprocess.run(
+        [sys.executable, "-c", program, "", "3"],
+        cwd=home / "work",
+        env={**os.environ, "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "http://127.0.0.1:9 cannot be reached" in running.stdout
+    assert running.stdout.endswith(" 0.0\n")
+
+
+@pytest.mark.parametrize("journaled", [False, True])
+def test_one_interruption_ends_the_search_for_a_batch_that_may_have_been_accepted(
+    api: BatchesApi, home: Path, *, journaled: bool
+) -> None:
+    api.faults += [("POST", "batches", HangUp()), *[("GET", "batches", HttpError(503, "api_error", "Later"))] * 9999]
+    program = PROGRAM if journaled else PROGRAM.replace("journal=sys.argv[1]", "")
+    program += "print(done.problems, done.cost_unconfirmed > 0)"
+    running = subprocess.Popen(
+        [sys.executable, "-c", program, str(home / "rows.jsonl"), "3"],
+        cwd=home / "work",
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    wait_until(lambda: ("GET", "/v1/messages/batches") in api.calls)
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate()
+    assert "not known whether Anthropic has accepted a batch of 3 requests" in said
+    assert ("with the same journal looks for it" in said, "True" in said) == (journaled, not journaled)
+    api.faults.clear()
+    if journaled:
+        assert agent.map("{item}", range(3), batch=True, journal=home / "rows.jsonl").failed == []
+    assert [len(batch.requests) for batch in api.batches] == [3]
+
+
+def test_a_second_interruption_waits_for_no_acceptance(
+    api: BatchesApi, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered, make = threading.Event(), threading.Event(), api.make
+
+    def made(requests: list[dict[str, Any]]) -> Any:
+        asked.set()
+        answered.wait(240)
+        return make(requests)
+
+    monkeypatch.setattr(api, "make", made)
+    program = PROGRAM.replace("journal=sys.argv[1]", "").replace("try:", "batches._FAREWELL_SECONDS = 1000\ntry:")
+    program = program.replace("batch=True", "batch=True, progress=False") + "print(done.problems)"
+    running = subprocess.Popen([sys.executable, "-c", program, "", "3"], cwd=home / "work", stdout=subprocess.PIPE)
+    assert asked.wait(240)
+    running.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(1)  # for what is accepted can be cancelled
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    answered.set()
+    assert b"not known whether Anthropic has accepted a batch of 3 requests" in said
+
+
+def test_a_batch_that_is_not_heard_of_is_looked_for_for_a_while_and_not_sent_again(
+    api: BatchesApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indus_nb.fanout.batches._SENDING_SECONDS", 0.3)
+    shown: list[str] = []
+
+    class Noting(Reporter):
+        def show(self, progress: Progress) -> None:
+            shown.append(str(progress))
+
+    monkeypatch.setattr(front_end, "reporter", lambda _: Noting())
+    api.faults += [("POST", "batches", HangUp()), *[("GET", "batches", HttpError(503, "api_error", "Later"))] * 9999]
+    done = agent.map("{item}", ["a", "b"], batch=True)
+    assert (done.failed, len(api.batches), done.cost_unconfirmed > 0) == ([0, 1], 1, True)
+    assert "a batch of 2 requests (503 Service Unavailable). Look into its console" in done.problems[0]
+    assert any(
+        "being looked for" in line and "cannot be asked (503 Service Unavailable), tried for" in line for line in shown
+    )
 
 
 def test_rows_that_failed_are_asked_anew_and_lost_results_too(api: BatchesApi, home: Path) -> None:

@@ -345,9 +345,9 @@ def test_a_retry_may_have_another_rule_or_no_cheap_model(messages_api: MessagesA
     done = agent.map("{item}", [1], sure=lambda answer: answer.nothing, **BOTH)
     assert [*done.retry(sure=str.islower, progress=False)] == ["cheap"]
     assert len(messages_api.requests) == 1
-    assert [*done.retry(cheap=None, sure=0.9, progress=False)] == ["usual"]
+    assert [*done.retry(cheap=None, progress=False)] == ["usual"]
     with pytest.raises(UsageError, match="name one with cheap"):
-        agent.map("{item}", [1], sure=0.5)
+        agent.map("{item}", [1], sure=0.9)
 
 
 def test_what_prompts_share_is_written_once_for_each_of_the_two(messages_api: MessagesApi) -> None:

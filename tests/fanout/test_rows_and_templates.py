@@ -61,7 +61,7 @@ def test_a_missing_column_is_an_error_that_says_which_there_are() -> None:
         Template("{textt} {id}").check(["id", "text"])
     with pytest.raises(UsageError, match=r"c19 and 80 more\."):
         Template("{x}").check([f"c{number}" for number in range(100)])
-    with pytest.raises(UsageError, match="columns are: a"):
+    with pytest.raises(UsageError, match=r"This row has no \{b\}"):
         Template("{a}{b}").fill({"a": 1})
 
 

@@ -88,7 +88,7 @@ def test_failures_are_results_and_rows_that_no_prompt_fits_too(api: MessagesApi)
     results = [answer for _, answer in agent.stream("{x}", rows)]
     assert [result.value for result in results] == ["ok", None, None, "ok"]
     assert "no" in str(results[1].error)
-    assert "which the data does not have" in str(results[2].error)
+    assert "This row has no {x}" in str(results[2].error)
 
 
 def test_leaving_the_loop_cuts_off_what_is_asked_and_reads_no_more(api: MessagesApi) -> None:

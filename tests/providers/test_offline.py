@@ -151,6 +151,13 @@ async def test_where_the_program_that_computes_is_missing_the_result_is_told_wit
     assert report.endswith("Without that program: `6*7` is 42.")
 
 
+async def test_a_text_before_the_request_is_counted_as_the_console_puts_it_there():
+    piped = "commit 1f\nAuthor: Ada\n\n    Mend it\n\ncommit 2e"
+    text = (await reply([UserMessage(content=f"{piped}\n\nwhat changed?")], TOOLS)).text
+    assert "- what stands before the last paragraph: 6 lines, 8 words, beginning with `commit 1f`" in text
+    assert "count what came along" not in (await reply([UserMessage(content="what changed?")], TOOLS)).text
+
+
 async def test_what_comes_along_is_counted_and_not_explained():
     diff = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1,2 @@\n-x\n+y\n+z\n"
     request = f'<file name="/w/README.md">\n# Title\n\nTwo words\n</file>\n\n{diff}\n\nwrite a message'

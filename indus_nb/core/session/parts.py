@@ -449,7 +449,8 @@ class SessionParts:
             _log.error("%s", self.save_problem)
         if queued := [*self.steering.texts, *self.follow_up_queue.texts]:
             shown = "; ".join(f'"{textcut.one_line(text, 80)}"' for text in queued[:5])
-            _log.warning("The session ended before %d queued messages were delivered: %s", len(queued), shown)
+            counted = textcut.counted(len(queued), "queued message")
+            _log.warning("The session ended before the delivery of %s: %s", counted, shown)
 
     def _run_here(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Wait for work from plain synchronous code, also where a loop runs: that goes on meanwhile."""

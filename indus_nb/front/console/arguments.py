@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
+from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
 from indus_nb.base.mistyped import near
 from indus_nb.safety.policy import MODES
@@ -29,11 +31,19 @@ _COMMANDS = {
     "version": False,
 }
 """Words that are no prompts as the first argument, and whether another may follow: behind the others options alone."""
+_MEANT = {"login": "setup"}
+"""Commands of other programs, and what they are here."""
+_MAX_SHOWN_CHARACTERS = 80
+_DOCTOR = "Prints what is set up and what is wrong: model, key, sandbox, tools, files that are read, extensions."
+_DOCTOR_EPILOG = (
+    "It takes the options of `indus-nb`, such as --provider, --kernel or -e, and asks no model: `indus-nb --help`."
+)
 _DESCRIPTION = "A coding agent: answers a prompt, or serves other programs over standard input and output."
 _EPILOG = """\
 @FILE arguments are put before the first prompt, images are attached.
 `indus-nb map DATA --prompt TEXT --out FILE` asks one question about each row: see `indus-nb map --help`.
 `indus-nb setup` asks for an API key, tests it and keeps it: see `indus-nb setup --help`.
+`indus-nb doctor` prints what is set up and what is wrong.
 `indus-nb eval SUITE` has an agent solve tasks about data, and writes a card: see `indus-nb eval --help`.
 Without a key, --provider offline answers: it needs no network and is no language model.
 
@@ -50,6 +60,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         UsageError: An option is wrong or can be none, or the first word nearly is a command.
     """
     if (command := _command(arguments)) is not None:
+        if command == "doctor" and {"-h", "--help"} & {*itertools.takewhile(lambda each: each != "--", arguments)}:
+            shown = Parser(prog="indus-nb doctor", description=_DOCTOR, epilog=_DOCTOR_EPILOG)
+            shown.print_help()
+            shown.exit()
         arguments = [f"--{command}", *arguments[1:]]
     _check_approve(arguments)
     options, others = _parser().parse_known_args(arguments)
@@ -57,11 +71,37 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+def without_help(arguments: Sequence[str]) -> Sequence[str]:
+    """Return ``help NAME`` as the call that prints the help of that command; other arguments as they are.
+
+    Raises:
+        UsageError: There is no such command, so that the words could be a prompt.
+    """
+    if arguments[:1] != ["help"] or len(arguments) < 2 or arguments[1].startswith("-"):
+        return arguments
+    name, *rest = arguments[1:]
+    if name not in _COMMANDS:
+        raise UsageError(
+            f"There is no command {_shown([name])} to help with. There are {', '.join(_COMMANDS)}. "
+            f"{_as_prompt(arguments)}"
+        )
+    return ["help"] if name == "help" else [name, *rest, "--help"]
+
+
+def _shown(arguments: Sequence[str]) -> str:
+    return textcut.one_line(" ".join(arguments), _MAX_SHOWN_CHARACTERS)
+
+
+def _as_prompt(arguments: Sequence[str]) -> str:
+    words = itertools.takewhile(lambda each: not each.startswith("-"), arguments)
+    return f"A prompt of these words stands in quotes: indus-nb {shlex.quote(_shown([*words]))}"
+
+
 def _command(arguments: Sequence[str]) -> str | None:
     """Return the command that the first argument is; ``None`` if it is a prompt, a file or an option.
 
     Raises:
-        UsageError: It nearly is one, which as a prompt would cost money; the message says what it may have been.
+        UsageError: It nearly is one, or is one before words that it does not take: as prompts these would cost money.
     """
     word = arguments[0] if arguments else ""
     if word.startswith("@"):
@@ -70,7 +110,15 @@ def _command(arguments: Sequence[str]) -> str | None:
     names = [name for name, more_may_follow in _COMMANDS.items() if more_may_follow or is_alone]
     if word in names:
         return word
-    if meant := [*near(word, names), *(name for name in names if near(name, [word]))]:
+    if word in _COMMANDS:
+        raise UsageError(
+            f"`indus-nb {word}` takes options alone, not {_shown(arguments[1:2])}. {_as_prompt(arguments)}"
+        )
+    if meant := [
+        *filter(None, [_MEANT.get(word)]),
+        *near(word, names),
+        *(name for name in names if near(name, [word])),
+    ]:
         raise UsageError(
             f"There is no command {word}. Did you mean indus-nb {meant[0]}? A prompt of that word stands behind --: "
             f"indus-nb -- {word}"

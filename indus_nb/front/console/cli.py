@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.set_threshold(20_000, 20, 20)  # a process of its own may let more lie
     _open_standard_descriptors()
     from indus_nb.base.textcut import one_line
-    from indus_nb.front.console.stdio import complain, in_words, leave
+    from indus_nb.front.console.stdio import UNREAD_STATUS, complain, in_words, leave
     from indus_nb.safety.redaction import hide_shapes, secrets_of  # not when it failed: there may be no descriptor left
 
     try:
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except IndusError as error:
         complain(in_words(error))
         status = 1
+    except BrokenPipeError:
+        status = UNREAD_STATUS
     except OSError as error:
         # What stands in the place of a path may be anything, such as a key that was set by mistake.
         place = f": {one_line(hide_shapes(str(error.filename), secrets_of()), 200)}" if error.filename else ""
@@ -67,6 +69,9 @@ def _open_standard_descriptors() -> None:
 
 
 def _run_with(arguments: Sequence[str]) -> int:
+    from indus_nb.front.console.arguments import parse, without_help
+
+    arguments = without_help(arguments)
     if arguments[:1] == ["map"]:
         from indus_nb.front.console.rows import ask_rows
 
@@ -79,8 +84,6 @@ def _run_with(arguments: Sequence[str]) -> int:
         from indus_nb.front.console.setup import set_up
 
         return set_up(arguments[1:])
-    from indus_nb.front.console.arguments import parse
-
     return _main(parse(arguments))
 
 
@@ -321,7 +324,7 @@ def _list_models(pattern: str) -> int:
             sys.stdout.write(line.rstrip() + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        return 1  # who reads it has seen enough, as `head` has
+        raise
     except OSError as error:
         complain(f"The output could not be written: {error.strerror}.")
         return 1

@@ -29,7 +29,7 @@ from indus_nb.base.terminal import plain
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.core.session.session import AgentSession
 from indus_nb.front.console.frames import Wire, dialect_of
-from indus_nb.front.console.stdio import FrameWriter, complain, in_words, on_signals
+from indus_nb.front.console.stdio import UNREAD, UNREAD_STATUS, FrameWriter, complain, in_words, on_signals
 from indus_nb.tools import ToolError
 from indus_nb.tools.files.read import read_image
 
@@ -116,7 +116,9 @@ async def _end(session: AgentSession, writer: FrameWriter, status: int) -> int:
     await session.end()
     if session.save_problem:
         status = status or 1
-    if lost := await writer.close(_CLOSE_SECONDS):
+    if (lost := await writer.close(_CLOSE_SECONDS)) == UNREAD:
+        return UNREAD_STATUS if status <= 1 else status  # the reader has seen enough, as `head` has
+    if lost:
         complain(f"The output could not be written: {lost}.")
         status = status or 1
     return status

@@ -67,7 +67,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-sessions", action="store_true", help="keep no session files of rows")
     parser.add_argument("--cheap", metavar="MODEL", help="ask this model first, and --model where it is not sure")
     parser.add_argument(
-        "--sure", type=_sure, metavar="P|twice", help="its probability to be taken (0.9), or for the same answer twice"
+        "--sure",
+        type=_sure,
+        metavar="P|twice",
+        help="with --cheap: its probability to be taken (0.9), or for the same answer twice",
     )
     parser.add_argument("--sample", type=int, metavar="N", help="ask for N rows only, and tell what all will cost")
     parser.add_argument("--estimate", action="store_true", help="ask nothing, and tell what it would cost")
@@ -123,14 +126,13 @@ def ask_rows(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     gc.enable()
     from indus_nb.core.answers.naming import kind_of_option
-    from indus_nb.fanout.cascade import SURE
     from indus_nb.fanout.mapping import Map, new_directory
     from indus_nb.fanout.question import MAX_TOKENS, MAX_TURNS, PARALLEL, question
     from indus_nb.start import SessionOptions
 
     source, out = expand_user(options.data), expand_user(options.out)
     _check_place(out)
-    data = table_in(source)
+    data = _data_in(source)
     kind = None
     if options.schema is not None:
         with redirect_stdout(sys.stderr):  # what a module prints that is imported for it
@@ -166,7 +168,7 @@ def ask_rows(arguments: Sequence[str]) -> int:
         dedupe=not options.no_dedupe,
         sessions=not options.no_sessions,
         cheap=options.cheap,
-        sure=SURE if options.sure is None else options.sure,
+        sure=options.sure,
         sample=options.sample,
         estimate=options.estimate,
     )
@@ -192,7 +194,8 @@ def ask_rows(arguments: Sequence[str]) -> int:
     if options.sample is not None and not errors:
         complain(f"A sample: {answers.summary}.")
     elif answers.failed:
-        why = f" The first reason: {next(iter(errors)).removesuffix('.')}." if errors else ""
+        first = next(((place, row.error) for place, row in enumerate(answers.rows, 1) if row.error is not None), None)
+        why = "" if first is None else f" The first reason, of row {first[0]:,}: {first[1].removesuffix('.')}."
         again = "" if options.journal else " With --journal FILE the next call would ask only for what is missing."
         complain(f"{len(answers.failed):,} of {len(answers):,} rows have no answer.{why}{again}")
     if answers.cascade is not None:
@@ -244,6 +247,12 @@ def _check_place(path: Path) -> None:
             target.unlink()
     except OSError as error:
         raise UsageError(f"--out {path}: it cannot be written ({error.strerror}).") from error
+
+
+def _data_in(path: Path) -> Table:
+    if not (data := table_in(path)).rows:
+        complain(f"{path} has no rows, so nothing is asked.")
+    return data
 
 
 def table_in(path: Path) -> Table:

@@ -66,12 +66,15 @@ def _say(text: str) -> None:
 
 
 def _take_key(provider: str | None) -> None:
+    from indus_nb.core.resources.settings import agent_directory, model_registry
     from indus_nb.start import SessionOptions, open_session
-    from indus_nb.start.asking_key import ask_and_take
-    from indus_nb.start.key_setup import managed, variable_of
+    from indus_nb.start.asking_key import ask_and_take, named
+    from indus_nb.start.key_setup import managed, providers, variable_of
 
     if by := managed():
         raise UsageError(by)
+    if provider is not None:
+        named(providers(model_registry(agent_directory())), provider)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         name = variable_of(provider or "anthropic") or "the provider's variable"
         raise UsageError(
@@ -81,13 +84,13 @@ def _take_key(provider: str | None) -> None:
     session = open_session(SessionOptions(no_session=True, trust=False), definable=False)
     loop = asyncio.new_event_loop()
     try:
-        taken = ask_and_take(session, lambda work: loop.run_until_complete(work()), provider)
+        taken = ask_and_take(session, lambda work: loop.run_until_complete(work()), provider, goes_on=False)
     finally:
         loop.run_until_complete(session.end())
         loop.close()
     _say(taken.text)
     if not taken.kept:
-        _say(f"Nothing has kept it. Set it where shells start:\n\n  export {variable_of(taken.model.provider)}='…'")
+        _say(f"To use it, set it where shells start:\n\n  export {variable_of(taken.model.provider)}='…'")
 
 
 def _forgotten(provider: str) -> str:

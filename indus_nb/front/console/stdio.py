@@ -44,6 +44,10 @@ _MAX_BEGINNING_BYTES = 1024
 _log = logging.getLogger("indus_nb")
 _LONG_LINE_BYTES = 256 * 1024
 _MAX_PENDING_BYTES = 1024 * 1024
+UNREAD: str = os.strerror(errno.EPIPE)
+"""Why nothing can be written to a pipe that is not read any more."""
+UNREAD_STATUS = 141
+"""The exit status then: 128 and SIGPIPE, which ends other programs without a word."""
 
 
 def claim() -> tuple[int, int]:
@@ -225,7 +229,7 @@ class FrameWriter:
 
     def _on_hang_up(self) -> None:
         if self._broken is None:
-            self._broken = os.strerror(errno.EPIPE)
+            self._broken = UNREAD
             self._clear()
             self._room.set()
             self._on_broken()

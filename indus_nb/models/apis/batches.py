@@ -181,13 +181,16 @@ def _described() -> Generator[None]:
     """Raise the same exceptions as the other ways to the API."""
     from anthropic import APIConnectionError, APIStatusError
 
+    broken: Exception | None = None
     try:
         yield
     except APIStatusError as error:
         response = error.response
         raise http.HttpStatusError(error.status_code, response.reason_phrase, response.headers, error.body) from error
     except APIConnectionError as error:
-        raise (error.__cause__ if isinstance(error.__cause__, Exception) else error) from None
+        broken = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    if broken is not None:
+        raise broken  # here, for within the handler its context would be what it has caused: a circle
 
 
 def is_passing(error: Exception) -> bool:

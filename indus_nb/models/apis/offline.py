@@ -399,20 +399,26 @@ _FORGETFUL = "I look at the last message alone: what was said before it, I can n
 
 
 def _seen(request: str) -> str:
-    """Describe the attached files and the diff of a request: what can be counted without reading them."""
-    lines: list[str] = []
-    for file in re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request):
-        name, text = file.groups()
-        first = next((line for line in text.splitlines() if line.strip()), "")
-        size = f"{text.count(chr(10)) + 1} lines, {len(text.split())} words"
-        lines.append(f"- {_code(name)}: {size}, beginning with {_code(first)}")
+    """Describe the attached files, the diff, or the text before a request: what can be counted without reading it."""
+    files = re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request)
+    lines = [f"- {_code(file[1])}: {_size(file[2])}" for file in files]
     for changed in re.split(r"(?m)^diff --git a/", request)[1:]:
         name, *rest = changed.splitlines()
         added, removed = (sum(line.startswith(sign) and line[:3] != sign * 3 for line in rest) for sign in "+-")
         lines.append(
             f"- {_code(name.partition(' b/')[0])}: changed, {textcut.counted(added, 'line')} more and {removed} less"
         )
+    before = request.rpartition("\n\n")[0].strip()
+    if before and not lines:
+        lines.append(f"- what stands before the last paragraph: {_size(before)}")
     return "\n".join(["I can count what came along, and not understand it:\n", *lines]) if lines else ""
+
+
+def _size(text: str) -> str:
+    lines = text.splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    counted = f"{textcut.counted(len(lines), 'line')}, {textcut.counted(len(text.split()), 'word')}"
+    return f"{counted}, beginning with {_code(first)}"
 
 
 def _report(step: _Step, result: ToolResultMessage) -> str:

@@ -157,7 +157,9 @@ def root_cause(error: BaseException) -> BaseException:
 
 
 def _chain(error: BaseException | None) -> Iterable[BaseException]:
-    while error is not None:
+    seen: set[int] = set()  # one that is raised while its own consequence is handled has that as its context
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         yield error
         if isinstance(error, BaseExceptionGroup):
             error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
