@@ -80,7 +80,9 @@ def test_a_notebook_goes_on_by_itself_with_its_own_conversation_and_not_with_tha
     copy = world.notebook("copy.ipynb", named())
     assert "1 message, goes on. `%agent --new` begins another one." in (world.kernel(original).resumed() or "")
     assert world.kernel(copy).resumed() is None
-    assert world.kernel(copy).offer() is not None
+    offer = world.kernel(copy).offer() or ""
+    assert offer.startswith("a.ipynb, a copy of this notebook or its original, has a conversation of today")
+    assert (world.kernel(original).offer() or "").startswith("This notebook has a conversation of today")
     original.unlink()  # so it was moved
     assert world.kernel(copy).resumed() is not None
     (world.root / "agent" / "settings.json").write_text('{"notebook": {"afterRestart": "new"}}')
@@ -95,6 +97,13 @@ def test_what_a_copy_of_a_notebook_begins_is_not_the_conversation_of_the_origina
     assert world.kernel(original).last() == first
     assert world.kernel(original).resumed() is not None
     assert world.kernel(copy).last() == second
+
+
+def test_the_first_conversation_of_a_user_is_found_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, path = world.session("first"), world.notebook("a.ipynb")
+    monkeypatch.setenv("INDUS_NB_AGENT_DIR", str(world.root / "home" / "not made yet"))
+    world.kernel(path).note(session)
+    assert world.kernel(path).last() == session
 
 
 def test_one_that_was_renamed_while_its_kernel_ran_is_found_by_its_cells(world: World) -> None:

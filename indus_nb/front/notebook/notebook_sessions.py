@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from indus_nb.base.errors import SessionFileError
-from indus_nb.base.files import current_directory, write_atomically
+from indus_nb.base.files import current_directory, make_private_directory, write_atomically
 from indus_nb.base.textcut import counted
 from indus_nb.core.resources.settings import agent_directory, load_settings
 from indus_nb.core.storage import SessionInfo, describe_session, writer_of
@@ -115,6 +115,7 @@ class NotebookSessions:
             known[name] = [*others, str(path)][-_MAX_SESSIONS:]
         newest = dict(list(known.items())[-_MAX_NOTEBOOKS:])
         with suppress(OSError):
+            make_private_directory(known_sessions_file().parent)  # the session's own file comes later
             write_atomically(known_sessions_file(), json.dumps(newest, indent=1).encode(), mode=0o600)
         return self._notebook_id
 
@@ -141,7 +142,7 @@ class NotebookSessions:
         if settings.notebook.after_restart == "new":
             return None
         path = self.last()
-        had = [name for name, held in known_sessions().items() if Path(name).is_absolute() and held[-1] == str(path)]
+        had = _notebooks_with(path)
         if self.notebook not in had and (not had or any(map(os.path.exists, had))):
             return None
         info = _described(path)
@@ -160,13 +161,21 @@ class NotebookSessions:
         info = _described(path)
         if path is None or info is None:
             return None
-        has = f"This notebook has a conversation {_when(info)}, {counted(info.message_count, 'message')}"
+        had = _notebooks_with(path)
+        others = [] if self.notebook in had else [Path(name).name for name in had if Path(name).exists()]
+        whose = f"{others[-1]}, a copy of this notebook or its original," if others else "This notebook"
+        has = f"{whose} has a conversation {_when(info)}, {counted(info.message_count, 'message')}"
         if open_as is not None:
             return f"{has}, which is open in this kernel: `%agent --name {open_as}` goes on with it."
         goes_on = f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it"
         if (holder := writer_of(path)) is not None:
             return f"{has}, which is open in {holder}: {goes_on} once it is closed there. Until then this is a new one."
         return f"{has}: {goes_on}."
+
+
+def _notebooks_with(path: Path | None) -> list[str]:
+    """Return the notebooks that used a conversation last."""
+    return [name for name, held in known_sessions().items() if Path(name).is_absolute() and held[-1] == str(path)]
 
 
 def settings_in(file: NotebookFile) -> Mapping[str, object]:
