@@ -387,6 +387,29 @@ def test_what_another_program_did_to_files_while_code_ran_is_not_taken_back_unas
     assert kernel.run("print(a, Path('mine.txt').exists())").streams == "1 False\n"
 
 
+def test_undo_brings_back_what_was_saved_into_a_file_before_running_code_wrote_over_it(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    todo, begun = kernel.folder / "todo.txt", kernel.folder / "read"
+    todo.write_text("a\n")
+    kernel.run("import time; from pathlib import Path")
+    kernel.run("%agent --approve never")
+    code = """
+        text = Path('todo.txt').read_text(); Path('read').touch()
+        while not Path('todo.txt').read_text().endswith('mine'): time.sleep(0.01)
+        Path('todo.txt').write_text(text.upper())
+    """
+    api.add(Reply(ToolUse("python", {"code": dedent(code)})), Reply("Done."))
+    cell = kernel.begin("%agent go")
+    while not begun.exists():
+        time.sleep(0.01)
+    todo.write_text("a\nmine")
+    assert "todo.txt edited, over what was saved while the code ran" in "\n".join(cell.finish().shown)
+    assert todo.read_text() == "A\n"
+    kernel.run("%agent undo")
+    assert todo.read_text() == "a\nmine"
+
+
 def test_what_was_saved_into_a_file_that_running_code_has_written_is_not_taken_back_unasked(
     kernel: Kernel, api: MessagesApi
 ) -> None:

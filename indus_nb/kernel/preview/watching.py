@@ -231,6 +231,11 @@ def paths_changed(event: str, args: Sequence[Any]) -> list[str]:
     return [path for each in args[:2] if (path := _absolute(each, directory))]
 
 
+def starts_process(event: str) -> bool:
+    """Return whether an audit event announces another process."""
+    return event in _STARTS or event in _FORKS
+
+
 def _changing(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:
     paths = paths_changed(event, args)
     if paths and all(is_own(path) for path in paths):
@@ -328,12 +333,12 @@ def _connecting(_: str, args: Sequence[Any]) -> Effect:
     return _effect("uses_network", address, f"connects to {address}")
 
 
+_STARTS = frozenset({"os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"})
+_FORKS = frozenset({"os.fork", "os.forkpty", "_posixsubprocess.fork_exec"})
+
 _DESCRIBERS: dict[str, Callable[[str, Sequence[Any]], Effect | None]] = {
-    **dict.fromkeys(("os.system", "os.exec", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"), _running),
-    **dict.fromkeys(
-        ("os.fork", "os.forkpty", "_posixsubprocess.fork_exec"),
-        lambda _, __: _effect("runs_program", "", "starts a process"),
-    ),
+    **dict.fromkeys(_STARTS, _running),
+    **dict.fromkeys(_FORKS, lambda _, __: _effect("runs_program", "", "starts a process")),
     **dict.fromkeys(("socket.connect", "socket.sendto", "socket.sendmsg"), _connecting),
     **dict.fromkeys(("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"), _asking),
     "socket.bind": lambda _, args: _effect(

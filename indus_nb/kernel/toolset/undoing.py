@@ -300,7 +300,7 @@ class Steps:
             self.history.settle()
         running = self._open.setdefault(call, _Open(None, ""))
         self.begin_files(call, ())
-        running.writes = Writes()
+        running.writes = Writes() if running.files is None else Writes(on_first=running.files.keep_meanwhile)
         try:
             budget = self.budget(2, large=code in self._large)
             running.variables = take(self._namespace, code, budget, transform=self._transform, first=first)

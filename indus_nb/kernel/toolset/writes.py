@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from indus_nb.kernel.preview.watching import paths_changed
+from indus_nb.kernel.preview.watching import paths_changed, starts_process
 
 _MAX_PATHS = 10_000
 _MAX_LOOKED_AT = 200
@@ -40,8 +40,15 @@ class Writes:
     The code is what this thread runs, and the threads that are started meanwhile; or what all threads run.
     """
 
-    def __init__(self, *, all_threads: bool = False) -> None:
-        """Begin to watch."""
+    def __init__(self, *, all_threads: bool = False, on_first: Callable[[str], None] = lambda _: None) -> None:
+        """Begin to watch.
+
+        Args:
+            on_first: Called with a path right before it is changed for the first time, as long as the code has started
+                no other process, which may have changed it.
+        """
+        self._on_first = on_first
+        self._has_started = False
         known = () if all_threads else sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
         self._others = frozenset(known) - {threading.get_ident()}
         self._events: dict[str, int] = {}
@@ -76,9 +83,13 @@ class Writes:
         """Note what an audit event of this thread announces; no directory that may be there already."""
         if event == "os.mkdir" or threading.get_ident() in self._others or len(self._events) >= _MAX_PATHS:
             return
+        self._has_started = self._has_started or starts_process(event)
         is_first = not self._events
         for path in paths_changed(event, args):
-            self._events[path] = self._events.get(path, 0) + 1
+            before = self._events.get(path, 0)
+            self._events[path] = before + 1
+            if not before and not self._has_started:
+                self._on_first(path)
         if is_first and self._events:
             threading.Thread(target=self._watch, name="written files", daemon=True).start()
 

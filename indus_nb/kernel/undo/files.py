@@ -200,6 +200,18 @@ class FilesCheckpoint:
     _before: Look
     _known: Mapping[Path, tuple[tuple[State, bytes], tuple[Path, ...]]]
     _began: int
+    _meanwhile: dict[Path, HeldFile] = field(default_factory=dict[Path, HeldFile])
+    """What somebody else saved into files of the snapshot before the code changed them."""
+
+    def keep_meanwhile(self, path: str) -> None:
+        """Take a snapshot of a file that has changed since the checkpoint, right before the code changes it."""
+        real = Path(os.path.realpath(path))
+        sign = self._before.files.get(str(real.relative_to(self._root))) if real.is_relative_to(self._root) else None
+        if sign is None or real in self._known or _sign(real) in (sign, None):
+            return
+        held = _state(real)
+        if isinstance(held[0], FileState):
+            self._meanwhile[real] = held
 
     def close(self, written: Iterable[str] | None = None) -> FilesChange:
         """Find the changes since; the checkpoint is of no use afterwards.
@@ -228,7 +240,8 @@ class FilesCheckpoint:
             places = (path, *(parents if was is None else path.parents if now is None else ()))
             moved = () if source is None or os.path.lexists(source) else (source, *source.parents)
             is_doubtful = written is not None and certain.isdisjoint((*places, *moved))
-            sentence = _changed(name, was, now) + (f" (cannot be undone: {why})" if why else "")
+            over = ", over what was saved while the code ran" if path in self._meanwhile else ""
+            sentence = _changed(name, was, now) + over + (f" (cannot be undone: {why})" if why else "")
             (doubtful if is_doubtful else sentences).append(sentence)
             if why:
                 left_out[name] = why
@@ -255,6 +268,8 @@ class FilesCheckpoint:
         if path in self._known:
             (state, data), missing = self._known[path]
             return state, data, missing
+        if path in self._meanwhile:
+            return *self._meanwhile[path], ()
         relative = str(path.relative_to(self._root))
         sign = self._before.files.get(relative)
         if sign is None:
