@@ -473,9 +473,9 @@ def test_after_a_restart_each_notebook_of_a_kernel_goes_on_with_its_own_conversa
     api.add("In the copy.")
     copy.run(1)
     copy.wait_until_run(1)
-    page.evaluate("window.jupyterapp.serviceManager.contents.rename('shared-Copy1.ipynb', 'renamed.ipynb')")
-    page.wait_for_function("window.jupyterapp.shell.currentWidget.context.path === 'renamed.ipynb'")
-    for path in ("shared.ipynb", "renamed.ipynb"):
+    page.evaluate("window.jupyterapp.serviceManager.contents.rename('shared-Copy1.ipynb', 'shared-renamed.ipynb')")
+    page.wait_for_function("window.jupyterapp.shell.currentWidget.context.path === 'shared-renamed.ipynb'")
+    for path in ("shared.ipynb", "shared-renamed.ipynb"):
         page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
         if path == "shared.ipynb":  # so the other one is not asked whether it wants that
             page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
@@ -484,4 +484,7 @@ def test_after_a_restart_each_notebook_of_a_kernel_goes_on_with_its_own_conversa
         shown.run(2)
         shown.wait_until_run(2)
         asked = str(api.requests[-1].body["messages"])
-        assert ("It is that." in asked, "In the copy." in asked) == (path == "shared.ipynb", path == "renamed.ipynb")
+        assert ("It is that." in asked, "In the copy." in asked) == (
+            path == "shared.ipynb",
+            path == "shared-renamed.ipynb",
+        )
