@@ -547,7 +547,8 @@ async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject
 
 
 def _display_id(output: Mapping[str, Any]) -> object:
-    return (output.get("transient") or {}).get("display_id")
+    transient: Mapping[str, Any] = output.get("transient") or {}
+    return transient.get("display_id")
 
 
 async def _evaluated(client: Any, expression: str) -> str | None:
