@@ -10,7 +10,8 @@ reads, so neither stands here. Every message states what happened, where, and wh
     ├── CredentialsError        the provider needs a key and there is none    .provider
     ├── SessionBusyError        a prompt while another run is going on
     ├── RunFailedError          the last answer of a run ended badly          .stop_reason
-    │   └── InvalidAnswerError  a typed answer that is missing or not valid   .attempts
+    │   ├── InvalidAnswerError  a typed answer that is missing or not valid   .attempts
+    │   └── NotAskedError       no model is asked in this process
     ├── CommandFailedError      the agent's process refused a command         .command
     ├── ClientClosedError       the agent's process has ended
     ├── CompactionError         a summary that could not be made; nothing has changed
@@ -97,6 +98,10 @@ class RunFailedError(IndusError):
     def __init__(self, message: str, stop_reason: str) -> None:
         super().__init__(message)
         self.stop_reason = stop_reason
+
+
+class NotAskedError(RunFailedError):
+    """No model is asked in this process, and no answer to the request is kept; nothing was sent."""
 
 
 class AnswerAttempt:

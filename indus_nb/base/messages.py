@@ -16,6 +16,7 @@ from indus_nb.base.wire_model import WireModel, wire_field
 REFUSED = "The model refused to answer."
 OVER_BUDGET = "The budget of "
 NO_PRICE = "The price of "
+NOT_ASKED = "No model is asked "
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -325,8 +326,8 @@ class AssistantMessage(WireModel):
 
     @property
     def was_not_asked(self) -> bool:
-        """Return whether no request was sent for it, by the sentence about a limit in money that is its error."""
-        return self.stop_reason == "error" and (self.error_message or "").startswith((OVER_BUDGET, NO_PRICE))
+        """Return whether no request was sent for it, by the sentence that is its error."""
+        return self.stop_reason == "error" and (self.error_message or "").startswith((OVER_BUDGET, NO_PRICE, NOT_ASKED))
 
     @property
     def text(self) -> str:

@@ -1,7 +1,8 @@
 """One row: a session of its own, the answer that it gives, and what that has cost.
 
 What this module promises: a row ends with a value or with an error that is a sentence, whatever goes wrong in its
-session; only cancelling it raises. Its session passes the limits that all rows share, and is closed when the row ends.
+session; only cancelling it raises, and that no model is asked in this process. Its session passes the limits that all
+rows share, and is closed when the row ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import IndusError, ModelNotFoundError, SessionFileError, UsageError
+from indus_nb.base.errors import IndusError, ModelNotFoundError, NotAskedError, SessionFileError, UsageError
 from indus_nb.base.messages import AssistantMessage, ImageContent
 from indus_nb.base.wire import JsonObject
 from indus_nb.core.answers import AnswerKind, FinalAnswer, tool_schema
@@ -253,6 +254,9 @@ class Asked:
 
         Returns:
             The answer, ``None`` if there is none; and what is kept of it.
+
+        Raises:
+            NotAskedError: No model is asked in this process, so that no row can be.
         """
         session = value = plain = error = None
         try:
@@ -272,6 +276,8 @@ class Asked:
                 raise IndusError(calls.problem)  # noqa: TRY301 - as for everything else that ends a row
             value = _value(session.answer_or_raise(), answer)
             plain = value if self.kind is None else self.kind.to_json(value)
+        except NotAskedError:
+            raise  # no outcome of the row, to be written into a journal in its place
         except IndusError as problem:
             error = _sentence(f"{_not_waited_for(session)}{problem}")
         except Exception as problem:  # noqa: BLE001 - a validator or a tool of the user's: never the end of the others

@@ -45,6 +45,7 @@ from indus_nb.models.models_file import (
     validated,
 )
 from indus_nb.models.protocol import Cassette, Context, Provider, StreamOptions, count_tokens
+from indus_nb.models.unasked import RefusingProvider, is_unasked
 
 __all__ = ["ModelRegistry", "ProviderConfig", "ScopedModel"]
 
@@ -249,6 +250,10 @@ class ModelRegistry:
         return reached if self._gate is None else self._gate(reached)
 
     def _reached(self, model: Model) -> Provider:
+        if is_unasked(model):
+            refusing, cassette = RefusingProvider(), self._cassette
+            # Not one that records: it would hold the refusals in the place of what it holds.
+            return cassette.provider_for(refusing) if cassette is not None and cassette.may_answer() else refusing
         stream = self._config(model.provider, "stream")
         if stream is None:
             provider = adapter(model.api)

@@ -189,7 +189,7 @@ def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_th
     shown = "\n".join(kernel.run("%agent verify", 90).shown)
     assert (
         "≠ prices is another in the fresh kernel:\n    - list of 2 · [1, 2]\n    + list of 2 · ['1', '2']\n"
-        "prices was changed by the agent in the 3rd cell, which was left out.\n"
+        "prices was changed last by the agent in the 3rd cell, which was left out.\n"
         "    → `%agent cell all` in a new cell right below it writes its code into cells."
     ) in shown
     assert "✓" not in shown
@@ -197,6 +197,86 @@ def test_a_variable_that_the_agent_changed_outside_of_cells_is_reported_where_th
     assert "new is" not in shown
     kernel.run("prices[:] = ['1', '2']")
     assert "✓ All outputs are as the notebook shows them." in "\n".join(kernel.run("%agent verify", 90).shown)
+
+
+ROWS = "%load_ext indus_nb\nfrom indus_nb import agent\nmodel = 'anthropic/claude-sonnet-4-5'\nfriends = ['a', 'b']"
+
+
+def test_code_that_asks_a_model_asks_none_in_the_fresh_kernel_and_ends_there(kernel: Kernel, api: MessagesApi) -> None:
+    api.default = Reply("yes")
+    swallows = "try:\n    kinds = agent.map('{item}', friends, model=model)\nexcept Exception:\n    pass"
+    session = (
+        "from indus_nb import SessionOptions, open_session\n"
+        "with open_session(SessionOptions(model=model, no_session=True)) as session:\n"
+        "    said = session.run('hello')"
+    )
+    sources = (
+        ROWS,
+        "kinds = agent.map('{item}', friends, model=model, journal='rows.jsonl')\nprint('asked')",
+        "for each in agent.stream('{item}', iter(friends), model=model): print(each)",
+        "streamed = await agent.map_async('{item}', friends, model=model)",
+        swallows,
+        session,
+        "free = agent.map('{item}', friends, model='offline')\nprint('free')",
+        "print(len(kinds))",
+        "print('later')",
+    )
+    shows = ("", "asked\n", "", "", "", "", "free\n", "2\n", "later\n")
+    write(kernel.folder / "book.ipynb", *zip(sources, shows, strict=True))
+    kernel.run(ROWS)
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert api.requests == []
+    assert "Not run to their end, for they ask a model: the 2nd cell, the 3rd cell, the 4th cell, the 5th cell" in shown
+    assert "2 of 4 cells ran well in a fresh kernel." in shown
+    assert "The 8th cell fails: NameError: name 'kinds' is not defined" in shown
+    assert (
+        "kinds is made in the 5th cell, not run to its end, for it asks a model.\n"
+        "    → `%agent keep answers.json` before that cell is run keeps its answers, which are used here then."
+    ) in shown
+    assert "≠" not in shown
+    assert not (kernel.folder / "rows.jsonl").exists() or "error" not in (kernel.folder / "rows.jsonl").read_text()
+
+
+def test_answers_that_are_kept_are_used_in_the_fresh_kernel(kernel: Kernel, api: MessagesApi) -> None:
+    api.default = Reply("yes")
+    asks = "kinds = agent.map('{item}', friends, model=model)\nprint([*kinds])"
+    more = "print([*agent.map('{item}', [*friends, 'c'], model=model)])"
+    write(
+        kernel.folder / "book.ipynb", (ROWS, ""), (asks, "['yes', 'yes']\n"), (more, ""), ("print(len(kinds))", "2\n")
+    )
+    kernel.run("%agent keep answers.json")
+    kernel.run(ROWS)
+    kernel.run(asks)
+    assert len(api.requests) == 2
+    before = (kernel.folder / "answers.json").read_bytes()
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert len(api.requests) == 2
+    assert "3 of 3 cells ran well in a fresh kernel." in shown
+    assert "Not run to their end, for they ask a model: the 3rd cell." in shown
+    assert "✓ All outputs are as the notebook shows them." in shown
+    assert (kernel.folder / "answers.json").read_bytes() == before
+
+
+def test_variables_that_the_agent_changed_are_not_compared_where_cells_were_not_run(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    prices = "prices = ['1', '2']"
+    last = "prices[:] = map(int, prices)"
+    write(
+        kernel.folder / "book.ipynb",
+        ("%load_ext indus_nb", ""),
+        (prices, ""),
+        (f"{ASK}go", ""),
+        ("1 / 0", ""),
+        (last, ""),
+    )
+    kernel.run(prices)
+    api.add(Reply(ToolUse("python", {"code": last})), Reply("Done."))
+    assert kernel.run(f"{ASK}--approve never go").status == "ok"
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "The 4th cell fails: ZeroDivisionError" in shown
+    assert "Not run, for they come after it: the 5th cell." in shown
+    assert "prices" not in shown
 
 
 def test_the_last_prompt_of_the_notebooks_conversation_may_stand_in_the_panel(kernel: Kernel, api: MessagesApi) -> None:
@@ -304,12 +384,15 @@ def test_what_varies_by_itself_is_no_difference() -> None:
     assert difference(printed("0.4054"), printed("-0.0466")) == "- 0.4054\n+ -0.0466"
     long = difference(printed("a" * 9_000 + "b" * 9_000), printed("a" * 9_000 + "c" * 9_000))
     assert long == f"- …{'a' * 40}{'b' * 120}…\n+ …{'a' * 40}{'c' * 120}…"
+    assert difference(printed("9 rows, 1,929 rows/min"), printed("9 rows, 2,002 rows/min")) == ""
     many = difference(printed("\n".join(map(str, range(90)))), printed("\n".join(map(str, range(100, 190)))))
     assert many == "- 0\n- 1\n- 2\n- … 87 more lines\n+ 100\n+ 101\n+ 102\n+ … 87 more lines"
     figure = {"output_type": "display_data", "data": {"image/png": "abc", "text/plain": "<Figure size 640x480>"}}
     other = {"output_type": "display_data", "data": {"image/png": "def", "text/plain": "<Figure size 600x400>"}}
     assert difference([figure], [other]) == ""
     assert "- [figure]" in difference([figure], [])
+    bar = {"output_type": "display_data", "data": {"text/html": "<progress></progress> 1 row", "text/plain": "1 row"}}
+    assert difference([bar], []) == ""
     assert difference([{"output_type": "stream", "name": "stderr", "text": "warning"}], []) == ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from indus_nb.base.messages import NO_PRICE, OVER_BUDGET, AssistantMessage
+from indus_nb.base.messages import NO_PRICE, NOT_ASKED, OVER_BUDGET, AssistantMessage
 from indus_nb.base.wire_model import WireModel, wire_field
 
 # Texts, which ``re`` compiles when an answer has failed.
@@ -17,7 +17,7 @@ _PASSING = (
     r"|broke off|time[ds]?.?out|terminated|retry delay|retry after"
 )
 # The request is at fault, what may be spent on it, or its key is missing, whatever numbers the text behind that holds.
-_FINAL = rf"4(?!08|09|29)\d\d |{OVER_BUDGET}|{NO_PRICE}|No API key for "
+_FINAL = rf"4(?!08|09|29)\d\d |{OVER_BUDGET}|{NO_PRICE}|{NOT_ASKED}|No API key for "
 _TOO_LONG = (
     r"(?i)"
     r"prompt is too long|(?:context|input|prompt).{0,40}(?:too long|exceed|larger than|maximum)|exceeds.{0,30}context"

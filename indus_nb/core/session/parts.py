@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from weakref import WeakKeyDictionary
 
 from indus_nb.base import textcut
-from indus_nb.base.errors import RunFailedError
+from indus_nb.base.errors import NotAskedError, RunFailedError
 from indus_nb.base.events import SessionEvent
 from indus_nb.base.images import Admission
 from indus_nb.base.messages import (
+    NOT_ASKED,
     AssistantMessage,
     Message,
     ThinkingLevel,
@@ -268,14 +269,15 @@ class SessionParts:
 
         Raises:
             RunFailedError: It did not, and has that error message; or there is none yet.
+            NotAskedError: No model is asked in this process.
         """
         answer = self.last_answer
         if answer is None:
             raise RunFailedError("There is no answer yet.", "error")
         if answer.stop_reason in ("error", "aborted"):
-            raise RunFailedError(
-                answer.error_message or f"The answer ended as {answer.stop_reason}.", answer.stop_reason
-            )
+            message = answer.error_message or f"The answer ended as {answer.stop_reason}."
+            kind = NotAskedError if message.startswith(NOT_ASKED) else RunFailedError
+            raise kind(message, answer.stop_reason)
         return answer
 
     def context_usage(self) -> ContextUsage | None:

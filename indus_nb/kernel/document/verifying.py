@@ -1,8 +1,9 @@
 """A run of a notebook's cells in a fresh kernel, compared with the outputs in the notebook.
 
 What this module promises: cells that ask the agent are not run, nor those that the notebook has never run; the first
-cell that fails is the last one that runs, unless a tag allows it to fail; when it ends, in whatever way, the kernel
-and all that its cells started have ended.
+cell that fails is the last one that runs, unless a tag allows it to fail; no model is asked (``models.unasked``), so
+that a cell whose code asks one ends there, and the next ones run; when it ends, in whatever way, the kernel and all
+that its cells started have ended.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from indus_nb.base.messages import Attachment, going_along
 from indus_nb.base.textcut import counted, middle, one_line
+from indus_nb.base.variables import ASK_NO_MODEL, set_variable
 from indus_nb.base.wire import JsonObject, clean_text
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.claimed import Claimed, Evaluate, compared_now
@@ -51,6 +53,11 @@ _VIEWS = (
     ".views(globals(), {!r})))"
 )
 """Code that prints views of variables in the fresh kernel."""
+_REFUSED = "getattr(getattr(__import__('sys').modules.get('indus_nb.models.unasked'), 'refusals', None), 'count', 0)"
+"""Expression for how many requests for a model were refused in the fresh kernel."""
+_ASKS_MODEL = ("NotAskedError", "MissingKeyError")
+"""Errors of code that asks a model there; the second where the key was typed in the user's kernel."""
+_KEEPS = "`%agent keep answers.json` before that cell is run keeps its answers, which are used here then."
 _Run: TypeAlias = Callable[[str], Awaitable[tuple[str | None, list[JsonObject]]]]
 """Runs code there; returns its error, and its outputs."""
 _MAX_LISTED = 5
@@ -67,12 +74,14 @@ _MAX_TITLE_CHARACTERS = 60
 _MAX_ERROR_CHARACTERS = 600
 _FIGURES = ("image/", "application/vnd.plotly", "application/vnd.vega")
 _VARYING = (
+    (re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?\s?[a-z]+/(?:ms|s|sec|min|h)\b"), "[rate]"),
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),
     (re.compile(r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"), "[time]"),
     (re.compile(r"\b\d+(?:\.\d+)?\s?(?:ns|µs|us|ms|s|sec|seconds|min)\b"), "[time]"),
     (re.compile(r"ipykernel_\d+/\d+\.py"), "ipykernel"),
 )
+_COLUMN = re.compile(r"- (.+?): (.+)")
 _FRACTION = re.compile(r"(?<![\w.])-?\d+\.\d+(?:[eE][-+]?\d+)?(?![\w.])")
 
 
@@ -97,6 +106,7 @@ class Verified:
         name: The name of the notebook's file; empty if it is not known.
         tagged: Cells that are not run because of their tags.
         unrun: Cells that are not run because they never were.
+        asking: Cells that ended where their code asked a model.
         different: Cells that gave something else, and the difference.
         names: What cells are called for the user, and in ``model_names`` for the model.
         running: The cell that runs, and its first line.
@@ -107,6 +117,7 @@ class Verified:
         unsaved: Cells whose answers have values that are not in the file, and so are not compared.
         below: The cell below the failed one that assigns what that lacks.
         answers: The cell above it that asks the agent for what that lacks.
+        makes: The one of ``asking`` that assigns it.
     """
 
     name: str = ""
@@ -114,6 +125,7 @@ class Verified:
     skipped: list[int] = field(default_factory=list[int])
     tagged: list[int] = field(default_factory=list[int])
     unrun: list[int] = field(default_factory=list[int])
+    asking: list[int] = field(default_factory=list[int])
     left: list[int] = field(default_factory=list[int])
     failed: tuple[int, str] | None = None
     different: dict[int, str] = field(default_factory=dict[int, str])
@@ -128,6 +140,7 @@ class Verified:
     unsaved: list[int] = field(default_factory=list[int])
     below: int | None = None
     answers: int | None = None
+    makes: int | None = None
 
     @property
     def is_good(self) -> bool:
@@ -159,7 +172,7 @@ class Verified:
         """Name the cell that was left out and made what the failed one lacks, and what brings its code into cells."""
         before = [number for number in self.skipped if number < failed]
         if self.lacks is None:
-            return []
+            return [f"It may lack what is made in {self._listed(self.asking)}."] if self.asking else []
         name, maker, cell = self.lacks
         below: list[str] = []
         if self.below is not None:
@@ -169,6 +182,10 @@ class Verified:
         if self.answers is not None:
             given = f"{name} is an answer that {self._name(self.answers)} asks the agent for, which was left out."
             return [given, *_steps(f"Write its value into a cell above {self._name(failed)}."), *below]
+        if self.makes is not None or (self.asking and maker is None):
+            which = self._listed(self.asking if self.makes is None else [self.makes])
+            made = "may be made" if self.makes is None else "is made"
+            return [f"{name} {made} in {which}, not run to its end, for it asks a model.", *_steps(_KEEPS), *below]
         if maker is None:
             if not before:
                 return below
@@ -176,8 +193,28 @@ class Verified:
             return [made, *_steps("Run that cell again.", _AFTERWARDS.format(where="right below it")), *below]
         return [*self._origin(f"{name} was made", maker, cell), *below]
 
-    def _origin(self, made: str, maker: Maker, cell: int | None) -> list[str]:
-        """Say in which cell the agent did something, and what brings its code into cells."""
+    def fail(self, failed: int, error: str, cells: Sequence[Cell], find: Callable[[str], ByAgent]) -> None:
+        """Note that a cell has failed, and which ones would have made the variable that it does not find.
+
+        Args:
+            find: Returns by whom a variable was made.
+        """
+        self.failed = failed, middle(error, _MAX_ERROR_CHARACTERS, " … ")
+        if (missing := _NOT_DEFINED.match(error)) is None:
+            return
+        name = missing[1]
+        self.lacks = find(name)
+        self.below = _making(name, [(number, cells[number - 1]) for number in self.left])
+        self.makes = _making(name, [(number, cells[number - 1]) for number in reversed(self.asking)])
+        asked = [number for number in reversed(self.skipped) if number < failed]
+        self.answers = next((number for number in asked if _asks_for(name, cells[number - 1])), None)
+
+    def _origin(self, made: str, maker: Maker, cell: int | None, *, is_there: bool = False) -> list[str]:
+        """Say in which cell the agent did something, and what brings its code into cells.
+
+        Args:
+            is_there: Whether the variable has been made before, so that the code changes it a second time.
+        """
         if cell is None:
             made, again = f"{made} by the agent, whose code stands in no cell.", "Ask for it again."
             where = "below" if self.failed is None else f"above {self._name(self.failed[0])}"
@@ -186,6 +223,8 @@ class Verified:
             where = "right below it"
         if maker.is_of_last_prompt:
             return [made, *_steps(_WRITES_CODE.format(where=where))]
+        if is_there:
+            return [made, *_steps(f"Write the code of that call, which its card shows, into a cell {where}.")]
         return [made, *_steps(again, _AFTERWARDS.format(where=where))]
 
     async def compare_claims(
@@ -211,7 +250,7 @@ class Verified:
             rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
         for (name, maker, cell), difference in self.others.items():
             rows += [f"≠ {name} is another in the fresh kernel:", *_indented(difference.split("\n"))]
-            rows += [] if maker is None else self._origin(f"{name} was changed", maker, cell)
+            rows += [] if maker is None else self._origin(f"{name} was changed last", maker, cell, is_there=True)
         if self.same:
             rows.append(f"{counted(self.same, 'value')} in answers: the same.")
         if self.unsaved:
@@ -230,6 +269,8 @@ class Verified:
         rows = [f"{named}{len(self.ran)} of {count} cells ran well in a fresh kernel."]
         if self.skipped:
             rows.append(f"Not run, for they are for the agent: {self._listed(self.skipped)}.")
+        if self.asking:
+            rows.append(f"Not run to their end, for they ask a model: {self._listed(self.asking)}.")
         if self.tagged:
             rows.append(f"Not run, for their tags say so: {self._listed(self.tagged)}.")
         if self.unrun:
@@ -323,6 +364,7 @@ async def verify(  # noqa: PLR0913 - what is known of the notebook and its kerne
     outcome.left = [number for number, _ in to_run]
     on_progress(outcome)
     comparing = _Comparing(outcome, code, claims)
+    refused = _Refused()
     async with _fresh_kernel(directory) as (run, evaluate):
         for number, cell in code:
             await comparing.reach(number, evaluate)
@@ -333,26 +375,36 @@ async def verify(  # noqa: PLR0913 - what is known of the notebook and its kerne
             on_progress(outcome)
             error, outputs = await run(cell.source)
             outcome.running = None
+            if error != _DIED and await refused.grew(error, evaluate):
+                outcome.asking.append(number)
+                continue
             if error is not None and (not _MAY_FAIL & cell.tags or error == _DIED):
-                outcome.failed = number, middle(error, _MAX_ERROR_CHARACTERS, " … ")
-                if (missing := _NOT_DEFINED.match(error)) is not None:
-                    outcome.lacks = by_agent(missing[1], maker(missing[1]))
-                    outcome.below = _making(missing[1], [pair for pair in to_run if pair[0] > number])
-                    asking = [each for each in reversed(outcome.skipped) if each < number]
-                    outcome.answers = next((each for each in asking if _asks_for(missing[1], cells[each - 1])), None)
+                outcome.fail(number, error, cells, lambda variable: by_agent(variable, maker(variable)))
                 break
             outcome.ran.append(number)
             if cell.was_run and not _NOT_COMPARED & cell.tags and (found := difference(cell.outputs, outputs)):
                 outcome.different[number] = found
         if outcome.failed is None or outcome.failed[1] != _DIED:
             await comparing.end(evaluate)
-        if made and (outcome.failed is None or outcome.failed[1] != _DIED):
+        if made and outcome.failed is None and not outcome.asking:  # else what is missing is why they differ
             there = await _views(run, made)
-            compared = ((name, difference(_printed(made[name][1]), _printed(view))) for name, view in there.items())
+            compared = ((name, _other_value(made[name][1], view)) for name, view in there.items())
             outcome.others = {by_agent(name, made[name][0]): found for name, found in compared if found}
     outcome.is_over = True
     on_progress(outcome)
     return outcome
+
+
+class _Refused:
+    """Tells which cells ask a model, also where their code goes on after the error."""
+
+    def __init__(self) -> None:
+        self._count = "0"
+
+    async def grew(self, error: str | None, evaluate: Evaluate) -> bool:
+        """Return whether the cell that has run, with that error or none, has asked a model."""
+        before, self._count = self._count, await evaluate(_REFUSED) or self._count
+        return self._count != before or (error is not None and error.startswith(_ASKS_MODEL))
 
 
 class _Comparing:
@@ -432,6 +484,7 @@ async def _fresh_kernel(directory: Path) -> AsyncGenerator[Any]:
     try:
         try:
             environment = sweep.marked_environment(mark, os.environ)
+            set_variable(ASK_NO_MODEL, "1", environment)
             # What it logs is none of the report; what its cells print comes as messages.
             await manager.start_kernel(cwd=str(directory), env=environment, stderr=asyncio.subprocess.DEVNULL)
             client = manager.client()
@@ -472,17 +525,30 @@ async def _executed(client: Any, code: str) -> tuple[str | None, list[JsonObject
         kind = message["header"]["msg_type"]
         if kind in ("stream", "display_data", "execute_result", "error"):
             outputs.append({**message["content"], "output_type": kind})
+        elif kind == "update_display_data":
+            content, its = message["content"], _display_id(message["content"])
+            for number, output in enumerate(outputs):
+                if its is not None and _display_id(output) == its:
+                    outputs[number] = {**output, "data": content.get("data")}
         elif kind == "clear_output":
             outputs.clear()
 
     try:
-        reply = await client.execute_interactive(code, allow_stdin=False, timeout=_CELL_SECONDS, output_hook=take)
+        # Else what follows at once upon a cell that failed is aborted.
+        reply = await client.execute_interactive(
+            code, allow_stdin=False, timeout=_CELL_SECONDS, output_hook=take, stop_on_error=False
+        )
     except TimeoutError:
         return f"it did not end within {_CELL_SECONDS} s", outputs
     content = reply["content"]
     if content["status"] == "ok":
         return None, outputs
     return f"{content.get('ename', content['status'])}: {content.get('evalue', '')}".rstrip(": "), outputs
+
+
+def _display_id(output: Mapping[str, Any]) -> object:
+    transient: Mapping[str, Any] = output.get("transient") or {}
+    return transient.get("display_id")
 
 
 async def _evaluated(client: Any, expression: str) -> str | None:
@@ -510,6 +576,34 @@ def difference(shown: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, An
     if before == after:
         return ""
     return _differing(before, after)
+
+
+def _other_value(before: str, after: str) -> str:
+    r"""Compare views of a value: columns by their names, as a line each, the rest as ``difference`` does.
+
+    >>> here = "DataFrame\n- city: str\n- n: int64\nNo nulls."
+    >>> print(_other_value(here, "DataFrame\n- city: str, 7 null\n- day: str"))
+    city: str → str, 7 null
+    n: int64 → not there
+    day: not there → str
+    """
+    (old, old_rest), (new, new_rest) = (_columns(_compared(_printed(view))) for view in (before, after))
+    absent = "not there"
+    columns = [
+        one_line(f"{name}: {old.get(name, absent)} → {new.get(name, absent)}", _MAX_LINE_CHARACTERS)
+        for name in dict.fromkeys((*old, *new))
+        if old.get(name) != new.get(name)
+    ]
+    if (more := len(columns) - _MAX_DIFFERENCE_LINES) > 0:
+        columns[_MAX_DIFFERENCE_LINES:] = [f"… {counted(more, 'more column')}"]
+    return "\n".join(filter(None, [*columns, _differing(old_rest, new_rest)]))
+
+
+def _columns(view: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the columns that a view of a table lists, and its other lines, but for what these say of nulls."""
+    found = {line: _COLUMN.fullmatch(line) for line in view}
+    columns = {match[1]: match[2] for match in found.values() if match is not None}
+    return columns, [line for line in view if found[line] is None and not (columns and line.startswith("No nulls"))]
 
 
 def _differing(before: Sequence[str], after: Sequence[str]) -> str:
@@ -563,7 +657,7 @@ def _printed(text: str) -> list[JsonObject]:
 
 
 def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the comparable lines of outputs: those of their texts, and one for each figure."""
+    """Return the comparable lines of outputs: those of their texts, and one for each figure; not how far work is."""
     printed: list[str] = []
     shown: list[str] = []
     for output in outputs:
@@ -573,10 +667,15 @@ def _compared(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
                 printed.append(joined_text(output.get("text")))
         elif any(kind.startswith(_FIGURES) for kind in data):
             shown.append("[figure]")
-        elif data:
+        elif not _is_passing(data):
             shown.append(joined_text(data.get("text/plain")) or f"[{', '.join(sorted(data))}]")
     text = middle("\n".join([printed_text("".join(printed)).rstrip("\n"), *shown]), _MAX_TEXT_CHARACTERS, "\n…\n")
     for varying, instead in _VARYING:
         text = varying.sub(instead, text)
     text = _FRACTION.sub(lambda found: f"{float(found[0]):.6g}", text)
     return [line.rstrip() for line in text.strip("\n").split("\n")]
+
+
+def _is_passing(data: Mapping[str, Any]) -> bool:
+    """Return whether a display shows nothing, or a bar of progress: rate and cost beside it are those of one run."""
+    return not any(data.values()) or joined_text(data.get("text/html")).startswith("<progress")
