@@ -184,6 +184,8 @@ def _cell(value: Any) -> str:
     if type(value) is float:
         return f"{value:.6g}"
     text = value[:MAX_LINE_CHARACTERS] if type(value) is str else short(value, text=_CELL)
+    if text != text.strip():
+        return cut(repr(text), _CELL, note=False)  # in quotes, for the blanks at its ends to be seen
     return cut(" ".join(text.split()), _CELL, note=False)
 
 
