@@ -226,7 +226,7 @@ def test_what_shares_a_part_with_what_was_there_is_refused(kind: str) -> None:
         lambda: 1,
         (each for each in "ab"),
         type("Own", (), {}),
-        pd.cut(pd.Series([1, 2]), 2),
+        pd.Series([0, 1], dtype="Sparse[int]"),
         Exception(),
     ],
     ids=["object", "function", "generator", "class", "sparse", "exception"],

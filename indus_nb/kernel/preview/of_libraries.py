@@ -214,6 +214,16 @@ def _column(obj: Any, before: KnownObjects | None = None) -> Any:
         return "whole", column.to_numpy(copy=True)
     if isinstance(dtype, pandas.CategoricalDtype):
         return "category", obj.codes.copy(), _own_or_held(obj.categories, before), bool(obj.ordered)
+    if (sent := _moments(column, dtype)) is not None:
+        return sent
+    values, missing = column.astype(object).tolist(), column.isna().tolist()
+    listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
+    return "listed", Plain(listed), str(dtype)
+
+
+def _moments(column: Any, dtype: Any) -> tuple[Any, ...] | None:
+    """Encode moments, periods, and what else is no list of texts and numbers; return ``None`` for what is one."""
+    pandas: Any = library("pandas")
     if isinstance(dtype, pandas.DatetimeTZDtype):
         return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
     if isinstance(dtype, pandas.PeriodDtype):
@@ -224,9 +234,7 @@ def _column(obj: Any, before: KnownObjects | None = None) -> Any:
         return "arrow", _plain_of_arrow(column.array, dtype.pyarrow_dtype), str(dtype.pyarrow_dtype)
     if isinstance(dtype, _others(pandas)):
         raise RefusedValueError(f"a column of {dtype}")
-    values, missing = column.astype(object).tolist(), column.isna().tolist()
-    listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
-    return "listed", Plain(listed), str(dtype)
+    return None
 
 
 def _arrow_type(name: str) -> Any:
@@ -290,23 +298,30 @@ def _made_column(sent: Any) -> Any:
         ):
             _check_hashed([categories])
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
-        case ("zoned", values, str() as zone) if _is_one_dimensional(values) and not zone.startswith(
-            "dateutil"
-        ):  # a file of it
-            return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
         case ("listed", Plain() as listed, str() as name):
             dtype = pandas.api.types.pandas_dtype(short_text(name))
             if not isinstance(dtype, pandas.api.extensions.ExtensionDtype) or isinstance(dtype, _others(pandas)):
                 raise RefusedValueError(f"a column of {dtype}")
             return pandas.array(listed.values, dtype=dtype)
+        case ("whole", values) if _is_one_dimensional(values):
+            return values
+        case _:
+            return _made_moments(sent)
+
+
+def _made_moments(sent: Any) -> Any:
+    pandas: Any = library("pandas")
+    match sent:
+        case ("zoned", values, str() as zone) if _is_one_dimensional(values) and not zone.startswith(
+            "dateutil"
+        ):  # a file of it
+            return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
         case ("periods", ordinals, str() as frequency) if _is_one_dimensional(ordinals) and ordinals.dtype == "i8":
             return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(short_text(frequency)))
         case ("intervals", left, right, str() as closed) if {left[0], right[0]} <= {"whole", "zoned"}:
             return pandas.arrays.IntervalArray.from_arrays(_made_column(left), _made_column(right), closed)
         case ("arrow", Plain() as listed, str() as name):
             return pandas.array(_arrow_of_plain(listed, short_text(name)), dtype=pandas.ArrowDtype(_arrow_type(name)))
-        case ("whole", values) if _is_one_dimensional(values):
-            return values
         case _:
             raise RefusedValueError("the values cannot be read")
 

@@ -25,14 +25,13 @@ import sys
 import threading
 import tracemalloc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import is_not
 from threading import Thread
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 from indus_nb.base.installed import is_installed, is_of_project
-from indus_nb.kernel.preview.watching import read_by_libraries
 from indus_nb.kernel.preview.words import shown_path
 from indus_nb.kernel.undo.found_once import is_private
 from indus_nb.safety.effects import Effect
@@ -72,15 +71,22 @@ _APART = ("__main__", "__mp_main__", "indus_nb")
 class World:
     """Snapshot of a process."""
 
-    def __init__(self, apart: Callable[[], Mapping[str, Any]], own: Mapping[str, ModuleType]) -> None:
+    def __init__(
+        self,
+        apart: Callable[[], Mapping[str, Any]],
+        own: Mapping[str, ModuleType],
+        read_by_libraries: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         """Take the snapshot.
 
         Args:
             apart: Returns what else is to be compared, by what it is called.
             own: The imported modules of the project's, by name: what these find out once is an effect, too.
+            read_by_libraries: Returns the real paths of files that may stay open.
         """
         self._apart = apart
         self._own = own
+        self._read_by_libraries = read_by_libraries
         self._loaded = dict(sys.modules)
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: _names_of(kind).copy() for kind in _classes()}
@@ -145,7 +151,7 @@ class World:
         for name, value in self._rest.items():
             if now.get(name) != value and name not in expected:
                 if name == _OPEN_FILES:
-                    yield from _opened_or_closed(value, now[name])
+                    yield from _opened_or_closed(value, now[name], self._read_by_libraries())
                 else:
                     yield Effect("changes_setting", name, f"changes {name}")
 
@@ -290,10 +296,10 @@ def _open_files() -> dict[str, str]:
     return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/u", "/dev/r"))}
 
 
-def _opened_or_closed(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Effect]:
+def _opened_or_closed(before: Mapping[str, str], now: Mapping[str, str], apart: Collection[str]) -> Iterator[Effect]:
     """List what was opened or closed; what a library keeps open to read it, as its fonts, is a matter of its own."""
     others = {number: path for number, path in now.items() if before.get(number) != path}
-    opened = {path for path in others.values() if path not in read_by_libraries()}
+    opened = {path for path in others.values() if path not in apart}
     closed = {path for number, path in before.items() if now.get(number) != path}
     for form, paths in (("leaves {} open", opened), ("closes {}", closed)):
         for named in sorted({_shown_file(path) for path in paths}):
