@@ -161,7 +161,7 @@ EFFECTS = {
     "import asyncio; asyncio.get_event_loop().call_later(1000, print); None": "changes the event loop",
     "import asyncio; asyncio.get_event_loop().call_soon(rows.append, 4); None": "changes the event loop",
     "import asyncio; asyncio.get_event_loop().set_debug(True)": "changes the event loop",
-    "import os; opened = os.open('there.txt', 0)": "changes open files",
+    "import os; opened = os.open('there.txt', 0)": "leaves there.txt open",
     "import sys; sys.addaudithook(print)": "adds an audit hook",
     "import own_module; del own_module": "loads the module own_module",
     "import signal; signal.signal(signal.SIGUSR1, lambda *_: None); None": "changes signal handlers",
@@ -429,6 +429,14 @@ def test_the_first_figure_of_a_kernel_is_shown_unasked(tmp_path: Path, api: Mess
         found = outcome(kernel, api, "import matplotlib.pyplot as plt\nfig, ax = plt.subplots(); ax.plot([1, 2])")
         assert "[image]" in found
         assert kernel.run("print(plt.__name__)").streams == "matplotlib.pyplot\n"
+
+
+def test_figures_are_shown_unasked_after_cells_that_have_drawn_some(analysis: Kernel, api: MessagesApi) -> None:
+    analysis.run("counts = flights.carrier.value_counts(); counts.plot.bar(); plt.show()", 120)
+    codes = ["counts.plot.barh(); plt.show()", "_, a = plt.subplots(); a.set_title('x', fontweight='bold'); plt.show()"]
+    assert all("[image]" in found for found in outcomes(analysis, api, codes))
+    font = "import os, matplotlib; number = os.open(matplotlib.get_data_path() + '/fonts/ttf/DejaVuSans.ttf', 0)"
+    assert "DejaVuSans.ttf open" in question(analysis, api, font)  # which the code has opened, and no library
 
 
 @pytest.mark.parametrize(

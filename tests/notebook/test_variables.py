@@ -375,3 +375,10 @@ def test_of_very_many_variables_only_the_newest_and_those_of_the_last_cells_are_
     assert lines[:2] == ["x7: int · 7", "x99999: int · 99999"]
     assert re.fullmatch(r"… and about 99,\d{3} older ones", lines[-1])
     assert len(looked_at) == 1000
+
+
+def test_blanks_at_the_ends_of_texts_in_a_frame_are_seen_and_hide_no_secret() -> None:
+    frame = pd.DataFrame({" city": [" pune", "delhi\n", "new  delhi"], "token ": [" a1b2c3d4e5", "the", "a1b2c3d4e5"]})
+    rows = for_prompt(frame).splitlines()[-4:]
+    assert rows == [" | ' city' | 'token '", "0 | ' pune' | …", "1 | 'delhi ' | the", "2 | new delhi | …"]
+    assert "\n1 | 'delhi '\n" in for_prompt(frame[" city"])

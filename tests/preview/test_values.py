@@ -53,6 +53,15 @@ VALUES: dict[str, Any] = {
     "described": FRAME.describe(),
     "days": pd.date_range("2020", periods=3, freq="D"),
     "resampled": pd.Series(1, index=pd.date_range("2020", periods=3)).resample("D").sum(),
+    "by month": pd.Series([1, 2], index=pd.to_datetime(["2020-01-31", "2020-02-29"]).to_period("M")),
+    "months": FRAME.assign(month=FRAME.day.dt.to_period("Q-JAN")),
+    "a month": pd.Period("2020-01", "M"),
+    "by range": FRAME.groupby(pd.cut(FRAME.number, 2), observed=False).number.sum(),
+    "ranges": pd.Series([*pd.interval_range(pd.Timestamp("2020", tz="UTC"), periods=2), None]),
+    "a range": pd.Interval(0, 1, "left"),
+    "by text of a type": pd.Series([1], index=pd.Index(["a"], dtype="string")),
+    "arrow": FRAME[["number", "text", "day", "yes"]].convert_dtypes(dtype_backend="pyarrow"),
+    "days of arrow": pd.Series(["2020-01-01", None], dtype="date32[pyarrow]"),
     "array": np.arange(6).reshape(2, 3),
     "fixed": _fixed(np.arange(3)),
     "fixed moments": _fixed(np.array(["2020-01-01"], dtype="datetime64[D]")),
@@ -217,10 +226,10 @@ def test_what_shares_a_part_with_what_was_there_is_refused(kind: str) -> None:
         lambda: 1,
         (each for each in "ab"),
         type("Own", (), {}),
-        pd.cut(pd.Series([1, 2]), 2),
+        pd.Series([0, 1], dtype="Sparse[int]"),
         Exception(),
     ],
-    ids=["object", "function", "generator", "class", "intervals", "exception"],
+    ids=["object", "function", "generator", "class", "sparse", "exception"],
 )
 def test_others_are_refused_with_a_reason_and_do_not_hold_up_the_rest(value: Any) -> None:
     data, refused = dumped({"good": 1, "bad": value}, {})

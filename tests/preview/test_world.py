@@ -33,6 +33,7 @@ from pathlib import Path
 import pytest
 from copied import copied
 
+from indus_nb.kernel.preview.words import shown_path
 from indus_nb.kernel.preview.world import World
 from indus_nb.safety.sandbox.launcher import can_filter, landlock_version
 
@@ -102,8 +103,9 @@ CHANGES: dict[str, tuple[Callable[[], object], list[str]]] = {
         lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)),
         ["changes limits of the process"],
     ),
-    "an open file": (lambda: os.dup(0), ["changes open files"]),
-    "a file that is closed": (lambda: os.close(0), ["changes open files"]),
+    "an open file": (lambda: os.open(__file__, os.O_RDONLY), [f"leaves {shown_path(__file__)} open"]),
+    "a connection": (lambda: os.dup(socket.socket().detach()), ["leaves a file or connection open"]),
+    "a file that is closed": (lambda: os.close(0), ["closes a file or connection"]),
     "a virtual subclass": (lambda: Sized.register(type("Fresh", (), {})), ["changes virtual subclasses"]),
     "a function at exit": (lambda: atexit.register(print), ["changes what runs at exit"]),
     "an import hook": (lambda: sys.meta_path.append(None), ["changes import hooks"]),  # type: ignore[arg-type]

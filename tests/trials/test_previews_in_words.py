@@ -43,7 +43,7 @@ def test_a_reason_that_is_a_sentence_has_no_full_stop_where_another_one_follows(
         (
             Report("stopped", "deletes a", [Effect("deletes", "a", "deletes a"), Effect("unknown", "", "calls it")]),
             (),
-            "calls it; stopped at: deletes a",
+            "calls it; stopped at: deletes a\nIts trial ended there: what it would do after that is not known.",
         ),
     ],
 )

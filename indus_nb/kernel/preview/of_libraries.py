@@ -214,20 +214,59 @@ def _column(obj: Any, before: KnownObjects | None = None) -> Any:
         return "whole", column.to_numpy(copy=True)
     if isinstance(dtype, pandas.CategoricalDtype):
         return "category", obj.codes.copy(), _own_or_held(obj.categories, before), bool(obj.ordered)
-    if isinstance(dtype, pandas.DatetimeTZDtype):
-        return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
-    if isinstance(dtype, _others(pandas)):
-        raise RefusedValueError(f"a column of {dtype}")
+    if (sent := _moments(column, dtype)) is not None:
+        return sent
     values, missing = column.astype(object).tolist(), column.isna().tolist()
     listed = [None if gone else _item(value) for value, gone in zip(values, missing, strict=True)]
     return "listed", Plain(listed), str(dtype)
+
+
+def _moments(column: Any, dtype: Any) -> tuple[Any, ...] | None:
+    """Encode moments, periods, and what else is no list of texts and numbers; return ``None`` for what is one."""
+    pandas: Any = library("pandas")
+    if isinstance(dtype, pandas.DatetimeTZDtype):
+        return "zoned", column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(copy=True), str(dtype.tz)
+    if isinstance(dtype, pandas.PeriodDtype):
+        return "periods", column.array.asi8.copy(), str(dtype)
+    if isinstance(dtype, pandas.IntervalDtype):
+        return "intervals", _column(column.array.left.array), _column(column.array.right.array), dtype.closed
+    if isinstance(dtype, pandas.ArrowDtype):
+        return "arrow", _plain_of_arrow(column.array, dtype.pyarrow_dtype), str(dtype.pyarrow_dtype)
+    if isinstance(dtype, _others(pandas)):
+        raise RefusedValueError(f"a column of {dtype}")
+    return None
+
+
+def _arrow_type(name: str) -> Any:
+    """Return one of Arrow's types that have a name of their own: no decimals, zones or nested ones."""
+    return library("pyarrow").type_for_alias(name)
+
+
+def _number_of(kind: Any) -> Any:
+    """Return the type of the numbers that moments and spans of Arrow's are; ``None`` for other types."""
+    pyarrow: Any = library("pyarrow")
+    is_short = pyarrow.types.is_date32(kind) or pyarrow.types.is_time32(kind)
+    return (pyarrow.int32() if is_short else pyarrow.int64()) if pyarrow.types.is_temporal(kind) else None
+
+
+def _plain_of_arrow(values: Any, kind: Any) -> Plain:
+    held = library("pyarrow").array(values)
+    number = _number_of(kind)
+    return Plain((held if number is None else held.cast(number)).to_pylist())
+
+
+def _arrow_of_plain(listed: Plain, name: str) -> Any:
+    kind = _arrow_type(name)
+    number = _number_of(kind)
+    made = library("pyarrow").array(listed.values, number or kind)
+    return made if number is None else made.cast(kind)
 
 
 def _others(pandas: Any) -> tuple[Any, ...]:
     """List the extension types that are sent otherwise, or not at all."""
     return (
         *(pandas.CategoricalDtype, pandas.DatetimeTZDtype),
-        *(pandas.PeriodDtype, pandas.IntervalDtype, pandas.SparseDtype),
+        *(pandas.PeriodDtype, pandas.IntervalDtype, pandas.SparseDtype, pandas.ArrowDtype),
     )
 
 
@@ -259,10 +298,6 @@ def _made_column(sent: Any) -> Any:
         ):
             _check_hashed([categories])
             return pandas.Categorical.from_codes(codes, categories, ordered=ordered)
-        case ("zoned", values, str() as zone) if _is_one_dimensional(values) and not zone.startswith(
-            "dateutil"
-        ):  # a file of it
-            return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
         case ("listed", Plain() as listed, str() as name):
             dtype = pandas.api.types.pandas_dtype(short_text(name))
             if not isinstance(dtype, pandas.api.extensions.ExtensionDtype) or isinstance(dtype, _others(pandas)):
@@ -270,6 +305,23 @@ def _made_column(sent: Any) -> Any:
             return pandas.array(listed.values, dtype=dtype)
         case ("whole", values) if _is_one_dimensional(values):
             return values
+        case _:
+            return _made_moments(sent)
+
+
+def _made_moments(sent: Any) -> Any:
+    pandas: Any = library("pandas")
+    match sent:
+        case ("zoned", values, str() as zone) if _is_one_dimensional(values) and not zone.startswith(
+            "dateutil"
+        ):  # a file of it
+            return pandas.Series(values).dt.tz_localize("UTC").dt.tz_convert(short_text(zone)).array
+        case ("periods", ordinals, str() as frequency) if _is_one_dimensional(ordinals) and ordinals.dtype == "i8":
+            return pandas.arrays.PeriodArray(ordinals, dtype=pandas.PeriodDtype(short_text(frequency)))
+        case ("intervals", left, right, str() as closed) if {left[0], right[0]} <= {"whole", "zoned"}:
+            return pandas.arrays.IntervalArray.from_arrays(_made_column(left), _made_column(right), closed)
+        case ("arrow", Plain() as listed, str() as name):
+            return pandas.array(_arrow_of_plain(listed, short_text(name)), dtype=pandas.ArrowDtype(_arrow_type(name)))
         case _:
             raise RefusedValueError("the values cannot be read")
 
@@ -281,7 +333,7 @@ def _index(obj: Any, _: KnownObjects) -> _Sent:
     if isinstance(obj, pandas.MultiIndex):
         _check_hashed([obj] * obj.nlevels)
         return "levels", [_column(obj.get_level_values(at).array) for at in range(obj.nlevels)], [*obj.names]
-    frequency = getattr(obj, "freqstr", None)
+    frequency = None if isinstance(obj, pandas.PeriodIndex) else getattr(obj, "freqstr", None)
     _check_moments(obj, frequency)
     return "index", _column(obj.array), obj.name, frequency
 
@@ -464,7 +516,10 @@ def _parts_of_figure(sent: dict[Any, Any]) -> int:
     return count
 
 
-_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex")
+_INDEXES = (
+    *("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex"),
+    *("PeriodIndex", "IntervalIndex"),
+)
 _SCALARS = (
     *("bool", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"),
     *("float64", "complex64", "complex128", "datetime64", "timedelta64", "str_", "bytes_", "longlong", "ulonglong"),
@@ -475,7 +530,7 @@ SENT: Mapping[tuple[str, str], Callable[[Any, KnownObjects], _Sent]] = {
     ("pandas", "Series"): _series,
     ("pandas", "DataFrame"): _frame,
     **{("pandas", name): _index for name in _INDEXES},
-    **{("pandas", name): _stamp for name in ("Timestamp", "Timedelta", "NaTType")},
+    **{("pandas", name): _stamp for name in ("Timestamp", "Timedelta", "NaTType", "Period", "Interval")},
     ("plotly", "Figure"): _figure,
     ("zoneinfo", "ZoneInfo"): _zone,
     ("datetime", "datetime"): _moment,

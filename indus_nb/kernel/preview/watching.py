@@ -158,6 +158,8 @@ def _note(event: str, args: tuple[Any, ...], end: Ending, own: FrameType) -> Non
         elif _caller() != "os":  # past ``os.environ``, which would show it
             name = "environment variables"
             end.effects.append(Effect("changes_setting", name, f"changes {name}"))
+    if event == "open" and (known := _absolute(args[0])) is not None and not paths_changed(event, args):
+        (_read_by_libraries if _is_librarys_call() else _read_by_code).add(os.path.realpath(known))
     if event == "ctypes.dlsym" and _is_users_call():
         name = one_line(_text(args[1]), _MAX_CHARACTERS)
         end.effects.append(Effect("unknown", name, f"calls {name} in C, whose effects cannot be seen"))
@@ -178,6 +180,9 @@ def _refuse(effect: Effect, end: Ending, own: FrameType) -> None:
 _INITIALS = frozenset("ospw_fc")
 set_by_imports: set[str] = set()
 """Environment variables that modules have set while they were imported, which they do again where they are used."""
+_read_by_libraries: set[str] = set()
+_read_by_code: set[str] = set()
+"""Real paths of files that were opened to be read: by installed packages, and by other code."""
 
 
 def _caller() -> object:
@@ -191,6 +196,22 @@ def _is_users_call() -> bool:
     while frame is not None and frame.f_globals.get("__name__") == "ctypes":
         frame = frame.f_back
     return frame is not None and frame.f_globals.get("__name__") == "__main__"
+
+
+def _is_librarys_call() -> bool:
+    """Return whether an installed package does it, by itself or with Python's own modules."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        top = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if top != "indus_nb" and top not in sys.stdlib_module_names:
+            return lies_installed(frame.f_code.co_filename)
+        frame = frame.f_back
+    return False
+
+
+def read_by_libraries() -> set[str]:
+    """Return the real paths of files that installed packages alone have opened, and to read them."""
+    return _read_by_libraries - _read_by_code
 
 
 def about_to(event: str, args: Sequence[Any], is_own: Callable[[str], bool]) -> Effect | None:

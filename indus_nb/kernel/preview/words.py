@@ -29,7 +29,7 @@ _FORMS: Mapping[EffectKind, Sequence[str]] = {
         *(f"changes {{}}{_MADE_THERE}", f"takes the place of {{}}{_MADE_THERE}"),
     ),
     "changes_setting": (
-        *("changes {}", "adds an audit hook"),
+        *("changes {}", "adds an audit hook", "leaves {} open", "closes {}"),
         *("loads the module {}", "unloads the module {}", "replaces the module {}"),
     ),
     "writes_file": (

@@ -25,13 +25,14 @@ import sys
 import threading
 import tracemalloc
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from operator import is_not
 from threading import Thread
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, cast
 
 from indus_nb.base.installed import is_installed, is_of_project
+from indus_nb.kernel.preview.words import shown_path
 from indus_nb.kernel.undo.found_once import is_private
 from indus_nb.safety.effects import Effect
 
@@ -53,8 +54,9 @@ SET_BY_PYTHON = frozenset(
 """Names that Python itself, or introspection of a module or class, sets."""
 _ABSENT = object()
 _CONTAINERS = (list, dict, set, deque, bytearray)
+_OPEN_FILES = "open files"
 _BY_MODULES = (
-    *("threads", "what runs at exit", "how objects are pickled", "virtual subclasses", "open files"),
+    *("threads", "what runs at exit", "how objects are pickled", "virtual subclasses", _OPEN_FILES),
     "loggers",
 )
 """Settings that modules make when they are imported, and again where they are used."""
@@ -69,15 +71,22 @@ _APART = ("__main__", "__mp_main__", "indus_nb")
 class World:
     """Snapshot of a process."""
 
-    def __init__(self, apart: Callable[[], Mapping[str, Any]], own: Mapping[str, ModuleType]) -> None:
+    def __init__(
+        self,
+        apart: Callable[[], Mapping[str, Any]],
+        own: Mapping[str, ModuleType],
+        read_by_libraries: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         """Take the snapshot.
 
         Args:
             apart: Returns what else is to be compared, by what it is called.
             own: The imported modules of the project's, by name: what these find out once is an effect, too.
+            read_by_libraries: Returns the real paths of files that may stay open.
         """
         self._apart = apart
         self._own = own
+        self._read_by_libraries = read_by_libraries
         self._loaded = dict(sys.modules)
         self._modules = {name: (module, dict(vars(module))) for name, module in _modules()}
         self._classes = {kind: _names_of(kind).copy() for kind in _classes()}
@@ -141,7 +150,10 @@ class World:
         expected = {*(_BY_MODULES if imported else ()), *(_BY_PYPLOT if _has_pyplot() != self._drew else ())}
         for name, value in self._rest.items():
             if now.get(name) != value and name not in expected:
-                yield Effect("changes_setting", name, f"changes {name}")
+                if name == _OPEN_FILES:
+                    yield from _opened_or_closed(value, now[name], self._read_by_libraries())
+                else:
+                    yield Effect("changes_setting", name, f"changes {name}")
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -151,7 +163,7 @@ class World:
             "how objects are pickled": {kind: id(made) for kind, made in copyreg.dispatch_table.items()},
             "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
             "limits of the process": [resource.getrlimit(each) for each in _LIMITS],
-            "open files": _open_files(),
+            _OPEN_FILES: _open_files(),
             "virtual subclasses": abc.get_cache_token(),
             "what runs at exit": atexit._ncallbacks(),  # noqa: SLF001 # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownMemberType]
             "import hooks": [*map(id, sys.meta_path), *map(id, sys.path_hooks)],
@@ -282,6 +294,21 @@ def _open_files() -> dict[str, str]:
         except OSError:
             continue  # the one that listed them
     return {number: path for number, path in found.items() if not path.startswith(("anon_inode:", "/dev/u", "/dev/r"))}
+
+
+def _opened_or_closed(before: Mapping[str, str], now: Mapping[str, str], apart: Collection[str]) -> Iterator[Effect]:
+    """List what was opened or closed; what a library keeps open to read it, as its fonts, is a matter of its own."""
+    others = {number: path for number, path in now.items() if before.get(number) != path}
+    opened = {path for path in others.values() if path not in apart}
+    closed = {path for number, path in before.items() if now.get(number) != path}
+    for form, paths in (("leaves {} open", opened), ("closes {}", closed)):
+        for named in sorted({_shown_file(path) for path in paths}):
+            yield Effect("changes_setting", named, form.format(named))
+
+
+def _shown_file(path: str) -> str:
+    """Return how an open file is named: in a copy those from before have lost their paths."""
+    return shown_path(path) if path.startswith("/") and path != os.devnull else "a file or connection"
 
 
 def _umask() -> int:

@@ -29,7 +29,7 @@ from indus_nb.base.installed import is_installed, modules_of_project
 from indus_nb.kernel.preview import Report, Send, Stop
 from indus_nb.kernel.preview.forgetting import FILLER, forget
 from indus_nb.kernel.preview.values import dumped
-from indus_nb.kernel.preview.watching import set_by_imports
+from indus_nb.kernel.preview.watching import read_by_libraries, set_by_imports
 from indus_nb.kernel.preview.world import World
 from indus_nb.kernel.run.execution import Execution, Routes
 from indus_nb.kernel.run.inert import inert
@@ -166,7 +166,9 @@ class TrialTask:
         self._checkpoint = take(
             shell.user_ns, execution.code, CheckpointBudget(*_BUDGET), transform=shell.transform_cell, beside=beside
         )
-        self._world = World(self._shell_state.state, beside)  # when modules have been asked where they are
+        self._world = World(
+            self._shell_state.state, beside, read_by_libraries
+        )  # when modules have been asked where they are
         self._environment = dict(os.environ)
 
     def _compare(self, execution: Execution) -> None:

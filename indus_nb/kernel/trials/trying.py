@@ -55,6 +55,7 @@ _MAX_LINE_CHARACTERS = 160
 _MAX_EFFECTS = 5
 _BEGINNING = "Preview \N{EM DASH} not run yet: "
 _BEGINNING_OF_RUN = "It has run beside you: "
+_STOPPED = "Its trial ended there: what it would do after that is not known."
 _STILL_RUNS = (
     "It still runs in a copy of the kernel. So far it has started no program and connected to nothing; which variables "
     "and files it changes is not known before its end."
@@ -548,12 +549,14 @@ def lines(trial: Trial, *, has_run: bool = False) -> str:
     if report.how != "done":
         verb = "stopped at:" if report.how == "stopped" else "raises"
         parts.append(f"{verb} {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}")
+    after = [_STOPPED] if report.how == "stopped" else []
     printed = _printed(trial)
     if len(printed) > 1:
-        return "\n".join([f"{beginning}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)])
+        told = [f"{beginning}{'; '.join([*parts, 'prints:'])}", *(f"    {line}" for line in printed)]
+        return "\n".join([*told, *after])
     if printed:
         parts.append(f"prints {printed[0].strip()}")
-    return f"{beginning}{'; '.join(parts) or 'prints nothing'}"
+    return "\n".join([f"{beginning}{'; '.join(parts) or 'prints nothing'}", *after])
 
 
 def time_taken(trial: Trial) -> str:

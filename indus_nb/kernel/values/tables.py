@@ -169,7 +169,7 @@ def series_lines(series: Any, *, unasked: bool = False) -> str:
 
 
 def _redacted(column: str, cell: str) -> str:
-    return "…" if is_secret_cell(column, cell) else cell
+    return "…" if is_secret_cell(column, cell.strip(" '")) else cell
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -184,6 +184,8 @@ def _cell(value: Any) -> str:
     if type(value) is float:
         return f"{value:.6g}"
     text = value[:MAX_LINE_CHARACTERS] if type(value) is str else short(value, text=_CELL)
+    if text != text.strip():  # in quotes, for the blanks at its ends to be seen
+        return cut(re.sub(r"\s", " ", f"'{text}'"), _CELL, note=False)
     return cut(" ".join(text.split()), _CELL, note=False)
 
 
