@@ -90,14 +90,14 @@ def test_the_card_of_a_call_that_went_on_does_not_look_as_if_it_still_ran_or_wer
         transcript = Transcript("M")
         if stored:
             call = ToolCall(id="call-1", name="bash", arguments={"command": "serve"})
-            answer = AssistantMessage(content=[call], stop_reason="toolUse")
+            answer = AssistantMessage(api="a", provider="p", model="m", content=[call], stop_reason="toolUse")
             result = ToolResultMessage(
-                tool_call_id="call-1", tool_name="bash", content=FOR_THE_MODEL, details=GOES_ON, is_error=False
+                tool_call_id="call-1", tool_name="bash", content=[*FOR_THE_MODEL], details=GOES_ON, is_error=False
             )
             transcript.add_history([answer, result])
         else:
             transcript.feed(ToolExecutionStart(tool_call_id="call-1", tool_name="bash", args={"command": "serve"}))
-            ended = ToolOutput(content=FOR_THE_MODEL, details=GOES_ON)
+            ended = ToolOutput(content=[*FOR_THE_MODEL], details=GOES_ON)
             transcript.feed(ToolExecutionEnd(tool_call_id="call-1", tool_name="bash", result=ended, is_error=False))
         (card,) = [each for each in transcript.blocks if isinstance(each, Card)]
         assert card.bundle()["text/plain"].startswith("→ bash  serve  (went on)")
