@@ -277,7 +277,7 @@ class Answers(Sequence[Any]):
             if len(shown) < len(self)
             else ""
         )
-        table = html_table(names, shown)
+        table = html_table(names, shown, self._data)
         summary = sentence_as_html(self.summary)
         return f"<p>{summary}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again
 

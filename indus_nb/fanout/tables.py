@@ -13,6 +13,10 @@ from indus_nb.fanout.rows import Table
 from indus_nb.fanout.words import as_html, rows_of
 
 _MAX_CELL_CHARACTERS = 120
+_PLACES = 6
+"""As many as pandas prints."""
+_MOST_FIXED = 1e16
+_MIDNIGHT = "T00:00:00"
 
 
 def pandas() -> Any:
@@ -55,14 +59,50 @@ def cell(value: object) -> str:
     return as_html(textcut.one_line(text, _MAX_CELL_CHARACTERS))
 
 
-def html_table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def as_shown(values: Sequence[object], *, are_times: bool = False) -> list[object]:
+    """Return the values of a column as a frame would print them: numbers with as many places, days without a time.
+
+    >>> as_shown([200.10000000000002, 3.25, None]), as_shown([4.0]), as_shown([3e-9, 1.0])
+    (['200.10', '3.25', None], ['4.0'], ['3.000000e-09', '1.000000e+00'])
+    >>> as_shown(["2025-03-03T00:00:00"], are_times=True), as_shown(["2025-03-03T08:00:00"], are_times=True)
+    (['2025-03-03'], ['2025-03-03 08:00:00'])
+
+    Args:
+        are_times: Whether its texts are points in time, in ISO format.
+    """
+    if are_times:
+        texts = [value for value in values if isinstance(value, str)]
+        days = all(text.endswith(_MIDNIGHT) for text in texts)
+        return [
+            value if not isinstance(value, str) else value.removesuffix(_MIDNIGHT) if days else value.replace("T", " ")
+            for value in values
+        ]
+    numbers = [value for value in values if isinstance(value, float)]
+    fixed = all(not number or 10**-_PLACES <= abs(number) < _MOST_FIXED for number in numbers)
+    needed = (len(f"{number:.{_PLACES}f}".rstrip("0").partition(".")[2]) for number in numbers if fixed)
+    form = f".{max(1, *needed, 1)}f" if fixed else f".{_PLACES}e"
+    return [format(value, form) if isinstance(value, float) else value for value in values]
+
+
+def _are_times(data: Any, name: str) -> bool:
+    """Return whether a column of a frame has the type of points in time."""
+    if name not in getattr(data, "columns", ()):
+        return False
+    return str(getattr(data[name], "dtype", "")).lower().startswith("datetime")
+
+
+def html_table(names: Sequence[str], rows: Sequence[Sequence[object]], data: object) -> str:
     """Return rows as a table of a page; empty without any.
 
     Args:
         names: The names of their columns, without that of the first, which numbers them.
+        data: The source of the rows, which knows what its columns are.
     """
     if not rows:
         return ""
+    numbers, *columns = zip(*rows, strict=True)
+    shown = [as_shown(column, are_times=_are_times(data, name)) for name, column in zip(names, columns, strict=True)]
+    rows = [*zip(numbers, *shown, strict=True)]
     head = "<th></th>" + "".join(f"<th>{cell(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -131,4 +171,4 @@ class Chosen(Sequence[JsonObject]):
         shown = self.numbers[: self._MOST_ROWS]
         rows = [[number, *(self._table.rows[number].get(name) for name in names)] for number in shown]
         more = f"<p>{len(shown)} of {rows_of(len(self))}; <code>frame</code> has all.</p>"
-        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows)}{more * (len(shown) < len(self))}"
+        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows, self._data)}{more * (len(shown) < len(self))}"

@@ -23,7 +23,7 @@ from indus_nb.tools.description import CallDescription, describe_call, title_of
 from indus_nb.tools.todo import TodoList, list_of_result
 from indus_nb.tools.tool import NOT_RUN, REFUSED
 
-CallState = Literal["writing", "waiting", "running", "done", "failed", "refused", "not run"]
+CallState = Literal["writing", "waiting", "running", "went on", "done", "failed", "refused", "not run"]
 
 _OUTPUT_TAIL = 4_000
 _OPEN_LINES = 20
@@ -46,6 +46,7 @@ _ICONS: dict[CallState, tuple[str, str]] = {
     "writing": ("…", "busy"),
     "waiting": ("…", "busy"),
     "running": ("●", "busy"),
+    "went on": ("→", "quiet"),
     "done": ("✓", "good"),
     "failed": ("✗", "bad"),
     "refused": ("\u2013", "quiet"),
@@ -116,10 +117,9 @@ class Call:
         self.checklist = list_of_result(self.name, details)
         self.plan = _texts(told, "plannedSteps")
         self.changed = _changed(told, remedy)
-        job = told_by(told.get("job"))
-        handle, lines = job.get("id"), job.get("lastLines")
-        if not (isinstance(handle, str) and isinstance(lines, str)):
+        if (job := _job(told)) is None:
             return None
+        handle, lines = job
         self.changed = "\n".join(filter(None, (went_on(handle), self.changed)))
         return lines
 
@@ -199,7 +199,7 @@ def card(shown: Call) -> Node:
     output = _output(shown, described)
     lines = sum(text.count("\n") for text in (*asked, output))
     is_change = shown.diff is not None or shown.checklist is not None
-    opened = not shown.folded and (shown.state != "done" or is_change or lines < _OPEN_LINES)
+    opened = not shown.folded and (shown.state not in ("done", "went on") or is_change or lines < _OPEN_LINES)
     head = CardHead(
         icon,
         tone,
@@ -278,7 +278,14 @@ def state_of(details: object, *, is_error: bool) -> CallState:
     told = told_by(details)
     if told.get(REFUSED) is True or told.get(NOT_RUN) is True:
         return "refused" if told.get(REFUSED) is True else "not run"
-    return "failed" if is_error else "done"
+    return "failed" if is_error else "done" if _job(told) is None else "went on"
+
+
+def _job(told: JsonObject) -> tuple[str, str] | None:
+    """Return the handle and the last lines of a call that became a job; ``None`` for one that did not."""
+    job = told_by(told.get("job"))
+    handle, lines = job.get("id"), job.get("lastLines")
+    return (handle, lines) if isinstance(handle, str) and isinstance(lines, str) else None
 
 
 def ran_in(details: object) -> str:
@@ -384,7 +391,7 @@ def _result(shown: Call) -> str:
         # Nobody expects changes of what has failed: how to undo them stands there too.
         changed = textcut.one_line(markup.plain(shown.changed), _MAX_CHANGED_CHARACTERS)
         return " · ".join(filter(None, (*(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last), changed)))
-    if shown.state != "done":
+    if shown.state not in ("done", "went on"):
         return ""
     if shown.checklist is not None:
         return shown.checklist.summary
@@ -409,7 +416,7 @@ def _aside(shown: Call) -> str:
     match shown.state:
         case "writing":
             return f"{shown.written:,} characters …" if shown.written else ""
-        case "waiting" | "refused" | "not run":
+        case "waiting" | "refused" | "not run" | "went on":
             return shown.state
         case "running" | "done" | "failed":
             is_notable = shown.seconds is not None and shown.seconds >= _NOTABLE

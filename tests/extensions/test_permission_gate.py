@@ -348,6 +348,19 @@ async def test_of_many_effects_none_is_hidden(trial_session, messages_api) -> No
     assert all(f"deletes f{n}\\u202e" in user.questions[0].title for n in range(9))
 
 
+@pytest.mark.parametrize(("last", "warns"), [("new_names", False), ("deletes", True)])
+async def test_effects_without_a_place_in_the_heading_warn_unless_they_are_new_names_alone(
+    trial_session, messages_api, last: str, *, warns: bool
+) -> None:
+    session = await trial_session()
+    user = User(session, "No")
+    effects = [CHANGED, ["new_names", "a", "adds a"], ["new_names", "b", "adds b"], [last, "c", "adds c"]]
+    await acted(session, messages_api, *effects, outcome="prints 1")
+    heading, _, preview = user.questions[0].title.split("\n\n")
+    assert "It also adds c." in (heading if warns else preview)
+    assert preview.endswith("prints 1")
+
+
 async def test_what_was_only_tried_is_never_allowed_for_good_where_it_cannot_be_held_to_that(
     trial_session, messages_api
 ) -> None:

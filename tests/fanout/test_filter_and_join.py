@@ -50,6 +50,26 @@ def test_a_table_says_how_many_of_the_rows_it_shows(messages_api: MessagesApi) -
     assert "<p>20 of 60 rows; <code>frame</code> has all.</p>" in agent.filter("{item}", range(60))._repr_html_()
 
 
+def test_a_table_prints_numbers_and_days_as_a_frame_does_and_leaves_texts_and_data_alone(
+    messages_api: MessagesApi,
+) -> None:
+    yes_if(messages_api, lambda _: True)
+    data = pd.DataFrame(
+        {
+            "price": [200.10000000000002, 3.0],
+            "day": pd.to_datetime(["2025-03-03", None]),
+            "at": pd.to_datetime(["2025-03-03 08:30", "2025-03-04"]),
+            "note": ["2025-03-03T00:00:00", "x"],
+        }
+    )
+    kept = agent.filter("{price}", data)
+    page = kept._repr_html_()
+    assert "<td>200.1</td><td>2025-03-03</td><td>2025-03-03 08:30:00</td><td>2025-03-03T00:00:00</td>" in page
+    assert "<td>3.0</td><td></td><td>2025-03-04 00:00:00</td>" in page
+    assert kept[0]["price"] == 200.10000000000002
+    assert "<td>200.1</td><td>2025-03-03</td>" in agent.map("{price}", data)._repr_html_()
+
+
 def test_a_list_is_filtered_without_a_frame(messages_api: MessagesApi) -> None:
     yes_if(messages_api, lambda prompt: int(prompt) > 1)
     kept = agent.filter("{item}", [3, 0, 2])

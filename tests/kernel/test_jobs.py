@@ -395,8 +395,8 @@ def test_the_card_of_code_beside_the_user_is_an_error_where_it_brought_nothing_a
     code = "while not os.path.exists('go'):\n    time.sleep(0.05)\nmodel.size = 2"
     api.add(Reply(ToolUse("python", {"code": code, "beside": True})), "It runs.")
     shown = "\n".join(claude.run("%agent go").shown)
-    assert "● python" in shown
-    assert re.search(r"It goes on as job-\d+\. %agent jobs says what came of it\.", shown)
+    assert "→ python" in shown
+    assert re.search(r"It went on as job-\d+\. %agent jobs says what came of it\.", shown)
     go(claude)
     wait_until(lambda: "failed after" in "".join(claude.run("%agent jobs").shown))
     (claude.folder / "go").unlink()

@@ -64,7 +64,7 @@ def test_what_can_be_taken_back_is_listed_the_next_step_first(kernel: Kernel, ap
 
 def test_a_step_that_only_imported_is_listed_by_the_name_that_it_bound(kernel: Kernel, api: MessagesApi) -> None:
     changed_by_the_agent(kernel, api, "import math as sums")
-    assert re.search(r"\b1\W+sums\b", "\n".join(kernel.run("%agent undo list").shown))
+    assert re.search(r"\b1\W+\d\d:\d\d:\d\d\W+sums bound\b", "\n".join(kernel.run("%agent undo list").shown))
 
 
 def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:

@@ -202,14 +202,16 @@ def test_what_a_cell_changed_while_a_jobs_question_waited_is_asked_about_anew_an
 ) -> None:
     ask_beside(kernel, page, api, "rate = 4")
     assert ANEW not in question(page)
+    kernel.run("others = [3]")
     kernel.run("w.loc[0, 'n'] = 99")
-    answer(page, "Yes, once")
-    page.wait_for(lambda: page.dialogs)
-    assert ANEW in question(page)
+    page.wait_for(lambda: page.dialogs and ANEW in question(page))  # without an answer to the first one
     assert "makes w_beside (w stays as it is)" in question(page)
+    kernel.run("counted = 8")
+    page.wait_for(lambda: page.dialogs and "makes counted_beside (counted stays as it is)" in question(page))
+    kernel.run("counted = 0")
     answer(page, "Yes, once")
     page.wait_for(lambda: not page.state["jobs"])
-    assert beside(kernel) == "['n'] 5 ['made', 'time', 'w_beside']\n"
+    assert beside(kernel) == "['n'] 0 ['counted_beside', 'made', 'time', 'w_beside']\n"
     page.prompt("and?")
     page.wait_until_idle("Done.")
     said = json.dumps(api.requests[-1].body, ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indus_nb.base.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolOutput
-from indus_nb.base.messages import TextContent
+from indus_nb.base.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage
 from indus_nb.front.notebook.view.parts import Card, Line
 from indus_nb.front.notebook.view.transcript import Transcript
 from indus_nb.render.cards import Call
@@ -83,6 +83,25 @@ def test_a_call_that_goes_on_shows_its_last_lines_and_how_to_stop_it() -> None:
     assert card.bundle()["text/plain"].endswith("  ready\n  It goes on as job-3. %agent jobs stop 3 stops it.")
     card.show_result(FOR_THE_MODEL, GOES_ON, stored=True)
     assert card.bundle()["text/plain"].endswith("  ready\n  It went on as job-3.")
+
+
+def test_the_card_of_a_call_that_went_on_does_not_look_as_if_it_still_ran_or_were_done() -> None:
+    for stored in (False, True):
+        transcript = Transcript("M")
+        if stored:
+            call = ToolCall(id="call-1", name="bash", arguments={"command": "serve"})
+            answer = AssistantMessage(api="a", provider="p", model="m", content=[call], stop_reason="toolUse")
+            result = ToolResultMessage(
+                tool_call_id="call-1", tool_name="bash", content=[*FOR_THE_MODEL], details=GOES_ON, is_error=False
+            )
+            transcript.add_history([answer, result])
+        else:
+            transcript.feed(ToolExecutionStart(tool_call_id="call-1", tool_name="bash", args={"command": "serve"}))
+            ended = ToolOutput(content=[*FOR_THE_MODEL], details=GOES_ON)
+            transcript.feed(ToolExecutionEnd(tool_call_id="call-1", tool_name="bash", result=ended, is_error=False))
+        (card,) = [each for each in transcript.blocks if isinstance(each, Card)]
+        assert card.bundle()["text/plain"].startswith("→ bash  serve  (went on)")
+        assert "indus-runs" not in card.bundle()["text/html"]
 
 
 def test_a_result_of_an_older_job_is_shown_as_it_was_told() -> None:

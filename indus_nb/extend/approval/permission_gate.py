@@ -287,10 +287,10 @@ class _CallGate:
         kinds = {each.kind for each in effects if decision(each.kind, settings.approve_now, settings.effects) == "ask"}
         holds = holds or kinds == {"reads_outside"}
         approval = await asyncio.to_thread(self.described.approval)
-        asked = _by_effects(replace(approval, question=question or approval.question), effects)
+        outcome = settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS))
+        asked = _by_effects(replace(approval, question=question or approval.question, outcome=outcome), effects)
         if not holds and (why := await self._why_no_rule(effects)):
             asked = replace(asked, warning="\n".join(filter(None, (asked.warning, why))))
-        asked = replace(asked, outcome=settings.vault.hide(textcut.head(outcome, _MAX_OUTCOME_CHARACTERS)))
         with questions.bound(questions.subagent, self.subagent):  # also where its tool runs by now
             return await self.gate.ask(asked, self.ctx, by_program=self.by_program, holds=holds, trial=trial)
 
@@ -308,14 +308,19 @@ def _unnamed(effects: Sequence[Effect]) -> list[Effect]:
 
 
 def _by_effects(asked: Approval, effects: Sequence[Effect]) -> Approval:
-    """Build the question, behind what the call does; all that has no place there stands in a warning."""
-    words = list(dict.fromkeys(effect.words for effect in effects))
-    first, others = words[:_EFFECTS_IN_HEADING], words[_EFFECTS_IN_HEADING:]
-    more = f"It also {_and(others)}." if others else None
+    """Build the question, behind what the call does.
+
+    What has no place there stands in a warning; names alone that are new are none, and stand before the outcome.
+    """
+    kinds = {effect.words: effect.kind for effect in effects}
+    first, others = [*kinds][:_EFFECTS_IN_HEADING], [*kinds][_EFFECTS_IN_HEADING:]
+    more = f"It also {_and(others)}." if others else ""
+    warns = any(kinds[words] != "new_names" for words in others)
     return replace(
         asked,
         question=f"This {_and(first)}. {asked.question}" if first else asked.question,
-        warning="\n".join(filter(None, (more, asked.warning))) or None,
+        warning="\n".join(filter(None, (more if warns else "", asked.warning))) or None,
+        outcome="\n".join(filter(None, ("" if warns else more, asked.outcome))) or None,
         effects=effects,
     )
 
@@ -368,7 +373,7 @@ async def _decided(question: Question, ctx: Context, trial: asyncio.Future[Any] 
 
 
 def _without_keys(approval: Approval, hide: Callable[[str], str]) -> Approval:
-    shown = {name: getattr(approval, name) for name in ("question", "preview", "warning", "diff")}
+    shown = {name: getattr(approval, name) for name in ("question", "preview", "warning", "diff", "outcome")}
     return replace(approval, **{name: text and hide(text) for name, text in shown.items()})
 
 

@@ -37,6 +37,10 @@ _PLAN: JsonObject = {
 _GO, _CHANGE, _NO = "Go", "Change the steps", "No"
 _LEFT = "The plan was left: nothing of it was done."
 _NONE = "No plan came, so nothing was done. Ask again, or without a plan."
+_CARRY_OUT = (
+    f"Carry out this plan, step by step. Keep the steps with the tool {TODO}. Where one cannot be done, or what it "
+    "assumes does not hold, mark it with op fail and the reason before you go on."
+)
 _EDIT = "The plan, a step in each line"
 _BUSY = "The agent still works. A plan begins when it has finished, or after %agent abort."
 
@@ -74,14 +78,16 @@ async def plan_first(
         if answer.attempts and last is not None and last.stop_reason not in ("error", "aborted"):
             session.ui.notify(_NONE, "warning")
         return  # else it failed, or was stopped, which its view shows
-    planned = _cleaned(cast("list[str]", answer.value()))
+    given = cast("list[str]", answer.value())
+    planned = _cleaned(given)
     steps, objection = await _decided(session, planned)
     if objection:
         await plan_first(session, f"Change the plan: {objection}", limits=limits)
     elif steps:
         session.toolbox.add(TODO)
-        said = _GO if steps == planned else f"{_GO}, with these steps:\n\n{textcut.numbered(steps)}"
-        await session.prompt(said, attachments=[going_along("the plan", _go(steps))], limits=limits)
+        # The model has what it gave itself.
+        said = _GO if steps == given else f"{_GO}, with these steps:\n\n{textcut.numbered(steps)}"
+        await session.prompt(said, attachments=[going_along("the plan", _CARRY_OUT)], limits=limits)
     else:
         session.ui.notify(_LEFT)
 
@@ -107,11 +113,3 @@ async def _decided(session: AgentSession, steps: list[str]) -> tuple[list[str], 
 def _cleaned(lines: Sequence[str]) -> list[str]:
     short = (textcut.one_line(line, _MAX_STEP_CHARACTERS) for line in lines)
     return [line for line in short if line][:_MAX_STEPS]
-
-
-def _go(steps: Sequence[str]) -> str:
-    return (
-        f"Carry out this plan, step by step.\n\n{textcut.numbered(steps)}\n\nKeep the steps with the tool {TODO}. "
-        "Where one cannot be done, or what it assumes does not hold, mark it with op fail and the reason before you go "
-        "on."
-    )

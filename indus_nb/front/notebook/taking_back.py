@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -210,6 +211,13 @@ async def _ready(session: AgentSession) -> None:
         raise SessionBusyError("The agent is at work. Wait for its end, or `%agent abort` first.")
 
 
+def _time_of(step: Step) -> str:
+    """Return when a step was made, as a clock of the user's shows it, with the day if that was another one."""
+    made = time.localtime(step.at)
+    today = made[:3] == time.localtime()[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", made) if step.at else ""
+
+
 def _left(steps: Sequence[Step]) -> list[Step]:
     """Return those of the newest steps of which the user has not bound every variable otherwise since."""
     left, later, gone = list[Step](), set[str](), set[str]()
@@ -248,7 +256,8 @@ class TakingBack:
         """List the steps that can be undone or redone, the next one first.
 
         Returns:
-            A sentence for the user, and a row for each: its number, what it changed, and where it was made if not here.
+            A sentence for the user, and a row for each: its number, when it was made, where if not here, and what it
+            changed.
         """
         steps = [*reversed(self._history.done if verb == "undo" else self._history.undone)]
         what = "taken back" if verb == "undo" else "done once more"
@@ -256,7 +265,9 @@ class TakingBack:
             return f"None of the agent's steps in this kernel can be {what}.", []
         own = session.store.session_id
         made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
-        rows = [[str(at + 1), step.described(self._named_now), made[at]] for at, step in enumerate(steps)]
+        rows = [
+            [str(at + 1), _time_of(step), made[at], step.described(self._named_now)] for at, step in enumerate(steps)
+        ]
         return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
 
     def _named_now(self, cell: CellStep) -> str:

@@ -301,7 +301,7 @@ class UserKernel:
                 await gate.ask(effects, outcome=outcome, holds=trial.holds)
             return trial
 
-    async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:
+    async def _beside(self, arguments: LiveArguments, context: ToolContext) -> ToolOutput:  # noqa: C901 - one exchange
         """Run code in a copy of the kernel, and take over its values at its end."""
         outputs = self.outputs.begin(context.call_id, lambda value: without_secrets(value, context.hide))
         space, transform = self._shell.user_ns, self._shell.transform_cell
@@ -316,10 +316,13 @@ class UserKernel:
                 modules = () if trial.report is None else trial.report.modules
                 return names_beside({**since.kept(trial.names), **kept}, space, modules)
 
-            def take(shown: Mapping[str, Instead]) -> tuple[dict[str, Instead], str]:
+            def is_outdated(shown: Mapping[str, Instead]) -> bool:
+                return names({name: why for name, (_, why) in shown.items()}) != shown
+
+            def take(shown: Mapping[str, Instead], *, agreed: bool) -> tuple[dict[str, Instead], str]:
                 """Take the values over if that has not come to be another thing than what was shown."""
                 now = names({name: why for name, (_, why) in shown.items()})
-                if now != shown:
+                if now != shown or not agreed:
                     return now, ""
                 if trial.effects:
                     self._take_over(trial, context.call_id, {name: new for name, (new, _) in now.items()})
@@ -332,36 +335,73 @@ class UserKernel:
                 text = not_kept(trial, [*lost, *effects])
                 outputs.show(text, [])
                 raise ToolError(text, _details(arguments.code, trial))
-            instead, again = await self.run(lambda: names({})), ""
+            instead, again, agreed = await self.run(lambda: names({})), "", True
             if gate is not None and not gate.can_ask and not await gate.covers(renamed(effects, instead)):
                 unasked = dict.fromkeys(trial.names & space.keys() - instead.keys(), UNASKED)
                 instead = await self.run(lambda: names(unasked))  # else all of it would be lost
             while not came:
                 shown = renamed(effects, instead)
-                if gate is not None and not await gate.covers(shown):
-                    await self._ask_beside(trial, context, gate, shown, again)
+                if gate is not None and not (agreed and await gate.covers(shown)):
+                    agreed = await self._ask_beside(trial, context, gate, shown, again, partial(is_outdated, instead))
                 if gate is not None and gate.looks_only:
                     trial.drop()
                     break
-                instead, came = await self.run(partial(take, instead))
+                instead, came = await self.run(partial(take, instead, agreed=agreed))
                 again = ASKED_ANEW
             trial.ran = True
         self.steps.forget(context.call_id)
         return await self._of_trial(trial, outputs, came, not_brought(lost))
 
     async def _ask_beside(
-        self, trial: Trial, context: ToolContext, gate: CallGate, shown: Sequence[Effect], again: str
-    ) -> None:
+        self,
+        trial: Trial,
+        context: ToolContext,
+        gate: CallGate,
+        shown: Sequence[Effect],
+        again: str,
+        is_outdated: Callable[[], bool],
+    ) -> bool:
         """Ask the user whether the values of code that ran in a copy are taken over.
+
+        Args:
+            is_outdated: Whether it has come to be another thing than what is shown; for the main thread.
+
+        Returns:
+            Whether they said yes; not where the question was withdrawn, as a cell has made it outdated.
 
         Raises:
             ToolError: They are not.
         """
         outcome = again + hide_known(lines(trial, has_run=True), labelled_secrets())
+        question = question_of(context.on_ask())
+        asking = asyncio.ensure_future(gate.ask(shown, question=question, outcome=outcome, holds=True))
+        outdated = asyncio.create_task(self._outdated(is_outdated))
+        outdated.add_done_callback(lambda _: asking.cancel())
         try:
-            await gate.ask(shown, question=question_of(context.on_ask()), outcome=outcome, holds=True)
+            await asking
+        except asyncio.CancelledError:
+            if not outdated.done():  # the call itself is stopped
+                raise
+            return False
         except ToolError as error:
             raise ToolError(joined(str(error), GONE), error.output.details) from error
+        finally:
+            outdated.cancel()
+        return True
+
+    async def _outdated(self, is_outdated: Callable[[], bool]) -> None:
+        """Return once that is so after a cell."""
+        ended = Signal()
+
+        def end(_result: object) -> None:
+            ended.set()
+
+        self._shell.events.register("post_run_cell", end)
+        try:
+            while not await self.run(is_outdated):
+                await ended.wait()
+        finally:
+            self._shell.events.unregister("post_run_cell", end)
 
     @asynccontextmanager
     async def _trial(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ class Step:
         is_users: Whether it is a cell of the user's, and no call.
         is_rest: Whether it is no step to users, but kept for named states alone (`rests`).
         asks: Whether it is a change of the user's that no jump to a state has taken back yet: the user decides.
+        at: When it was made, in seconds since the epoch; 0 where that is not known.
     """
 
     call: str
@@ -51,6 +53,7 @@ class Step:
     is_users: bool = False
     is_rest: bool = False
     asks: bool = False
+    at: float = field(default_factory=time.time)
 
     @property
     def session(self) -> str:
@@ -80,9 +83,9 @@ class Step:
     def described(self, named: Callable[[CellStep], str]) -> str:
         """Return the changes in one line, with cells by names that are given to them.
 
-        Where none is worth mentioning, as imports are not, that is what they concern.
+        Where none is worth mentioning, as imports are not, that is which names were bound.
         """
-        return self._in_words(named) or ", ".join(sorted(self.names))
+        return self._in_words(named) or (f"{', '.join(sorted(self.names))} bound" if self.names else "")
 
     def _in_words(self, named: Callable[[CellStep], str]) -> str:
         parts = [part.summary for part in (self.variables, self.files) if part is not None]
@@ -230,6 +233,7 @@ class Book:
                 files=None if each["files"] is None else self._files(each["files"]),
                 book=self,
                 cells=cells_from_json(each["cells"]) if each.get("cells") is not None else None,
+                at=float(each.get("at", 0)),
             )
             for each in written
         ]
@@ -266,6 +270,7 @@ def _as_json(step: Step) -> Mapping[str, Any]:
     return {
         "call": step.call,
         "run": step.run,
+        "at": step.at,
         "files": step.files and step.files.to_json(),
         "cells": step.cells and step.cells.to_json(),
     }

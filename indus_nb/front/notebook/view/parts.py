@@ -99,7 +99,7 @@ class Card(Block):
             if not job.running:
                 self.call.report(job.output.details, remedy=f" ({undo(in_panel=self.in_panel)})")
             self.call.seconds = job.seconds
-            self.call.state = "failed" if job.state in ("failed", "stopped") else "running" if job.running else "done"
+            self.call.state = "failed" if job.state in ("failed", "stopped") else "went on" if job.running else "done"
             self.finished = True
         return job.running
 
@@ -113,10 +113,10 @@ class Card(Block):
         def went_on(handle: str) -> str:
             if stored:
                 return f"It went on as {handle}."
+            if self.shows is not None and not self.in_panel:  # the cell may end before, and then stays as it is
+                return f"It went on as {handle}. %agent jobs says what came of it."
             stops = f" %agent jobs stop {handle.removeprefix('job-')} stops it." if self.shows is None else ""
-            # A panel's card is followed to the end of the job; a cell may end before.
-            ends = " %agent jobs says what came of it." if self.shows is not None and not self.in_panel else ""
-            return f"It goes on as {handle}.{stops}{ends}"
+            return f"It goes on as {handle}.{stops}"
 
         if cards.state_of(details, is_error=True) == "not run":
             self.shows = None  # what its trial has printed did not happen here

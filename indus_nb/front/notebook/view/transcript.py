@@ -549,7 +549,8 @@ class Transcript:
                     self._changed = card
                 card.call.seconds = None if card.started is None else self.clock() - card.started
                 if not card.follow_job():
-                    self._end_card(card, state_of(event.result.details, is_error=event.is_error))
+                    state = state_of(event.result.details, is_error=event.is_error)
+                    self._end_card(card, card.call.state if card.finished else state)
         card.version += 1
 
     def job(self) -> Job | None:
