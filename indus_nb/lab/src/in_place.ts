@@ -271,6 +271,8 @@ class Edit {
     if (!this.review?.cells.length || index < 0) return null;
     const show = async () => {
       await this.scrollTo(index);
+      const [end] = this.unseen;
+      end?.scrollIntoView({ block: "nearest" }); // of several that no window shows at once each in its turn
       this.box.focusAnswers();
     };
     const { ends } = this.drawing;
