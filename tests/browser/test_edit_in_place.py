@@ -408,11 +408,11 @@ def test_no_yes_is_taken_before_the_end_of_what_is_proposed_was_in_sight(
     expect(notebook.cell(2).locator(".cm-content")).to_have_text("last = 1")
 
 
-IS_END_IN_SIGHT = """at => {
-    const {node} = window.jupyterapp.shell.currentWidget.content.widgets[at];
-    const {bottom} = [...node.querySelectorAll('.indus_nb-inserted')].at(-1).getBoundingClientRect();
-    const within = node.closest('.jp-WindowedPanel-outer').getBoundingClientRect();
-    return bottom > within.top && bottom <= within.bottom + 1;
+FOLLOW_UNTIL_YES = """() => {
+    const dialog = document.querySelector('.ia-dialog');
+    const isTaken = !dialog.querySelector('.ia-waits');
+    if (!isTaken) dialog.querySelector('.ia-in-place').click();
+    return isTaken;
 }"""
 
 
@@ -428,11 +428,9 @@ def test_the_line_in_the_dialog_leads_to_each_end_that_was_not_in_sight_until_a_
     yes = dialog.get_by_role("button", name="Accept all")
     for at in (0, 1):
         expect(notebook.cell(at).locator(".indus_nb-inserted").last).to_contain_text(f"end = {at}")
-    for at in (0, 1):
-        expect(way).to_contain_text("scroll to its end there before you accept it")
-        expect(yes).to_be_disabled()
-        way.evaluate("button => button.click()")
-        page.wait_for_function(IS_END_IN_SIGHT, arg=at)
+    expect(way).to_contain_text("scroll to its end there before you accept it")
+    expect(yes).to_be_disabled()
+    page.wait_for_function(FOLLOW_UNTIL_YES, polling=500)
     expect(yes).to_be_enabled()
     expect(way).to_contain_text("go there")
 
