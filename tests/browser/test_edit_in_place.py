@@ -410,7 +410,7 @@ def test_no_yes_is_taken_before_the_end_of_what_is_proposed_was_in_sight(
 
 FOLLOW_UNTIL_YES = """() => {
     const dialog = document.querySelector('.ia-dialog');
-    const isTaken = !dialog.querySelector('.ia-waits');
+    const isTaken = !dialog.querySelector('.ia-option:disabled');
     if (!isTaken) dialog.querySelector('.ia-in-place').click();
     return isTaken;
 }"""

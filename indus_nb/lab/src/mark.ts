@@ -8,6 +8,7 @@
 import { Notification } from "@jupyterlab/apputils";
 import { PathExt } from "@jupyterlab/coreutils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { Session } from "@jupyterlab/services";
 import { questionOf } from "../../front/notebook/page/static/src/dom.js";
 import { type Front, forEachNotebook } from "./front.ts";
 import type { Link } from "./link.ts";
@@ -28,9 +29,11 @@ export function markQuestions(front: Front): void {
     const link = links.of(notebook);
     const { context, sessionContext } = notebook;
     let asks = false;
+    let kernel: string | undefined;
     const show = () => {
       if (notebook.isDisposed) return; // its connection ends before that is said
       asks = isAsking(link);
+      kernel = sessionContext.session?.kernel?.id;
       mark(notebook, options.questionMark && asks);
     };
     link.changed.connect(show);
@@ -43,7 +46,8 @@ export function markQuestions(front: Front): void {
     notebook.disposed.connect(() => {
       options.changed.disconnect(show);
       const isOpen = front.tracker.find((other) => other !== notebook && other.context.path === path);
-      if (asks && !isOpen && !sessionContext.kernelPreference.shutdownOnDispose) notices.set(path, notify(front, path));
+      if (asks && !isOpen && !sessionContext.kernelPreference.shutdownOnDispose)
+        notices.set(path, notify(front, path, kernel));
     });
     show();
   });
@@ -54,11 +58,19 @@ export function markQuestions(front: Front): void {
   });
 }
 
-/** Say that the agent asks in a notebook that was closed; returns the notification's id. */
-function notify({ app }: Front, path: string): string {
+/** Say that the agent asks in a notebook that was closed, as long as its kernel runs; returns the notification's id. */
+function notify({ app }: Front, path: string, kernel: string | undefined): string {
   const open = { label: "Open", callback: () => app.commands.execute("docmanager:open", { path }) };
   const message = `The agent in ${PathExt.basename(path)} waits for your answer`;
-  return Notification.warning(message, { autoClose: false, actions: [open] });
+  const id = Notification.warning(message, { autoClose: false, actions: [open] });
+  const { sessions } = app.serviceManager;
+  const follow = (_: unknown, running: readonly Session.IModel[]) => {
+    if (running.some((each) => each.kernel?.id === kernel)) return;
+    sessions.runningChanged.disconnect(follow);
+    Notification.dismiss(id);
+  };
+  sessions.runningChanged.connect(follow);
+  return id;
 }
 
 /** Whether a click on a tab was on its mark, which is drawn before the label. */
