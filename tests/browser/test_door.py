@@ -153,6 +153,86 @@ def test_a_page_is_linked_by_itself_to_a_kernel_in_which_the_package_was_loaded_
     expect(status).to_contain_text("Agent idle")
 
 
+KEEP_WHAT_IS_SAID = """() => {
+    window.said = new Set();
+    new MutationObserver(() => {
+        for (const line of document.querySelectorAll('.indus_nb-said:not([hidden])')) window.said.add(line.textContent);
+    }).observe(document.body, {childList: true, subtree: true, characterData: true});
+}"""
+
+
+OPEN_COPY = """async path => {
+    const {serviceManager, commands} = window.jupyterapp;
+    const copy = await serviceManager.contents.copy(path, '');
+    await commands.execute('docmanager:open', {path: copy.path});
+}"""
+
+
+def test_the_panel_of_a_duplicate_is_there_without_a_word_of_a_failure(lab: Lab, page: Page) -> None:
+    lab.write("day.ipynb", "x = 1")
+    lab.open(page, "day.ipynb")
+    chat = open_panel(page)
+    expect(chat.locator("textarea")).to_be_visible()
+    page.evaluate(KEEP_WHAT_IS_SAID)
+    page.evaluate(OPEN_COPY, "day.ipynb")
+    expect(chat.locator(NAME)).to_have_text("day-Copy1.ipynb")
+    expect(chat.locator("textarea")).to_be_visible()
+    assert not [line for line in page.evaluate("[...window.said]") if "could not" in line]
+
+
+CLOSES_DOORS = """
+from indus_nb.front.notebook.conversations import Conversations
+opens = Conversations.open_door
+def refuse(*_): raise RuntimeError('`no door` today')
+Conversations.open_door = refuse
+"""
+
+
+def test_a_kernel_that_closes_each_connection_is_tried_again_at_a_click(lab: Lab, page: Page) -> None:
+    lab.write("closes.ipynb", CLOSES_DOORS, "Conversations.open_door = opens")
+    notebook = lab.open(page, "closes.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    chat = open_panel(page)
+    said = chat.get_by_role("status")
+    expect(said).to_contain_text(
+        "The agent could not be opened. The kernel closed the connection: RuntimeError: no door"
+    )
+    expect(said.locator("code")).to_have_text("no door")
+    again = chat.get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    notebook.run(1)
+    notebook.wait_until_run(1)
+    again.click()
+    expect(chat.locator("textarea")).to_be_visible()
+    expect(again).to_have_count(0)
+
+
+def test_a_notebook_that_is_closed_while_its_question_waits_says_so_and_is_opened_again_at_a_click(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("closed.ipynb", "%agent --approve always go")
+    notebook = lab.open(page, "closed.ipynb")
+    expect(open_panel(page).locator("textarea")).to_be_visible()
+    api.add(Reply(ToolUse("bash", {"command": "touch closed"})), "It is made.")
+    notebook.run(0)
+    expect(notebook.cell(0).get_by_role("dialog")).to_contain_text("touch closed")
+    notebook.save()
+    page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
+    notice = page.locator(".Toastify__toast", has_text="The agent in closed.ipynb waits for your answer")
+    expect(notice).to_be_visible()
+    keep_screenshot(page, "closed-while-it-asks")
+    notice.get_by_role("button", name="Open").click()
+    question = notebook.cell(0).get_by_role("dialog")
+    expect(question).to_contain_text("touch closed")
+    expect(notice).to_have_count(0)
+    question.get_by_role("button", name=re.compile(r"^No\b")).first.click()
+    expect(page.locator(".indus-status button")).to_contain_text("Agent idle")
+    page.evaluate("window.jupyterapp.shell.currentWidget.dispose()")
+    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+    expect(notice).to_have_count(0)
+
+
 FIRST_VIEWS_ARE_EMPTY = """count => {
     const {rendermime} = window.jupyterapp.shell.currentWidget.content;
     const createRenderer = rendermime.createRenderer.bind(rendermime);

@@ -365,7 +365,7 @@ def test_what_a_cell_of_the_agent_proposes_is_shown_in_its_place_and_answered_on
         notebook.run(1)
         dialog = notebook.cell(1).get_by_role("dialog")
         expect(dialog).to_be_visible()
-        reject = button(box(notebook), "Reject")
+        reject = button(box(notebook), "No")
         expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
         expect(dialog).to_contain_text(re.compile(r"Change (the 1st cell|cell \[1\])\?"))
         expect(dialog.get_by_role("group", name="Details")).to_be_hidden()
@@ -394,14 +394,45 @@ def test_no_yes_is_taken_before_the_end_of_what_is_proposed_was_in_sight(
     expect(proposed).to_have_text("last = 1")
     expect(proposed).not_to_be_in_viewport()
     dialog = notebook.cell(0).get_by_role("dialog")
-    expect(dialog.get_by_role("button", name="Accept all")).to_be_disabled()
+    yes = dialog.get_by_role("button", name="Accept all")
+    expect(yes).to_be_disabled()
+    expect(yes).to_have_attribute("title", "Scroll to the end of what is asked first")
+    expect(dialog.locator(".ia-in-place")).to_contain_text("scroll to its end there before you accept it")
     button(box(notebook), "Accept all").click()
     expect(box(notebook)).to_contain_text("Not all of it was in sight yet: look, and answer once more.")
     expect(proposed).to_be_in_viewport()
-    expect(dialog.get_by_role("button", name="Accept all")).to_be_enabled()
+    expect(yes).to_be_enabled()
+    expect(yes).not_to_have_attribute("title", re.compile("Scroll"))
     assert "last = 1" not in sources(notebook)
     page.keyboard.press("Alt+y")
     expect(notebook.cell(2).locator(".cm-content")).to_have_text("last = 1")
+
+
+FOLLOW_UNTIL_YES = """() => {
+    const dialog = document.querySelector('.ia-dialog');
+    const isTaken = !dialog.querySelector('.ia-option:disabled');
+    if (!isTaken) dialog.querySelector('.ia-in-place').click();
+    return isTaken;
+}"""
+
+
+def test_the_line_in_the_dialog_leads_to_each_end_that_was_not_in_sight_until_a_yes_is_taken(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "ends.ipynb", "x = 1", "y = 2", "%agent change both")
+    ends = [{"replace": notebook.id_of(at), "source": "z = 1\n" * 60 + f"end = {at}"} for at in (0, 1)]
+    api.add(Reply(ToolUse("propose_cell", {"cells": ends})), "I see.")
+    notebook.run(2)
+    dialog = notebook.cell(2).get_by_role("dialog")
+    way = dialog.locator(".ia-in-place")
+    yes = dialog.get_by_role("button", name="Accept all")
+    for at in (0, 1):
+        expect(notebook.cell(at).locator(".indus_nb-inserted").last).to_contain_text(f"end = {at}")
+    expect(way).to_contain_text("scroll to its end there before you accept it")
+    expect(yes).to_be_disabled()
+    page.wait_for_function(FOLLOW_UNTIL_YES, polling=500)
+    expect(yes).to_be_enabled()
+    expect(way).to_contain_text("go there")
 
 
 def test_what_a_running_cell_proposes_is_in_its_place_again_after_a_reload(
@@ -410,10 +441,10 @@ def test_what_a_running_cell_proposes_is_in_its_place_again_after_a_reload(
     notebook = opened(lab, page, "running.ipynb", OLD, "%agent improve the first cell")
     api.add(Reply(ToolUse("propose_cell", {"replace": notebook.id_of(0), "source": NEW})), "I see.")
     notebook.run(1)
-    button(box(notebook), "Reject")
+    button(box(notebook), "No")
     notebook.save()
     page.reload()
-    reject = button(box(notebook), "Reject")
+    reject = button(box(notebook), "No")
     expect(notebook.cell(0).locator(".indus_nb-inserted")).to_have_text(["    return side**2", "area(3)"])
     reject.click()
     expect(notebook.cell(1).locator(".jp-OutputArea")).to_contain_text("I see.")

@@ -68,7 +68,7 @@ def test_what_is_proposed_is_seen_in_both_pages_and_closed_in_both_by_one_answer
             expect(box.get_by_role("button", name="Accept", exact=True)).to_be_visible()
             assert drawn(each) == ["side = 3"]
             assert each.page.evaluate(SOURCES)[0] == OLD
-        answer = "Reject" if where is other else "Accept"
+        answer = "No" if where is other else "Accept"
         where.page.locator(".indus_nb-box").get_by_role("button", name=answer, exact=True).click()
         for each, box in zip((notebook, other), boxes, strict=True):
             expect(box).to_have_count(0)

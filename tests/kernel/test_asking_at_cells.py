@@ -93,7 +93,7 @@ def test_a_change_is_drafted_reviewed_and_made_without_another_question_to_the_m
     assert of("draft", sent)[-1] == {"kind": "draft", "id": "1", "cells": [{**changed, "old": None}], "done": True}
     (review,) = of("review", sent)
     assert (review["request"], review["cells"]) == ("1", [{**changed, "old": "x = 1"}])
-    assert [choice["label"] for choice in review["choices"]] == ["Accept", "Reject"]
+    assert [choice["label"] for choice in review["choices"]] == ["Accept", "No"]
     assert sent[-1] == {"kind": "edit_over", "id": "1", "text": "", "failed": False}
     assert cells == {"a": "x = 2", "b": "y = 2", "c": "z = 3"}
     assert len(api.requests) == asked + 1
@@ -121,7 +121,7 @@ def test_new_cells_come_below_the_one_that_is_asked_at(kernel: Kernel, api: Mess
     sent, _ = ask(kernel, ACCEPT, kind="new_cells")
     (review,) = of("review", sent)
     assert [(each["cell"], each["after"]) for each in review["cells"]] == [(None, "a"), (None, None)]
-    assert [choice["label"] for choice in review["choices"]] == ["Accept all", "Reject"]
+    assert [choice["label"] for choice in review["choices"]] == ["Accept all", "No"]
 
 
 @pytest.mark.parametrize("kind", ["edit", "new_cells"])

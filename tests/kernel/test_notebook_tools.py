@@ -14,6 +14,9 @@ import pytest
 from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 
+from indus_nb.kernel.document import notebook_file
+from indus_nb.kernel.document.proposed_cells import ChangedCell, NewCell, outcome_of
+
 SETUP = """\
 import asyncio
 from indus_nb.kernel.cell_ids import CellIds
@@ -467,6 +470,32 @@ def test_several_cells_are_one_question_and_come_in_order(book: Book) -> None:
     )
     assert told.count("It runs as soon as") == 3
     assert told.count("It was not run.") == 1
+
+
+@pytest.mark.parametrize(
+    ("done", "sent", "said"),
+    [
+        ([True] * 4, [False] * 4, "3 cells inserted below cell [7]; Changed cell [2]"),
+        (
+            [True] * 4,
+            [True] * 4,
+            "3 cells inserted below cell [7], sent to the kernel; Changed cell [2], sent to the kernel",
+        ),
+        (
+            [True] * 4,
+            [True, False, True, False],
+            "3 cells inserted below cell [7], 2 of them sent to the kernel; Changed cell [2]",
+        ),
+        ([True, False, False, True], [False] * 4, "Inserted below cell [7]; 2 cells inserted below; Changed cell [2]"),
+    ],
+)
+def test_cells_that_were_inserted_one_below_the_other_are_counted_in_the_words_for_the_user(
+    done: list[bool], sent: list[bool], said: str
+) -> None:
+    first = NewCell("x", "code", "a", "below cell [7]", "", named=True)
+    others = [NewCell(source, "code", None, "below that", "", named=True, follows=True) for source in "yz"]
+    changed = ChangedCell("w", 2, "cell [2]", "", notebook_file.Cell("code", "v"), "", "")
+    assert outcome_of([first, *others, changed], done, sent) == said
 
 
 def test_of_several_cells_nothing_is_proposed_when_one_cannot_be(book: Book) -> None:

@@ -22,6 +22,7 @@ from indus_nb.kernel.document.proposed_cells import (
     can_run,
     checked,
     details_of,
+    outcome_of,
     planned,
     question_of,
 )
@@ -36,7 +37,6 @@ _MAX_PROPOSED_CELLS = 30
 _ACCEPT_AND_RUN, _ACCEPT, _NO = "Accept and run", "Accept", "No"
 _RUNS = "It runs as soon as the kernel is free; you are told what it gave with the user's next message."
 _NOT_RUN = "It was not run."
-_AND_RUN = ", sent to the kernel"
 _ELSEWHERE = (
     "Only one of the pages that show this notebook has what you accepted. Save the notebook there, then load it again "
     "in the others: File > Reload Notebook from Disk."
@@ -142,7 +142,8 @@ class CellProposals:
     ) -> ToolOutput:
         """Carry out an accepted proposal; return the text for the model, and what remains for the user."""
         outcomes: list[str] = []
-        shown: list[str] = []
+        done: list[bool] = []
+        sent: list[bool] = []
         to_run: list[str] = []
         put: dict[str, str] = {}
         for plan, changed in zip(plans, await self._page.change(plans), strict=True):
@@ -150,21 +151,21 @@ class CellProposals:
             if changed is not None:
                 note(changed)
                 put[changed.id] = plan.source
-            shown.append(plan.outcome(done=changed is not None))
-            if changed is not None and run and can_run(plan):
+            done.append(changed is not None)
+            sent.append(changed is not None and run and can_run(plan))
+            if changed is not None and sent[-1]:
                 to_run.append(changed.id)
                 outcome += f" {_RUNS}"
-                shown[-1] += _AND_RUN
             elif changed is not None:
                 outcome += f" {_NOT_RUN}"
             outcomes.append(outcome)
         if to_run and not await self._page.run(to_run):
             ctx.ui.notify("The front end did not run the new cells: run them yourself.")
             outcomes = [outcome.replace(_RUNS, _NOT_RUN) for outcome in outcomes]
-            shown = [outcome.removesuffix(_AND_RUN) for outcome in shown]
+            sent = [False] * len(sent)
         if put and await self._lacks(put):
             ctx.ui.notify(_ELSEWHERE, "warning")
-        details = details_of(plans, "; ".join(dict.fromkeys(shown)))
+        details = details_of(plans, outcome_of(plans, done, sent))
         if len(outcomes) == 1:
             return text_output(f"The user accepted it{outcomes[0]}", details)
         listed = "\n".join(f"{number}. Accepted{outcome}" for number, outcome in enumerate(outcomes, 1))

@@ -250,6 +250,31 @@ def details_of(plans: Sequence[Plan], outcome: str) -> JsonObject:
     return {"outcomeInWords": outcome, **({"diff": diff} if diff else {})}
 
 
+def outcome_of(plans: Sequence[Plan], done: Sequence[bool], sent: Sequence[bool]) -> str:
+    """Return in words what became of plans; new cells that stand one below the other are counted together.
+
+    Args:
+        done: Whether the page carried out each of them in its place.
+        sent: Whether each was sent to the kernel.
+    """
+    groups: list[tuple[Plan, bool, list[bool]]] = []
+    for plan, is_done, is_sent in zip(plans, done, sent, strict=True):
+        if groups and isinstance(plan, NewCell) and plan.follows and groups[-1][1] == is_done:
+            groups[-1][2].append(is_sent)
+        else:
+            groups.append((plan, is_done, [is_sent]))
+    return "; ".join(dict.fromkeys(_outcome_of_group(*group) for group in groups))
+
+
+def _outcome_of_group(first: Plan, done: bool, sent: Sequence[bool]) -> str:  # noqa: FBT001 - as in a group
+    words = first.outcome(done=done)
+    if len(sent) > 1:
+        words = f"{textcut.counted(len(sent), 'cell')} {words[0].lower()}{words[1:]}"
+    if not any(sent):
+        return words
+    return f"{words}, sent to the kernel" if all(sent) else f"{words}, {sum(sent)} of them sent to the kernel"
+
+
 def described(default: CallDescription, arguments: Any) -> CallDescription:
     """Describe a call of the tool, whose question shows what is proposed.
 

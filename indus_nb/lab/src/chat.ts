@@ -37,6 +37,8 @@ export class Chat extends Widget {
   /** Whose chat it is: the panel stays while notebooks change. */
   private readonly of = document.createElement("p");
   private readonly said = document.createElement("p");
+  private sentenceSaid = "";
+  private readonly again = document.createElement("button");
   private readonly installer: Installer;
   private view: Widget | null = null;
   /** Whether the page could not draw the panel of the conversation that was asked for. */
@@ -60,7 +62,12 @@ export class Chat extends Widget {
     this.said.className = "indus_nb-said";
     this.said.setAttribute("role", "status");
     this.of.className = "indus_nb-of";
-    this.node.append(this.of, this.said, this.installer.node);
+    this.again.type = "button";
+    this.again.className = "indus_nb-again jp-mod-styled";
+    this.again.textContent = "Try again";
+    this.again.hidden = true;
+    this.again.onclick = () => this.begin();
+    this.node.append(this.of, this.said, this.again, this.installer.node);
     placeIn(link.notebook, this.node);
     link.changed.connect(this.follow, this);
     link.notebook.context.pathChanged.connect(this.nameNotebook, this);
@@ -141,7 +148,10 @@ export class Chat extends Widget {
     const sentence = this.isDrawn ? "" : this.sentence();
     this.said.hidden = sentence === "";
     if (this.isDrawn) this.watch.disconnect();
-    if (this.said.textContent !== sentence) this.said.textContent = sentence;
+    this.again.hidden = !sentence.startsWith(SENTENCES.failed);
+    if (this.sentenceSaid === sentence) return;
+    this.sentenceSaid = sentence;
+    this.said.replaceChildren(...withCode(sentence));
   }
 
   private sentence(): string {
@@ -206,4 +216,15 @@ export class Chat extends Widget {
     this.isUndrawn = true;
     this.follow();
   }
+}
+
+/** A sentence whose parts between backticks are code. */
+function withCode(sentence: string): (string | HTMLElement)[] {
+  return sentence.split("`").map((part, index, { length }) => {
+    if (index % 2 === 0) return part;
+    if (index === length - 1) return `\`${part}`; // which no other backtick ends
+    const code = document.createElement("code");
+    code.textContent = part;
+    return code;
+  });
 }

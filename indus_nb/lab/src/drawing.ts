@@ -54,9 +54,10 @@ export class Drawing {
     this.forgetMarks(new Set(cells.map(({ cell, after }) => cell ?? after)));
   }
 
-  /** The ends of what is drawn: who saw down to them has seen it. */
+  /** The ends of what is drawn: who saw down to them has seen it. A cell far out of sight is not in the document. */
   get ends(): readonly HTMLElement[] {
-    return [...this.marks.values()].filter(({ isConnected }) => isConnected);
+    const drawn = [...this.marks].filter(([id, mark]) => cellOf(this.notebook, id)?.node.contains(mark));
+    return drawn.map(([, mark]) => mark);
   }
 
   clear(): void {

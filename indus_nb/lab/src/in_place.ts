@@ -270,7 +270,8 @@ class Edit {
     const { index } = this;
     if (!this.review?.cells.length || index < 0) return null;
     const show = async () => {
-      await this.scrollTo(index);
+      const [end] = this.unseen; // of several that no window shows at once each in its turn
+      await (end ? this.scrollToEnd(end) : this.scrollTo(index));
       this.box.focusAnswers();
     };
     const { ends } = this.drawing;
@@ -288,6 +289,11 @@ class Edit {
     await this.notebook.scrollToItem(index);
     this.box.node.scrollIntoView({ block: "nearest" });
     for (const end of this.drawing.ends) end.scrollIntoView({ block: "nearest" });
+  }
+
+  private async scrollToEnd(end: Element): Promise<void> {
+    await this.notebook.scrollToItem(this.notebook.widgets.findIndex(({ node }) => node.contains(end)));
+    end.scrollIntoView({ block: "nearest" });
   }
 
   choice(kind: Kind): string | undefined {
@@ -330,7 +336,7 @@ class Edit {
     if (!review) return;
     const [end] = this.unseen;
     if (end && review.choices.find((choice) => choice.value === value)?.kind !== "no") {
-      end.scrollIntoView({ block: "nearest" });
+      this.scrollToEnd(end);
       this.box.remind();
       return;
     }

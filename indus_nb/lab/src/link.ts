@@ -16,6 +16,8 @@ const TARGET = "indus_nb.door";
 const OPEN_DOORS = '__import__("importlib").import_module("indus_nb.front.notebook").open_doors()';
 /** Evaluated behind it, with the notebook's path: cells of this connection are known to be that notebook's. */
 const NOTE_NOTEBOOK = '__import__("importlib").import_module("indus_nb.front.notebook").note_notebook';
+/** How long to wait before each further try to connect to a kernel that has the package, and closed the connection. */
+const PAUSES_MS = [0, 500, 2_000];
 const IS_LOADED = '"indus_nb.front.notebook" in __import__("sys").modules';
 const IS_HERE = '__import__("importlib.util").util.find_spec("indus_nb") is not None';
 
@@ -39,6 +41,12 @@ export class Link implements IDisposable {
   private held: DoorState = NOTHING;
   private comm: Kernel.IComm | null = null;
   private opening: Promise<boolean> | null = null;
+  /** Rises when the kernel may be another one: what was begun before it is over then. */
+  private era = 0;
+  /** Ends the wait for the kernel's answer to a connection. */
+  private giveUp = () => {};
+  /** Why the kernel closed the newest connection that it did not take. */
+  private refusal = "";
   private wanted = false;
   /** Whether the kernel has not begun to load the package. */
   private waitsForCell = false;
@@ -76,10 +84,7 @@ export class Link implements IDisposable {
   ensure(): Promise<boolean> {
     this.wanted = true;
     if (this.held.phase === "ready") return Promise.resolve(true);
-    this.opening ??= this.open().finally(() => {
-      this.opening = null;
-    });
-    return this.opening;
+    return this.opening ?? this.track(this.open());
   }
 
   /** Connect again if the agent was loaded in this kernel before the page was; else nothing happens there. */
@@ -109,13 +114,13 @@ export class Link implements IDisposable {
       this.load(kernel).catch(() => null); // which the opening says
       return;
     }
-    this.opening = Promise.all([this.load(kernel), this.connect(kernel)])
-      .then(async ([problem, connected]) => problem === null && (connected || (await this.connect(kernel))))
+    const { era } = this;
+    const isOver = () => this.era !== era;
+    const connecting = Promise.all([this.load(kernel), this.connect(kernel)])
+      .then(async ([problem, connected]) => problem === null && (connected || this.connectAgain(kernel, isOver)))
       .catch(() => false) // the kernel is gone
-      .then((connected) => connected || this.set("none"))
-      .finally(() => {
-        this.opening = null;
-      });
+      .then((connected) => connected || (!isOver() && this.set("none")));
+    this.track(connecting);
   }
 
   /** Send a message, if the link is ready. */
@@ -141,30 +146,62 @@ export class Link implements IDisposable {
     Signal.clearData(this);
   }
 
+  private track(opening: Promise<boolean>): Promise<boolean> {
+    const tracked = opening.finally(() => {
+      if (this.opening === tracked) this.opening = null;
+    });
+    this.opening = tracked;
+    return tracked;
+  }
+
   private async open(): Promise<boolean> {
+    const { era } = this;
+    const isOver = () => this.era !== era;
     const { sessionContext } = this.notebook;
     await sessionContext.ready;
-    const kernel = sessionContext.session?.kernel;
-    if (!kernel) return this.set("no-kernel");
+    const outcome = isOver() ? null : await this.enter(sessionContext.session?.kernel, isOver);
+    // Two openings for one kernel would close each other's connections; a new notebook gets its kernel during the first.
+    if (isOver()) return this.opening ?? this.held.phase === "ready";
+    return outcome ? this.set(...outcome) : true;
+  }
+
+  /** Load the package and connect; returns what to say where that fails. */
+  private async enter(
+    kernel: Kernel.IKernelConnection | null | undefined,
+    isOver: () => boolean,
+  ): Promise<[Phase, string?] | null> {
+    if (!kernel) return ["no-kernel"];
     this.set("loading");
     try {
-      if ((await kernel.info).language_info.name !== "python") return this.set("not-python");
+      if ((await kernel.info).language_info.name !== "python") return ["not-python"];
+      if (isOver()) return null;
       const loaded = this.load(kernel);
       // A kernel that has the package takes this at once, also while a cell waits for the agent.
       const connected = this.connect(kernel);
-      if (await Promise.race([connected, loaded.then(() => false)])) return true;
+      if (await Promise.race([connected, loaded.then(() => false)])) return null;
       const problem = await loaded;
-      if (problem !== null) return problem ? this.set("failed", problem) : this.set("not-installed");
-      // Again where the kernel had no package before.
-      if ((await connected) || (await this.connect(kernel))) return true;
-      return this.set(
-        "failed",
-        "The kernel closed the connection. `%agent doctor` in a cell says what it knows of it.",
-      );
+      if (problem !== null) return problem ? ["failed", problem] : ["not-installed"];
+      if ((await connected) || (await this.connectAgain(kernel, isOver))) return null;
+      return ["failed", this.refused];
     } catch (error) {
-      if (kernel.isDisposed || this.isDisposed) return false;
-      return this.set("failed", error instanceof Error ? error.message : String(error));
+      if (kernel.isDisposed || this.isDisposed) return null;
+      return ["failed", error instanceof Error ? error.message : String(error)];
     }
+  }
+
+  private get refused(): string {
+    const why = this.refusal ? `: ${this.refusal}` : "";
+    return `The kernel closed the connection${why}. %agent doctor in a cell says what it knows of it.`;
+  }
+
+  /** Connect to a kernel that had no package before, or closed the connection for another reason. */
+  private async connectAgain(kernel: Kernel.IKernelConnection, isOver: () => boolean): Promise<boolean> {
+    for (const pause of PAUSES_MS) {
+      if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+      if (isOver()) return false;
+      if (await this.connect(kernel)) return true;
+    }
+    return false;
   }
 
   /** Load the package once; returns why it cannot be, empty where it is not installed, and `null` if it was. */
@@ -200,12 +237,14 @@ export class Link implements IDisposable {
     if (before && !before.isDisposed) before.close();
     return new Promise((resolve) => {
       let isOpen = false;
+      this.giveUp = () => resolve(false);
       comm.onMsg = ({ content }) => {
         isOpen = true;
         if (this.comm === comm) this.receive(content.data as unknown as ToDoor);
         resolve(true);
       };
-      comm.onClose = () => {
+      comm.onClose = ({ content }) => {
+        this.refusal = (content.data as { error?: string }).error ?? "";
         if (isOpen && this.comm === comm) this.leave();
         resolve(false);
       };
@@ -267,6 +306,8 @@ export class Link implements IDisposable {
   }
 
   private drop(): void {
+    this.era += 1;
+    this.giveUp();
     this.comm?.dispose();
     this.comm = null;
     this.opening = null;

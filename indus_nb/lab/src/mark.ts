@@ -1,10 +1,14 @@
 /**
- * A mark on the tab of each notebook in which the agent asks, and the way to the question.
+ * A mark on the tab of each notebook in which the agent asks, a notification where that tab is closed, and the way to
+ * the question.
  *
  * Contract: a question takes the focus only if the user goes to it.
  */
 
+import { Notification } from "@jupyterlab/apputils";
+import { PathExt } from "@jupyterlab/coreutils";
 import type { NotebookPanel } from "@jupyterlab/notebook";
+import type { Session } from "@jupyterlab/services";
 import { questionOf } from "../../front/notebook/page/static/src/dom.js";
 import { type Front, forEachNotebook } from "./front.ts";
 import type { Link } from "./link.ts";
@@ -19,13 +23,31 @@ const CHAT = ".indus_nb-Chat:not(.lm-mod-hidden)";
 /** Mark the notebooks in which the agent asks. */
 export function markQuestions(front: Front): void {
   const { links, options } = front;
+  /** The notifications of notebooks that were closed, by their paths. */
+  const notices = new Map<string, string>();
   forEachNotebook(front, (notebook) => {
     const link = links.of(notebook);
-    const show = () => mark(notebook, options.questionMark && isAsking(link));
+    const { context, sessionContext } = notebook;
+    let asks = false;
+    let kernel: string | undefined;
+    const show = () => {
+      if (notebook.isDisposed) return; // its connection ends before that is said
+      asks = isAsking(link);
+      kernel = sessionContext.session?.kernel?.id;
+      mark(notebook, options.questionMark && asks);
+    };
     link.changed.connect(show);
     options.changed.connect(show);
+    Notification.dismiss(notices.get(context.path) ?? "");
+    let { path } = context;
+    context.pathChanged.connect((_, changed) => {
+      path = changed;
+    });
     notebook.disposed.connect(() => {
       options.changed.disconnect(show);
+      const isOpen = front.tracker.find((other) => other !== notebook && other.context.path === path);
+      if (asks && !isOpen && !sessionContext.kernelPreference.shutdownOnDispose)
+        notices.set(path, notify(front, path, kernel));
     });
     show();
   });
@@ -34,6 +56,21 @@ export function markQuestions(front: Front): void {
     const notebook = tab && front.tracker.find(({ id }) => id === tab.dataset.id);
     if (notebook && isOnMark(tab, event)) goToQuestion(front, links.of(notebook));
   });
+}
+
+/** Say that the agent asks in a notebook that was closed, as long as its kernel runs; returns the notification's id. */
+function notify({ app }: Front, path: string, kernel: string | undefined): string {
+  const open = { label: "Open", callback: () => app.commands.execute("docmanager:open", { path }) };
+  const message = `The agent in ${PathExt.basename(path)} waits for your answer`;
+  const id = Notification.warning(message, { autoClose: false, actions: [open] });
+  const { sessions } = app.serviceManager;
+  const follow = (_: unknown, running: readonly Session.IModel[]) => {
+    if (running.some((each) => each.kernel?.id === kernel)) return;
+    sessions.runningChanged.disconnect(follow);
+    Notification.dismiss(id);
+  };
+  sessions.runningChanged.connect(follow);
+  return id;
 }
 
 /** Whether a click on a tab was on its mark, which is drawn before the label. */

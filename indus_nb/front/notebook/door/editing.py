@@ -164,7 +164,7 @@ class Editing:
                 "choices": [
                     {
                         "value": choice.option,
-                        "label": "Reject" if placed and choice.kind == "no" else choice.label or choice.option,
+                        "label": choice.label or choice.option,
                         "kind": choice.kind,
                         "key": key,
                     }

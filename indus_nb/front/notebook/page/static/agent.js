@@ -1302,6 +1302,7 @@ class InPlace {
     this.unseen = new Set();
     this.sights = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
+      this.say();
       if (this.unseen.size === 0) onSeen();
     });
     this.box = new IntersectionObserver((entries) => {
@@ -1324,16 +1325,19 @@ class InPlace {
       this.inSight = false;
       if (this.shown) this.box.observe(this.shown.box);
     }
-    this.say();
     const ends = this.shown?.ends ?? [];
-    if (ends.length === before.length && ends.every((end, index) => end === before[index])) return;
-    this.sights.disconnect();
-    this.unseen = new Set(ends);
-    for (const end of ends) this.sights.observe(end);
+    if (ends.length !== before.length || ends.some((end, index) => end !== before[index])) {
+      this.sights.disconnect();
+      this.unseen = new Set(ends);
+      for (const end of ends) this.sights.observe(end);
+    }
+    this.say();
   }
 
   say() {
-    const where = this.inSight ? "where you see it" : `at ${this.shown?.cell}: go there`;
+    const isSeen = this.unseen.size === 0;
+    const what = isSeen ? "go there" : "scroll to its end there before you accept it";
+    const where = isSeen && this.inSight ? "where you see it" : `at ${this.shown?.cell}: ${what}`;
     setText(this.node, this.shown ? `It is shown in the notebook, ${where}` : "");
   }
 
@@ -1516,6 +1520,8 @@ class Sight {
 }
 
 // src/dialogs.js
+const UNREAD = "Scroll to the end of what is asked first";
+
 class Dialogs {
   constructor(store, view) {
     this.store = store;
@@ -1714,6 +1720,8 @@ class Dialogs {
     for (const button of shown.buttons) {
       button.disabled = waiting.has(button);
       button.classList.toggle("ia-waits", button.disabled);
+      if (button.disabled) button.title = UNREAD;
+      else if (button.title === UNREAD) button.removeAttribute("title");
     }
   }
 }

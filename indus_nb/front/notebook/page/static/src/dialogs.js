@@ -22,6 +22,8 @@ import { Sight } from "./sights.js";
 /** @import { Store } from "./store.js" */
 /** @import { View } from "./view.js" */
 
+const UNREAD = "Scroll to the end of what is asked first";
+
 /** The dialog that is shown.
  * @typedef {object} Shown
  * @property {string} id
@@ -300,6 +302,8 @@ export class Dialogs {
     for (const button of shown.buttons) {
       button.disabled = waiting.has(button);
       button.classList.toggle("ia-waits", button.disabled);
+      if (button.disabled) button.title = UNREAD;
+      else if (button.title === UNREAD) button.removeAttribute("title");
     }
   }
 }

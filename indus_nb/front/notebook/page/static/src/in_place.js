@@ -2,7 +2,7 @@
  * The way to what a dialog asks about, where the front-end extension shows it in the notebook itself.
  *
  * Contract: as long as it is shown there the dialog does not show it once more, and it counts as seen once the end of
- * each cell that is proposed was in sight.
+ * each cell that is proposed was in sight. Until then the line leads there, and says that this comes first.
  */
 
 import { h, setText } from "./dom.js";
@@ -29,6 +29,7 @@ export class InPlace {
     this.unseen = new Set();
     this.sights = new IntersectionObserver((entries) => {
       for (const { target, isIntersecting } of entries) if (isIntersecting) this.unseen.delete(target);
+      this.say();
       if (this.unseen.size === 0) onSeen();
     });
     this.box = new IntersectionObserver((entries) => {
@@ -52,17 +53,20 @@ export class InPlace {
       this.inSight = false;
       if (this.shown) this.box.observe(this.shown.box);
     }
-    this.say();
     const ends = this.shown?.ends ?? [];
-    if (ends.length === before.length && ends.every((end, index) => end === before[index])) return;
-    this.sights.disconnect();
-    this.unseen = new Set(ends);
-    for (const end of ends) this.sights.observe(end);
+    if (ends.length !== before.length || ends.some((end, index) => end !== before[index])) {
+      this.sights.disconnect();
+      this.unseen = new Set(ends);
+      for (const end of ends) this.sights.observe(end);
+    }
+    this.say();
   }
 
   /** Say where it is, which the user sees where it is in sight; a line is there all the same, so that nothing moves. */
   say() {
-    const where = this.inSight ? "where you see it" : `at ${this.shown?.cell}: go there`;
+    const isSeen = this.unseen.size === 0;
+    const what = isSeen ? "go there" : "scroll to its end there before you accept it";
+    const where = isSeen && this.inSight ? "where you see it" : `at ${this.shown?.cell}: ${what}`;
     setText(this.node, this.shown ? `It is shown in the notebook, ${where}` : "");
   }
 
