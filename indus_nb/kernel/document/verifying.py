@@ -61,7 +61,6 @@ _KEEPS = "`%agent keep answers.json` before that cell is run keeps its answers, 
 _Run: TypeAlias = Callable[[str], Awaitable[tuple[str | None, list[JsonObject]]]]
 """Runs code there; returns its error, and its outputs."""
 _MAX_LISTED = 5
-_NEVER_RUN = "None of the notebook's cells has been run, so there is nothing to compare: run them first."
 _WRITES_CODE = "`%agent cell all` in a new cell {where} writes its code into cells."
 _AFTERWARDS = f"Right after that, {_WRITES_CODE}"
 _ASKS_AGENT = re.compile(r"^[ \t]*(?:[\w.]+[ \t]*=[ \t]*)?%%?agent\b", re.MULTILINE)
@@ -331,7 +330,7 @@ async def verify(  # noqa: PLR0913 - what is known of the notebook and its kerne
         maker: Finds the agent's call that made a variable of the user's kernel.
         made: Variables that the agent's calls changed there outside of cells: the call, and a view of the value.
         claims: Values in answers, by the numbers of their cells; ``None`` where the file does not hold those shown.
-        never_run: Numbers of cells that have never been run, so that there is nothing to compare.
+        never_run: Numbers of cells that have never been run, which are left out unless that are all.
 
     Raises:
         ToolError: The notebook has no cells to run, or the kernel does not start.
@@ -350,12 +349,12 @@ async def verify(  # noqa: PLR0913 - what is known of the notebook and its kerne
     claims = claims or {}
     outcome.unsaved = [number for number in outcome.skipped if claims.get(number, ()) is None]
     without = {*outcome.skipped, *outcome.tagged}
-    outcome.unrun = [number for number, _ in code if number in never_run and number not in without]
-    to_run = [(number, cell) for number, cell in code if number not in without.union(outcome.unrun)]
+    of_code = [(number, cell) for number, cell in code if number not in without]
+    # Where nothing was run, as in a notebook whose outputs were stripped, all of them are.
+    to_run = [(number, cell) for number, cell in of_code if number not in never_run] or of_code
+    outcome.unrun = [number for number, cell in of_code if (number, cell) not in to_run]
     if not to_run:
-        raise ToolError(
-            _NEVER_RUN if outcome.unrun else "The notebook has no cells that could be run without the agent."
-        )
+        raise ToolError("The notebook has no cells that could be run without the agent.")
     places = {cells[each - 1].id: each for each in outcome.skipped}
 
     def by_agent(variable: str, call: Maker | None) -> ByAgent:
