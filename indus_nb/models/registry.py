@@ -22,6 +22,7 @@ from indus_nb.base.errors import CredentialsError, MissingKeyError, UsageError
 from indus_nb.base.files import without_home
 from indus_nb.base.messages import ThinkingLevel
 from indus_nb.base.streaming import AssistantMessageEvent
+from indus_nb.base.variables import ASK_NO_MODEL, variable
 from indus_nb.models.ambient import finds_credentials, shows_credentials
 from indus_nb.models.apis.adapters import adapter
 from indus_nb.models.catalog import Model, default_model, model_with_id, named_models, split_level
@@ -45,7 +46,6 @@ from indus_nb.models.models_file import (
     validated,
 )
 from indus_nb.models.protocol import Cassette, Context, Provider, StreamOptions, count_tokens
-from indus_nb.models.unasked import RefusingProvider, is_unasked
 
 __all__ = ["ModelRegistry", "ProviderConfig", "ScopedModel"]
 
@@ -250,7 +250,9 @@ class ModelRegistry:
         return reached if self._gate is None else self._gate(reached)
 
     def _reached(self, model: Model) -> Provider:
-        if is_unasked(model):
+        if model.api != "offline" and variable(ASK_NO_MODEL) is not None:
+            from indus_nb.models.unasked import RefusingProvider
+
             refusing, cassette = RefusingProvider(), self._cassette
             # Not one that records: it would hold the refusals in the place of what it holds.
             return cassette.provider_for(refusing) if cassette is not None and cassette.may_answer() else refusing

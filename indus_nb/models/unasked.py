@@ -11,16 +11,11 @@ from typing import Final
 
 from indus_nb.base.messages import NOT_ASKED
 from indus_nb.base.streaming import AssistantMessageEvent
-from indus_nb.base.variables import ASK_NO_MODEL, variable
+from indus_nb.base.variables import ASK_NO_MODEL
 from indus_nb.models.catalog import Model
 from indus_nb.models.protocol import Context, StreamOptions
 
 _PROBLEM: Final = f"{NOT_ASKED}by code that runs here (INDUS_NB_{ASK_NO_MODEL} is set). Nothing was sent."
-
-
-def is_unasked(model: Model) -> bool:
-    """Return whether requests to a model are refused in this process."""
-    return model.api != "offline" and variable(ASK_NO_MODEL) is not None
 
 
 class Refusals:

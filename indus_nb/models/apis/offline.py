@@ -161,7 +161,9 @@ def _reply_to(context: Context) -> _Reply:
     ]
     if not paragraphs:
         alone = not any(isinstance(message, AssistantMessage) for message in context.messages)
-        text = "\n\n".join(filter(None, (_seen(request), _introduction(tools), "" if alone else _FORGETFUL)))
+        text = "\n\n".join(
+            filter(None, (_seen(request, whole=not tools), _introduction(tools), "" if alone else _FORGETFUL))
+        )
         return _Reply("None of my patterns fits this request, so I say what I can do.", text)
     paragraphs += [f"I did not understand {_code(part)}." for part, step in understood if step is None]
     done = f"{textcut.counted(len(results), 'call')} {'is' if len(results) == 1 else 'are'} done"
@@ -398,8 +400,12 @@ def _introduction(tools: Mapping[str, ToolSpec]) -> str:
 _FORGETFUL = "I look at the last message alone: what was said before it, I can neither shorten nor go on with."
 
 
-def _seen(request: str) -> str:
-    """Describe the attached files, the diff, or the text before a request: what can be counted without reading it."""
+def _seen(request: str, *, whole: bool) -> str:
+    """Describe the attached files, the diff, or the text before a request: what can be counted without reading it.
+
+    Args:
+        whole: Whether the request is all one text, as that for a summary, which comes without tools.
+    """
     files = re.finditer(r'(?s)<file name="([^"\n]*)">\n(.*?)\n?</file>', request)
     lines = [f"- {_code(file[1])}: {_size(file[2])}" for file in files]
     for changed in re.split(r"(?m)^diff --git a/", request)[1:]:
@@ -409,7 +415,7 @@ def _seen(request: str) -> str:
             f"- {_code(name.partition(' b/')[0])}: changed, {textcut.counted(added, 'line')} more and {removed} less"
         )
     before = request.rpartition("\n\n")[0].strip()
-    if before and not lines:
+    if before and not lines and not whole:
         lines.append(f"- what stands before the last paragraph: {_size(before)}")
     return "\n".join(["I can count what came along, and not understand it:\n", *lines]) if lines else ""
 
