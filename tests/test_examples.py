@@ -528,6 +528,7 @@ def test_the_page_names_every_example_and_every_method_of_the_api() -> None:
         "cancel_all",
         "clear",
         "has_host",
+        "goes_on",
         "headings",
         "is_asking",
         "is_unseen",

@@ -133,9 +133,17 @@ class Job:
         return self.id
 
     @contextlib.contextmanager
-    def asking(self) -> Generator[None]:
-        """Let its time stand still within this context, in which the user is asked."""
-        self._took, self.waits = self.seconds, True
+    def asking(self, *, goes_on: bool) -> Generator[None]:
+        """Have it wait within this context, in which the user is asked.
+
+        Args:
+            goes_on: Whether its code runs meanwhile, so that its time does not stand still.
+        """
+        self.waits = not goes_on
+        if goes_on:
+            yield
+            return
+        self._took = self.seconds
         try:
             yield
         finally:
@@ -227,8 +235,8 @@ class Jobs:
         deadline = Deadline(_FIRST_SECONDS if background else None if waits else self.after)
 
         @contextlib.contextmanager
-        def asking() -> Generator[None]:
-            with job.asking(), contextlib.nullcontext() if background else deadline.paused():
+        def asking(goes_on: bool) -> Generator[None]:  # noqa: FBT001 - as `TimedGate` calls it
+            with job.asking(goes_on=goes_on), contextlib.nullcontext() if background else deadline.paused():
                 yield
 
         gate = None if context.gate is None else TimedGate(context.gate, asking)

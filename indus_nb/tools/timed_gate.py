@@ -1,4 +1,4 @@
-"""The gate of a call that is timed: what the user needs for an answer does not count."""
+"""The gate of a call that is timed: what the user needs for an answer does not count, unless a trial goes on."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class TimedGate:
 
     Attributes:
         gate: Decides.
-        asking: Returns the context of a question.
+        asking: Returns the context of a question, by whether a trial goes on meanwhile.
     """
 
     gate: CallGate
-    asking: Callable[[], AbstractContextManager[None]]
+    asking: Callable[[bool], AbstractContextManager[None]]
 
     @property
     def readable(self) -> Sequence[Path]:
@@ -59,5 +59,5 @@ class TimedGate:
         trial: asyncio.Future[Any] | None = None,
     ) -> Literal["run", "wait"]:
         """See ``CallGate``."""
-        with self.asking():
+        with self.asking(trial is not None):
             return await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)

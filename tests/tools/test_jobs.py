@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -222,7 +223,9 @@ class OpenGate(RecordingGate):
         return answer
 
 
-def begin_asking(desk: Desk, gate: OpenGate, first: asyncio.Event | None = None) -> asyncio.Task[ToolOutput]:
+def begin_asking(
+    desk: Desk, gate: OpenGate, first: asyncio.Event | None = None, trial: asyncio.Future[None] | None = None
+) -> asyncio.Task[ToolOutput]:
     """Begin a call that was tried, asks whether it may run, and runs until the desk goes."""
 
     async def work(context: ToolContext) -> ToolOutput:
@@ -230,7 +233,7 @@ def begin_asking(desk: Desk, gate: OpenGate, first: asyncio.Event | None = None)
         context.report(text_output("12"))
         if first is not None:
             await first.wait()
-        await context.gate.ask([], outcome="prints 12")
+        await context.gate.ask([], outcome="prints 12", trial=trial)
         context.report(text_output("begun"))
         await until((desk.cwd / "go").exists)
         return text_output("over")
@@ -292,6 +295,25 @@ async def test_of_a_job_that_asks_whether_it_may_run_the_model_reads_that_nothin
     assert " has run for " in await desk.text("job", action="look")
     desk.go()
     assert " ended after " in await desk.text("job", action="wait")
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+async def test_the_time_of_a_job_stands_still_while_the_user_is_asked_unless_its_code_runs_meanwhile(
+    desk: Desk, goes_on: bool
+) -> None:
+    gate, tried = OpenGate(), asyncio.Event()
+    await begin_asking(desk, gate, tried, asyncio.get_running_loop().create_future() if goes_on else None)
+    tried.set()
+    await until(lambda: gate.asked)
+    (job,) = desk.jobs.all
+    before = job.seconds
+    end = time.monotonic() + 0.05
+    await until(lambda: time.monotonic() > end)
+    assert (job.seconds > before) is goes_on
+    assert (" has run for " in job.describe()) is goes_on
+    gate.yes.set()
+    desk.go()
+    await desk.text("job", action="wait")
 
 
 async def test_to_look_after_jobs_needs_no_question(desk: Desk) -> None:

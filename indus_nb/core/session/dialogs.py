@@ -228,6 +228,12 @@ class Ui(TerminalUi):
         dialog = self._open.get(dialog_id)
         return None if dialog is None else dialog.question
 
+    @property
+    def goes_on(self) -> bool:
+        """Return whether all that the user is asked about runs meanwhile."""
+        questions = [each.question for each in self._waiting]
+        return bool(questions) and all(each is not None and each.goes_on for each in questions)
+
     def headings(self) -> list[str]:
         """Return what each dialog asks that the user has not answered yet, oldest first."""
         return [each.frame.title if each.question is None else each.question.heading for each in self._waiting]

@@ -42,6 +42,7 @@ class Question:
         takes_reason: Whether a no may come with a reason.
         subject: What it is about, for a front end that shows that where it stands.
         irreversible: Whether what a yes does cannot be taken back: Enter then gives a no.
+        goes_on: Whether what it is about runs while the user is asked, so that the time counts.
     """
 
     heading: str
@@ -55,6 +56,7 @@ class Question:
     takes_reason: bool = False
     subject: object = None
     irreversible: bool = False
+    goes_on: bool = False
 
     @property
     def options(self) -> list[str]:

@@ -212,7 +212,8 @@ class _Gate:
         yes = Choice(_YES, "yes", "Yes") if trial is None else Choice(_HERE, "yes")
         waits = [] if trial is None else [Choice(_WAIT, "no")]
         choices = [yes, *again, *also, Choice(_NO, "no"), *waits]
-        decided = await _decided(replace(question, choices=choices, takes_reason=True), ctx, trial)
+        asked = replace(question, choices=choices, takes_reason=True, goes_on=trial is not None)
+        decided = await _decided(asked, ctx, trial)
         if decided is None or decided.option == _WAIT:
             return "wait"
         if decided.option in (None, _NO):

@@ -173,6 +173,7 @@ class CellRun:
             self.widget,
             spent_before=spent,
             is_held=lambda: bool(self._dialogs.open_dialogs()),
+            goes_on=lambda: session.ui.goes_on,
         )
         subscriptions: list[Callable[[], None]] = []
         shown = {*session.all_problems} - {session.trusting.asked_later if self._asks else None}

@@ -368,7 +368,8 @@ class ChatPanel:
         if self._requests.shows_tree and self._tree_changed:
             self._tree_changed = False
             self.page.set(tree=session_state.tree(session.store))
-        self._transcript.tick(asking=bool(self._open_dialogs()))
+        goes_on = self._session is not None and self._session.ui.goes_on
+        self._transcript.tick(asking=bool(self._open_dialogs()), goes_on=goes_on)
         shown = self._transcript.blocks
         for block in shown:
             self._drawing.draw(block)

@@ -342,6 +342,7 @@ class CellView:
         *,
         spent_before: float = 0,
         is_held: Callable[[], bool] = lambda: False,
+        goes_on: Callable[[], bool] = lambda: False,
     ) -> None:
         """Show that the run has begun.
 
@@ -349,6 +350,7 @@ class CellView:
             live: The widget, if a page may show it.
             spent_before: The session's cost until now, in US dollars.
             is_held: Returns whether displays may not move, so that a dialog stays where it is.
+            goes_on: Returns whether what that asks about runs meanwhile.
         """
         self._transcript = transcript
         self._shown_at = transcript.clock()
@@ -363,6 +365,7 @@ class CellView:
         self._tail = LiveDrawing(live) if live is not None else None
         self._waiting: MimeBundle | None = None
         self._is_held = is_held
+        self._goes_on = goes_on
         self._spent_before = spent_before
         if live is not None:
             live.set(busy=True, started_ms_ago=0)
@@ -399,7 +402,7 @@ class CellView:
 
     def draw(self) -> None:
         """Draw what changed."""
-        self._transcript.tick(asking=self._is_held())
+        self._transcript.tick(asking=self._is_held(), goes_on=self._goes_on())
         if self._late is not None and self._late.ready.is_set():
             self._come_back(self._late)
         if self._live is None:

@@ -563,11 +563,12 @@ class Transcript:
         """Return the seconds since the answer in progress grew; 0 if there is none."""
         return 0 if self._grew_at is None else self.clock() - self._grew_at
 
-    def tick(self, *, asking: bool = False) -> None:
+    def tick(self, *, asking: bool = False, goes_on: bool = False) -> None:
         """Update the elapsed time of running calls.
 
         Args:
             asking: Whether the user is being asked: that time does not count for calls that may wait for the answer.
+            goes_on: Whether what the user is asked about runs meanwhile, so that it does.
         """
         now = self.clock()
         passed, self._ticked = now - self._ticked, now
@@ -577,7 +578,7 @@ class Transcript:
             if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
                 continue
             may_be_asked = asking and (block.is_tried or not block.call.begun)
-            if may_be_asked:
+            if may_be_asked and not goes_on:
                 block.started = min(now, block.started + passed)
             if block.call.asked != (may_be_asked and block.is_tried):
                 block.call.asked = not block.call.asked
