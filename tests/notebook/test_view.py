@@ -586,6 +586,16 @@ def test_a_call_that_was_tried_shows_its_code_and_output_but_not_while_it_is_ask
     assert run.tick(1)[-1] == "● python  (3.0 s)\n  print(1)\n  done"
 
 
+def test_the_time_of_a_call_that_goes_on_while_it_is_asked_about_counts() -> None:
+    run = code_run()
+    run.view = CellView(run.transcript, run.sheet, is_held=lambda: True, goes_on=lambda: True)
+    run.call("c1", "python", '{"code": "print(1)"}')
+    run.feed(ToolExecutionStart(tool_call_id="c1", tool_name="python", args={"code": "print(1)"}))
+    partial = ToolOutput(content=[TextContent(text="tried")], details={"ran": "copy"})
+    run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=partial))
+    assert run.tick(30)[-1] == "● python  (preview, not run yet · 30.0 s)"
+
+
 def test_what_a_trial_has_shown_is_labelled_while_the_user_is_asked_and_what_ran_is_not() -> None:
     run, asking, board = code_run(), False, OutputBoard()
     run.transcript.outputs = board
