@@ -247,6 +247,22 @@ def test_a_cell_that_the_agent_works_in_is_a_step_before_and_behind_it(kernel: K
         assert kernel.run("print(steps)").streams == f"{there}\n"
 
 
+def test_what_could_not_be_remembered_is_named_with_its_cell_until_it_can_be(kernel: Kernel) -> None:
+    kernel.run("%agent state on")
+    kernel.run("from indus_nb import agent\nimport time\nheld, number, text = [n for n in [(m for m in 'ab')]], 1, 'x'")
+    number = kernel.run("exec('next(held[0])')\nprint(get_ipython().execution_count)").streams.strip()
+    shown = said(kernel, "%agent state")
+    assert (
+        f"held (a generator) could not be remembered when cell [{number}] ran: "
+        "what that cell changed inside of it cannot be taken back."
+    ) in shown
+    assert all(f"{name} (" not in shown for name in ("agent", "time", "number", "text"))
+    kernel.run("held.pop()")
+    assert "held (a generator)" in said(kernel, "%agent state")
+    kernel.run("held.append(1)")
+    assert "could not be remembered" not in said(kernel, "%agent state")
+
+
 def test_the_model_saves_states_compares_and_goes_back(kernel: Kernel, api: MessagesApi) -> None:
     asked(kernel, api, python("frame = [1, 2, 3]"))
     assert "state" not in {tool["name"] for tool in api.requests[-1].body["tools"]}

@@ -67,6 +67,15 @@ def test_a_step_that_only_imported_is_listed_by_the_name_that_it_bound(kernel: K
     assert re.search(r"\b1\W+\d\d:\d\d:\d\d\W+sums bound\b", "\n".join(kernel.run("%agent undo list").shown))
 
 
+def test_what_a_step_imported_and_defined_beside_is_listed_and_named_when_it_is_taken_back(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    changed_by_the_agent(kernel, api, "import math as maths\ndef twice(x): return 2 * x\nresult = maths.pi")
+    assert "result new, maths, twice bound" in "\n".join(kernel.run("%agent undo list").shown)
+    shown = "\n".join(kernel.run("%agent undo").shown)
+    assert "Taken back: maths (removed), result (removed), twice (removed)" in shown
+
+
 def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("mine = [1]; other = [1]")
     changed_by_the_agent(kernel, api, "mine.append(2); other.append(2)")

@@ -237,6 +237,22 @@ def test_code_that_asks_a_model_asks_none_in_the_fresh_kernel_and_ends_there(ker
     assert not (kernel.folder / "rows.jsonl").exists() or "error" not in (kernel.folder / "rows.jsonl").read_text()
 
 
+def test_what_rows_of_a_journal_cost_and_when_they_were_answered_is_not_compared(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    api.default = Reply("yes")
+    (kernel.folder / "rows.jsonl").unlink(missing_ok=True)
+    asks = "kinds = agent.map('{item}', friends, model=model, journal='rows.jsonl')\nprint(kinds)"
+    kernel.run(ROWS)
+    printed = kernel.run(asks).streams
+    write(kernel.folder / "book.ipynb", (ROWS, ""), (asks, printed))
+    assert "2 answered, $0." in printed
+    shown = "\n".join(kernel.run("%agent verify", 90).shown)
+    assert "✓ All outputs are as the notebook shows them." in shown
+    write(kernel.folder / "book.ipynb", (ROWS, ""), (asks, printed.replace("2 answered", "1 answered")))
+    assert "≠" in "\n".join(kernel.run("%agent verify", 90).shown)
+
+
 def test_answers_that_are_kept_are_used_in_the_fresh_kernel(kernel: Kernel, api: MessagesApi) -> None:
     api.default = Reply("yes")
     asks = "kinds = agent.map('{item}', friends, model=model)\nprint([*kinds])"

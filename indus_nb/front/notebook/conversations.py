@@ -1064,9 +1064,13 @@ class Conversations:
             self._screen.show(blocks.notice(text), final=True)
 
     def _open(self, name: str, request: Request, notebook: UsedNotebook) -> AgentSession:
-        """Open another conversation: with the tools chosen before, a new one also with that model and thinking."""
+        """Open another conversation: with the tools chosen before, a new one also with that model and thinking.
+
+        Whether it works in cells is as the notebook's own one before has it, and no other notebook's.
+        """
         previous = self._sessions.get(name)
-        like = previous or self.session
+        own = previous or self._sessions.get(notebook.conversation)
+        like = own or self.session  # a panel may open it while the last cell was another notebook's
         if previous is not None and previous.is_running:
             raise SessionBusyError(
                 "The agent still works in this conversation. `%agent abort` stops it; --name NAME starts another one."
@@ -1082,8 +1086,8 @@ class Conversations:
         )
         session = self._opened(name, options)
         self._answers.watch(live, session)
-        if like is not None:
-            session.settings.cells = like.settings.cells
+        if own is not None:
+            session.settings.cells = own.settings.cells
         if session.settings.jobs is not None:
             session.settings.jobs.starts_turn = lambda: session in self._panels or session in self._followed
         session.models.preload()

@@ -72,7 +72,20 @@ _NOT_COMPARED = frozenset({"nbval-ignore-output"})
 _MAX_TITLE_CHARACTERS = 60
 _MAX_ERROR_CHARACTERS = 600
 _FIGURES = ("image/", "application/vnd.plotly", "application/vnd.vega")
+_DOLLARS = r"\$\d[\d,]*(?:\.\d+)?"
+_COST = (
+    rf"(?:at least )?(?:{_DOLLARS}(?: and an unknown cost)?|cost unknown)"
+    rf"(?: \(up to {_DOLLARS} more for answers that broke off\))?(?: now, {_DOLLARS} before)?"
+)
 _VARYING = (
+    # A journal or kept answers are used the next time: how many rows were answered before, and what was paid, differs.
+    (
+        re.compile(
+            rf"\b(answered|rounds?)(?:, \d[\d,]* of them (?:answered )?before)?"
+            rf"((?:, \d[\d,]* (?:failed|not asked))*), {_COST}"
+        ),
+        r"\1\2, [cost]",
+    ),
     (re.compile(r"(?<![\w.,])\d[\d,]*(?:\.\d+)?\s?[a-z]+/(?:ms|s|sec|min|h)\b"), "[rate]"),
     (re.compile(r"\b0x[0-9a-fA-F]{6,}\b"), "0x…"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"), "[time]"),

@@ -10,12 +10,19 @@ import contextlib
 import sys
 import threading
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from indus_nb.kernel.run.journal import without_our_lines
 from indus_nb.kernel.run.main_thread import work_here
 from indus_nb.kernel.toolset.undoing import Steps, dropped_in_words
-from indus_nb.kernel.undo import Checkpoint, Step
+from indus_nb.kernel.undo import Checkpoint, Step, can_change_inside
+
+
+class LeftOut(NamedTuple):
+    """Why a variable could not be remembered, and the number of the cell that reached it."""
+
+    why: str
+    cell: int
 
 
 class CellSteps:
@@ -23,20 +30,29 @@ class CellSteps:
 
     Attributes:
         on: Whether cells are recorded.
-        left_out: Variables that were too large, or cannot be remembered, when a cell reached them, and why: what that
-            cell changed inside of them is in no step. Cells that reached less may have changed them in steps.
     """
 
     def __init__(self, shell: Any, steps: Steps) -> None:
         """Record nothing yet."""
         self.on: bool = False
-        self.left_out: dict[str, str] = {}
+        self._left_out: dict[str, LeftOut] = {}
         self._shell = shell
         self._steps = steps
         self._numbers = count(1)
         self._code = ""
+        self._number = 0
         self._checkpoint: Checkpoint | None = None
         steps.cell_pauses, steps.cell_goes_on = self._pause, self._go_on
+
+    @property
+    def left_out(self) -> dict[str, LeftOut]:
+        """Return variables that the last cell that reached them could not have remembered, by name.
+
+        What that cell changed inside of them is in no step; cells that reached less may have changed them in steps.
+        Those that are gone, or in which nothing can change, are not among them.
+        """
+        held = self._shell.user_ns
+        return {name: each for name, each in [*self._left_out.items()] if can_change_inside(held.get(name))}
 
     def switch(self, *, on: bool) -> None:
         """Record the cells from the next one on, or no more."""
@@ -59,6 +75,7 @@ class CellSteps:
         self._pause()  # a cell of which no end was told
         code = getattr(info, "raw_cell", "") or ""
         lines = without_our_lines(code) if getattr(info, "store_history", True) else ""
+        self._number = self._shell.execution_count
         self._code = lines if any(line.strip() != "pass" for line in lines.split("\n") if line.strip()) else ""
         self._go_on()
 
@@ -79,13 +96,15 @@ class CellSteps:
         checkpoint, self._checkpoint = self._checkpoint, None
         if checkpoint is None:
             return
-        number = next(self._numbers)
+        number, reached = next(self._numbers), checkpoint.reached
         try:
             step = Step(f"cell-{number}", f"cell {number}", checkpoint.close(), is_users=True)
         except Exception:  # noqa: BLE001 - as at its beginning
             return
         if step.variables is not None:
-            self.left_out.update(step.variables.left_out)
+            for name in reached - step.variables.left_out.keys():
+                self._left_out.pop(name, None)
+            self._left_out |= {name: LeftOut(why, self._number) for name, why in step.variables.left_out.items()}
         if not step.is_empty and (dropped := self._steps.add(step)).states:
             print(f"{dropped_in_words(dropped)}.", file=sys.stderr)  # noqa: T201 - in the cell that made it necessary
 

@@ -26,10 +26,8 @@ _MAX_OF_MODEL = 10
 _RANDOM = "random numbers"
 _MAX_LINE_CHARACTERS = 1_000
 _MAX_DIFFERENCE_CHARACTERS = 20_000
-_UNKNOWN = (
-    "Some cells reached more than could be remembered. What those changed inside of these is in no step, what other "
-    "cells changed may be: {}."
-)
+_UNKNOWN = "{} could not be remembered when cell [{}] ran: what that cell changed inside of {} cannot be taken back."
+_MAX_CELLS = 3
 _CELLS_OFF = "Your own cells are no steps: `%agent state on` makes steps of those that you run from then on."
 
 
@@ -130,8 +128,23 @@ class KernelStates:
         """Return what is true of all states, in a sentence or two."""
         used, room = self._steps.history.weight, self._steps.room
         recorded = "Your cells are steps." if self.cells.on else _CELLS_OFF
-        unknown = f" {_UNKNOWN.format(_listed(self.cells.left_out))}" if self.cells.left_out else ""
-        return f"All steps take {_size(used)} of {_size(room)}. {recorded}{unknown}"
+        return f"All steps take {_size(used)} of {_size(room)}. {recorded}{self._unknown()}"
+
+    def _unknown(self) -> str:
+        """Say what cells reached that could not be remembered, of the newest ones, behind a blank; else nothing."""
+        by_cell: dict[int, list[str]] = {}
+        for name, (why, cell) in self.cells.left_out.items():
+            by_cell.setdefault(cell, []).append(f"{name} ({why})")
+        cells = sorted(by_cell)
+        said = [
+            _UNKNOWN.format(_listed(names), cell, "it" if len(names) == 1 else "them")
+            for cell in cells[-_MAX_CELLS:]
+            for names in [by_cell[cell]]
+        ]
+        earlier = len(cells) - _MAX_CELLS
+        if earlier > 0:
+            said.append(f"So it was with {textcut.counted(earlier, 'earlier cell')}.")
+        return "".join(f" {each}" for each in said)
 
     def cells_changed(self, name: str) -> list[CellsChange]:
         """Return changes of the notebook's cells on the way to a state, in the order in which they are moved."""

@@ -37,6 +37,7 @@ from indus_nb.kernel.undo.reading import Reading, read
 from indus_nb.kernel.undo.states import LAST, Dropped, is_of_left
 from indus_nb.kernel.undo.steps import Book, Maker, Step, Touched
 from indus_nb.kernel.undo.transaction import RefusedError, TouchedError, carry_out
+from indus_nb.kernel.undo.walk import can_change_inside
 
 __all__ = [
     "LAST",
@@ -62,6 +63,7 @@ __all__ = [
     "Step",
     "Touched",
     "TouchedError",
+    "can_change_inside",
     "carry_out",
     "forecast",
     "is_of_left",

@@ -68,6 +68,7 @@ class Differences(NamedTuple):
 
     Attributes:
         words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
+        uncalled: Those created that a summary does not call new: modules, functions and classes.
     """
 
     created: frozenset[str]
@@ -76,6 +77,7 @@ class Differences(NamedTuple):
     in_place: frozenset[str]
     settings: Sequence[str]
     words: Mapping[str, str]
+    uncalled: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -57,6 +57,11 @@ class Checkpoint:
     _settings: list[Held] = field(repr=False)
     _beside: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
+    @property
+    def reached(self) -> frozenset[str]:
+        """Return the variables that the code may reach, or binds otherwise; until it is closed."""
+        return frozenset(self._walk.reached | self._walk.rebound)
+
     @cached_property
     def _direct(self) -> dict[int, set[str]]:
         """Map the id of each object to the variables that were bound to it."""
@@ -188,6 +193,7 @@ class Checkpoint:
                     frozenset(described.keys() - bound.keys()),
                     settings,
                     {name: words.behind_verb(text) for name, text in described.items()},
+                    frozenset(name for name, value in created.items() if not words.is_called_new(value)),
                 ),
                 self._known(),
             ),

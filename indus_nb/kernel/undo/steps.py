@@ -83,9 +83,12 @@ class Step:
     def described(self, named: Callable[[CellStep], str]) -> str:
         """Return the changes in one line, with cells by names that are given to them.
 
-        Where none is worth mentioning, as imports are not, that is which names were bound.
+        Behind it are the names that imports and definitions bound, for these go with an undo, too.
         """
-        return self._in_words(named) or (f"{', '.join(sorted(self.names))} bound" if self.names else "")
+        said = self._in_words(named)
+        uncalled = frozenset[str]() if self.variables is None else self.variables.found.uncalled
+        bound = sorted(uncalled if said else self.names)
+        return ", ".join(filter(None, (said, f"{', '.join(bound)} bound" if bound else "")))
 
     def _in_words(self, named: Callable[[CellStep], str]) -> str:
         parts = [part.summary for part in (self.variables, self.files) if part is not None]

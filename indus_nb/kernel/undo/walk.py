@@ -42,6 +42,18 @@ def is_users(name: str) -> bool:
     return name not in _SHELLS and (name[:1] != "_" or _UNDERSCORED.fullmatch(name) is None)
 
 
+def can_change_inside(value: Any) -> bool:
+    """Return whether code of the user's may change what is inside of a value, and so what a variable holds.
+
+    What modules and objects of ours hold is not counted as the user's.
+    """
+    kind = class_of(value)
+    if issubclass(type(value), ModuleType) or str(_module_of(kind)).partition(".")[0] == __name__.partition(".")[0]:
+        return False
+    kinds = kinds_of(kind)
+    return bool(kinds.keepers or kinds.problem)
+
+
 def is_output(name: str) -> bool:
     """Return whether the shell binds a name to what cells have displayed."""
     return name in _OUTPUTS or re.fullmatch(r"_+|_\d+", name) is not None
@@ -61,6 +73,7 @@ class Walk:
         self.reached: set[str] = set()
         self.named: set[str] = set()
         self.mentioned: set[str] = set()
+        self.rebound: set[str] = set()
         self.everything: bool = False
         self._namespace = namespace
         self._budget = budget
@@ -86,6 +99,7 @@ class Walk:
         new += [name for name in names.names - self.reached if name in self._namespace and is_output(name)]
         self.named |= names.names
         self.mentioned |= names.mentioned
+        self.rebound |= names.rebound
         self.reached.update(new)
         self._waiting.extend(sorted(new))
 

@@ -77,6 +77,11 @@ def behind_verb(said: str) -> str:
     return f"{first.replace(' changed', '', 1)}{parenthesis}{behind}"
 
 
+def is_called_new(value: object) -> bool:
+    """Return whether a summary names a variable with this value among the new ones."""
+    return not issubclass(type(value), _UNNAMED)
+
+
 def line(
     created: Mapping[str, object],
     deleted: Collection[str],
@@ -90,8 +95,7 @@ def line(
     Args:
         names_all: Whether each is worth it, and the line may be of any length.
     """
-    unnamed = () if names_all else _UNNAMED
-    new = [f"{_shown(name)} new" for name, value in created.items() if not issubclass(type(value), unnamed)]
+    new = [f"{_shown(name)} new" for name, value in created.items() if names_all or is_called_new(value)]
     parts = [
         *changes,
         *(f"{_shown(name)} deleted" for name in deleted),
@@ -113,7 +117,7 @@ def outcome(
     'changes y, z 1 → 2; deletes x; new variable `by`; defines `f`'
     """
     code = [name for name, value in created.items() if issubclass(type(value), types.FunctionType | type)]
-    new = [name for name, value in created.items() if not issubclass(type(value), _UNNAMED)]
+    new = [name for name, value in created.items() if is_called_new(value)]
     parts = (
         ("changes", [*map(behind_verb, changes), *settings]),
         ("deletes", [*map(_shown, deleted)]),
