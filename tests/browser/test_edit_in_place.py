@@ -408,6 +408,49 @@ def test_no_yes_is_taken_before_the_end_of_what_is_proposed_was_in_sight(
     expect(notebook.cell(2).locator(".cm-content")).to_have_text("last = 1")
 
 
+FILLED = "\n".join(f"row_{number} = {number}" for number in range(60))
+THIRTY_FRAMES = """async () => {
+    for (let frame = 0; frame < 30; frame += 1) await new Promise(requestAnimationFrame);
+}"""
+
+
+@pytest.mark.parametrize("then", ["reads the end", "reads further up", "types"])
+def test_what_a_cell_at_the_end_proposes_comes_into_sight_for_who_reads_its_end(
+    lab: Lab, page: Page, api: MessagesApi, then: str
+) -> None:
+    notebook = opened(lab, page, "fills.ipynb", FILLED, "%agent write two cells")
+    cells = [{"source": "first = 1\n" * 5}, {"source": "last = 1"}]
+    held = Gate()
+    text = "".join(f"Line {number} of the answer.\n\n" for number in range(5))
+    api.add(Reply(Text(text, held, "So."), ToolUse("propose_cell", {"cells": cells})), "I see.")
+    notebook.cell(1).locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")  # no cell below it gets the focus
+    asking = notebook.cell(1)
+    expect(asking).to_contain_text("Line 4")
+    expect(asking.get_by_role("button", name="Stop")).to_be_in_viewport()
+    if then == "reads further up":
+        asking.hover()
+        page.mouse.wheel(0, -400)
+        expect(asking.get_by_role("button", name="Stop")).not_to_be_in_viewport()
+    elif then == "types":
+        asking.locator(".cm-content").click()
+        page.keyboard.type("#")
+    held.open()
+    dialog, proposed = asking.get_by_role("dialog"), asking.locator(".indus_nb-inserted").last
+    expect(proposed).to_have_text("last = 1")
+    if then == "reads the end":
+        expect(dialog.get_by_role("button", name="Accept all")).to_be_enabled()
+        expect(proposed).to_be_in_viewport(ratio=1)
+        expect(box(notebook)).to_be_in_viewport(ratio=1)
+        notebook.screenshot("proposed-at-the-end")
+    else:
+        expect(dialog.locator(".ia-in-place")).to_contain_text("scroll to its end there")
+        page.evaluate(THIRTY_FRAMES)  # in which it would have scrolled
+        expect(proposed).not_to_be_in_viewport()
+    dialog.get_by_role("button", name="No", exact=True).click()
+    notebook.wait_until_run(1)
+
+
 FOLLOW_UNTIL_YES = """() => {
     const dialog = document.querySelector('.ia-dialog');
     const isTaken = !dialog.querySelector('.ia-option:disabled');

@@ -224,6 +224,25 @@ def test_a_run_that_is_stopped_in_a_page_that_was_loaded_again_says_so_there(
     expect(cell.get_by_text(STOPPED)).to_have_count(1)
 
 
+def test_a_question_whose_kernel_was_restarted_leaves_its_code_in_the_cell(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    lab.write("asked.ipynb", "%load_ext indus_nb\nsales = [1, 2]", "%agent --model sonnet-4-5 --approve writes tidy")
+    notebook = lab.open(page, "asked.ipynb")
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    api.add(Reply(ToolUse("python", {"code": "sales = sales[:1]"})))
+    notebook.run(1)
+    cell = notebook.cell(1)
+    expect(cell.get_by_role("dialog")).to_contain_text("sales = sales[:1]")
+    page.evaluate(RESTART)
+    expect(cell).to_contain_text("The kernel was restarted: this run ended.")
+    expect(cell).to_contain_text("preview, not run")
+    expect(cell).not_to_contain_text("not run yet")
+    expect(cell.locator("pre", has_text="sales = sales[:1]")).to_be_visible()
+    notebook.screenshot("restarted-at-a-question")
+
+
 def test_a_cell_that_is_run_again_after_a_restart_replaces_its_turn(lab: Lab, page: Page, api: MessagesApi) -> None:
     api.add("Zero.", "One.", "Two.")
     notebook, _ = opened(lab, page, "rerun.ipynb", ASK + "begin", "%agent --continue count")

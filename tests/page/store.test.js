@@ -252,6 +252,24 @@ test("a kernel that is gone takes the run with it, and nothing more is sent", ()
   assert.equal(sent.length, 1);
 });
 
+test("a run that ended at a question keeps what it asked about, which will not run", () => {
+  const handlers = {};
+  const model = { get: () => "cell", on: (event, handler) => (handlers[event] = handler), send: () => {} };
+  store = new Store(model);
+  const aside = (words) => `<summary><span style="float:right;">${words} · 2.0 s</span><b>python</b></summary>`;
+  const question = [{ id: "1", method: "select" }, null, { html: "<pre>del x</pre>", choices: [] }];
+  handlers["msg:custom"]({
+    kind: "full",
+    n: 1,
+    ops: [
+      ["put", "b1", aside("preview, not run yet")],
+      ["ask", ...question],
+    ],
+  });
+  handlers.comm_live_update();
+  assert.deepEqual([...store.mirror.blocks.values()], [aside("preview, not run"), "<pre>del x</pre>"]);
+});
+
 test("a connection that the front end gives up is the end of a run", () => {
   const handlers = {};
   const model = { get: () => "cell", on: (event, handler) => (handlers[event] = handler), send: () => {} };

@@ -17,6 +17,7 @@ import type { Link } from "./link.ts";
 import { dialogIn } from "./mark.ts";
 import { nameOf } from "./names.ts";
 import { answerPageRequests, askForMissed } from "./pages.ts";
+import { isWritten, scrollAlong } from "./scrolling.ts";
 
 type Where = "above" | "below";
 
@@ -159,6 +160,7 @@ export class InPlace {
       const made = cell && this.make(cell, first.cell === null ? "below" : "above");
       made?.show(message);
       if (takeMended(this.link, first.cell)) made?.bringIntoSight();
+      else made?.followQuestion();
     }
     this.mark();
   }
@@ -280,9 +282,15 @@ class Edit {
 
   /** Bring what is proposed into sight, unless the user writes in the notebook; the focus stays where it is. */
   async bringIntoSight(): Promise<void> {
-    const { mode, node, widgets } = this.notebook;
-    if (mode === "edit" && node.contains(document.activeElement)) return;
-    await this.scrollTo(widgets.indexOf(this.cell));
+    if (!isWritten(this.notebook)) await this.scrollTo(this.index);
+  }
+
+  /** Bring what is proposed into sight where the user has the question of the cell that asks in sight. */
+  async followQuestion(): Promise<void> {
+    const { id } = this.review ?? {};
+    if (id === undefined) return;
+    const proposed = () => (this.review?.id === id ? { beginning: this.box.node, ends: this.drawing.ends } : null);
+    await scrollAlong(this.notebook, id, proposed);
   }
 
   private async scrollTo(index: number): Promise<void> {

@@ -4060,6 +4060,7 @@ const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
 const MAX_TOASTS = 5;
 const RUNS = /<span\b[^>]*\bclass="indus-runs"[^>]*>[^<]*<\/span>/g; // the sign of a call that goes on
+const NOT_YET = /(<span\b[^>]*>preview, not run) yet\b/g; // beside a call that the user is asked about
 
 class Mirror {
   constructor(resync) {
@@ -4178,9 +4179,12 @@ class Mirror {
     return true;
   }
 
-  end() {
+  end(keepsAsked) {
+    const [first] = this.dialogs.values();
     this.dialogs.clear();
-    for (const [key, html] of this.blocks) this.blocks.set(key, html.replace(RUNS, "<span>–</span>"));
+    for (const [key, html] of this.blocks)
+      this.blocks.set(key, html.replace(RUNS, "<span>–</span>").replace(NOT_YET, "$1"));
+    if (keepsAsked && first?.layout?.html) this.blocks.set("asked", first.layout.html);
   }
 }
 
@@ -4305,7 +4309,7 @@ class Store {
     const { mirror, state } = this;
     this.ended = wordsOfEnd(this.kind, how, state.saved !== false);
     Object.assign(state, { busy: false, stopping: false, note: "" });
-    mirror.end();
+    mirror.end(this.kind === "cell");
     this.show(Changes.all());
     if (this.kind === "cell" && state.widget) {
       const said = `<div class="indus-notice" style="${ENDED_STYLE}">${this.ended}</div>`; // words of ours alone

@@ -16,6 +16,7 @@ const RESYNC_INTERVAL_MS = 5000;
 const IGNORE_ANSWERED_MS = 5000; // in which a dialog that was answered here may still be sent again
 const MAX_TOASTS = 5;
 const RUNS = /<span\b[^>]*\bclass="indus-runs"[^>]*>[^<]*<\/span>/g; // the sign of a call that goes on
+const NOT_YET = /(<span\b[^>]*>preview, not run) yet\b/g; // beside a call that the user is asked about
 
 export class Mirror {
   /** @param {() => void} resync asks the kernel for everything */
@@ -173,9 +174,16 @@ export class Mirror {
     return true;
   }
 
-  /** End all that goes on: its kernel is not there any more. */
-  end() {
+  /**
+   * End all that goes on: its kernel is not there any more.
+   *
+   * @param {boolean} keepsAsked whether what the user was asked about stays below the blocks
+   */
+  end(keepsAsked) {
+    const [first] = this.dialogs.values();
     this.dialogs.clear();
-    for (const [key, html] of this.blocks) this.blocks.set(key, html.replace(RUNS, "<span>–</span>"));
+    for (const [key, html] of this.blocks)
+      this.blocks.set(key, html.replace(RUNS, "<span>–</span>").replace(NOT_YET, "$1"));
+    if (keepsAsked && first?.layout?.html) this.blocks.set("asked", first.layout.html);
   }
 }

@@ -187,7 +187,7 @@ export class Store {
     const { mirror, state } = this;
     this.ended = wordsOfEnd(this.kind, how, state.saved !== false);
     Object.assign(state, { busy: false, stopping: false, note: "" });
-    mirror.end();
+    mirror.end(this.kind === "cell");
     this.show(Changes.all());
     if (this.kind === "cell" && state.widget) {
       const said = `<div class="indus-notice" style="${ENDED_STYLE}">${this.ended}</div>`; // words of ours alone
