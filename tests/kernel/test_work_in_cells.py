@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kernels import Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
-from panel_pages import NotebookPage, Page, Wire
+from panel_pages import NotebookPage, Wire
 
 OPEN = """\
 %agent --new --cells --model anthropic/claude-sonnet-4-5 --thinking off --approve never
@@ -50,32 +50,6 @@ def page(kernel: Kernel, api: MessagesApi) -> Iterator[NotebookPage]:
 def test_that_the_option_stays_and_how_to_end_it_is_said(kernel: Kernel) -> None:
     assert "%agent --no-cells" in "\n".join(kernel.run("%agent --cells").shown)
     assert "not for this prompt alone" in "\n".join(kernel.run("%agent --no-cells").shown)
-
-
-def test_it_is_not_taken_over_by_another_notebook_on_the_kernel_but_by_a_new_conversation(
-    kernel: Kernel, page: NotebookPage
-) -> None:
-    kernel.run("from indus_nb.front.notebook import open_doors\nopen_doors()")
-    client = page.wire.client
-
-    def say(message_type: str, path: str, **content: Any) -> None:
-        client.shell_channel.send(client.session.msg(message_type, {"comm_id": path, **content}))
-
-    def panel_of(path: str) -> Page:
-        say("comm_msg", path, data={"kind": "open_panel"})
-        while True:
-            content = client.get_iopub_msg(timeout=60)["content"]
-            if content.get("comm_id") == path and (panel := content["data"].get("panel")):
-                return Page(page.wire, panel)
-
-    for path, own in (("book.ipynb", kernel._client.session.session), ("two.ipynb", client.session.session)):
-        shown = {"kind": "shows", "path": path, "client": own}
-        say("comm_open", path, target_name="indus_nb.door", data=shown)
-    kernel.run("%agent")
-    assert panel_of("book.ipynb").state["cells"]
-    assert not panel_of("two.ipynb").state["cells"]
-    kernel.run("%agent --new")
-    assert panel_of("book.ipynb").state["cells"]
 
 
 def ask(page: NotebookPage, api: MessagesApi, *replies: Reply, said: str = "Done.") -> None:
