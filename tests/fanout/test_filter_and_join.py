@@ -58,7 +58,7 @@ def test_a_table_prints_numbers_and_days_as_a_frame_does_and_leaves_texts_and_da
         {
             "price": [200.10000000000002, 3.0],
             "day": pd.to_datetime(["2025-03-03", None]),
-            "at": pd.to_datetime(["2025-03-03 08:30", "2025-03-04"]),
+            "at": pd.to_datetime(["2025-03-03 08:30", "2025-03-04 00:00"]),
             "note": ["2025-03-03T00:00:00", "x"],
         }
     )
