@@ -90,6 +90,8 @@ class NotebookPage(Page):
         self.asked: list[dict[str, Any]] = []
         self.refuses: str | None = None
         self.silent = False
+        self.keeps = ""
+        """The requests that `answer_kept` answers, later than they come."""
         self.inserts_code = True
         self.in_brackets: dict[str, int] = {}
         """The numbers in brackets that stand at cells."""
@@ -101,6 +103,14 @@ class NotebookPage(Page):
             super().take(message)
             return
         self.asked.append(message)
+        if message["what"] != self.keeps:
+            self._answer(message)
+
+    def answer_kept(self) -> None:
+        """Answer the last request, now that something else has happened."""
+        self._answer(self.asked[-1])
+
+    def _answer(self, message: dict[str, Any]) -> None:
         value = self._answered(message)
         if value is not None:
             self.tell("reply", id=message["id"], value=value)

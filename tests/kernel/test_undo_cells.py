@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from kernels import Kernel, private_environment
+from kernels import Cell, Kernel, private_environment
 from messages_api import MessagesApi, Reply, ToolUse
 from panel_pages import NotebookPage, Wire
 
@@ -181,6 +181,48 @@ def test_without_its_cells_nothing_is_taken_back(
         page.__dict__.pop("_answered", None)
         undo(page, "/undo 2", "Taken back: a.txt, rows, the 3rd cell (removed).")
         assert state(kernel) == "[1] old"
+
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def interrupted_at(kernel: Kernel, page: NotebookPage, request: str) -> tuple[Cell, NotebookPage]:
+    """Undo in a cell that is interrupted once its page was asked for that; the page has not answered by then."""
+    cell = kernel.begin("%agent undo prompt", asks=True)
+    cell.wait_for(lambda cell: any(WIDGET in bundles[-1] for bundles in cell.displays.values()))
+    (bundle,) = (bundles[-1] for bundles in cell.displays.values())
+    drawn = NotebookPage(page.wire, bundle[WIDGET]["model_id"])
+    drawn.cells, drawn.refuses, drawn.keeps = page.cells, page.refuses, request
+    drawn.wait_for(lambda: drawn.asked and drawn.asked[-1]["what"] == request)
+    kernel.interrupt()
+    return cell, drawn
+
+
+def test_an_undo_that_was_interrupted_before_it_changed_anything_is_not_done_later(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    propose(page, api, ToolUse("propose_cell", NEW), WORK)
+    after = dict(page.cells)
+    cell, drawn = interrupted_at(kernel, page, "cells")
+    assert cell.finish().status == "error"
+    drawn.answer_kept()
+    page.settle()
+    assert (drawn.cells, state(kernel)) == (after, "[1, 2] new")
+    undo(page, "/undo prompt", "Taken back: a.txt, rows, the 3rd cell (removed).")
+    assert state(kernel) == "[1] old"
+
+
+@pytest.mark.parametrize("refuses", [None, "The notebook was closed."], ids=["to its end", "back"])
+def test_an_undo_that_was_interrupted_later_is_all_done_or_not_at_all_when_the_cell_ends(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi, refuses: str | None
+) -> None:
+    before = dict(page.cells)
+    propose(page, api, ToolUse("propose_cell", NEW), WORK)
+    after, page.refuses = dict(page.cells), refuses
+    cell, drawn = interrupted_at(kernel, page, "change_cells")
+    drawn.answer_kept()
+    assert cell.finish().status == "error"
+    assert (drawn.cells, state(kernel)) == ((before, "[1] old") if refuses is None else (after, "[1, 2] new"))
 
 
 def test_cells_go_back_and_forth_with_a_named_state(kernel: Kernel, page: NotebookPage, api: MessagesApi) -> None:

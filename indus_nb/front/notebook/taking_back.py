@@ -477,25 +477,30 @@ class TakingBack:
         return self._move(_Move(f'state back "{name}"', steps, changes, turn, touched, agreed))
 
     async def _move(self, move: _Move) -> Moved:
-        """Move steps; what has begun goes on to its end, or back, also when no caller waits for it any more."""
-        return await asyncio.shield(asyncio.ensure_future(self._carry_out(move)))
-
-    async def _carry_out(self, move: _Move) -> Moved:
+        """Move steps; what has begun goes on to its end, or back, and a caller that is cancelled waits for that."""
         async with self._one_at_a_time:
             changes = await self._run(move.changes)
             plan_for = await self._plan(changes, move) if changes else _no_cells
+            carrying_out = asyncio.ensure_future(self._carry_out(move, plan_for))
             try:
-                moved, plan = await self._run(partial(_turned, move, plan_for))
-                if plan is not None and plan.edits:
-                    if problem := await self._edit(plan):
-                        await self._run(moved.back)
-                        raise UsageError(
-                            f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
-                        )
-                    moved.finish()
-            finally:
-                self.on_moved()
-            return moved
+                return await asyncio.shield(carrying_out)
+            except asyncio.CancelledError:
+                await asyncio.wait([carrying_out])
+                raise
+
+    async def _carry_out(self, move: _Move, plan_for: _PlanFor) -> Moved:
+        try:
+            moved, plan = await self._run(partial(_turned, move, plan_for))
+            if plan is not None and plan.edits:
+                if problem := await self._edit(plan):
+                    await self._kernel.run_whole(moved.back, begun=True)
+                    raise UsageError(
+                        f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
+                    )
+                moved.finish()
+        finally:
+            self.on_moved()
+        return moved
 
     async def _plan(self, changes: list[CellsChange], move: _Move) -> _PlanFor:
         answer = await self._ask_page("cells", {"outputs": True})

@@ -139,11 +139,15 @@ class UserKernel:
         await self._main.do(short)
         return short.result()
 
-    async def run_whole(self, work: Callable[[], T]) -> T:
-        """Run something like ``run`` that changes much or nothing: an interrupt comes too late for it."""
+    async def run_whole(self, work: Callable[[], T], *, begun: bool = False) -> T:
+        """Run something like ``run`` that changes much or nothing: an interrupt comes too late for it.
+
+        Args:
+            begun: Whether it ends what has begun, so that an interrupt also comes too late before it runs.
+        """
         short = ShortWork(work, whole=True)
         self._journal.runs += 1
-        await self._main.do(short)
+        await self._main.do(short, begun=begun)
         return short.result()
 
     async def made(self, session: str) -> dict[str, tuple[Maker, str]]:
