@@ -77,18 +77,22 @@ def ask(chat: Locator, prompt: str, answer: str) -> None:
 
 
 def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, page: Page, api: MessagesApi) -> None:
-    lab.write("first.ipynb", "x = 1")
+    lab.write("first.ipynb", "x = 1", "%agent --cells")
     lab.write("second.ipynb", "y = 2", "%agent --thinking off and here?")
-    lab.open(page, "first.ipynb")
+    first = lab.open(page, "first.ipynb")
     chat = open_panel(page)
     expect(chat.locator("textarea")).to_be_focused()
     api.add("In the first.")
     ask(chat, "where?", "In the first.")
     expect(chat.locator(NAME)).to_have_text("first.ipynb")
+    in_cells = chat.locator("button", has_text="Cells").first
+    first.run(1)
+    expect(in_cells).to_have_attribute("aria-pressed", "true")
     second = lab.open_beside(page, "second.ipynb")
     expect(chat.locator("textarea")).to_be_visible()
     expect(chat.locator(NAME)).to_have_text("second.ipynb")
     expect(answer_in(chat)).to_have_count(0)
+    expect(in_cells).to_have_attribute("aria-pressed", "false")
     api.add(Reply(ToolUse("notebook", {})), "In the second.")
     ask(chat, "and now?", "In the second.")
     read = str(api.requests[-1].body["messages"])
@@ -103,6 +107,10 @@ def test_two_notebooks_on_one_kernel_have_each_its_own_conversation(lab: Lab, pa
         await window.jupyterapp.commands.execute('docmanager:open', {path: 'first.ipynb'});
     }""")
     expect(answer_in(chat)).to_have_text("In the first.")
+    chat.locator("textarea").fill("/new")
+    chat.locator("textarea").press("Enter")
+    expect(answer_in(chat)).to_have_count(0)
+    expect(in_cells).to_have_attribute("aria-pressed", "true")
 
 
 def test_a_notebook_is_changed_by_its_first_prompt_and_not_by_the_panel(lab: Lab, page: Page, api: MessagesApi) -> None:

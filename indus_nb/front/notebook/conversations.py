@@ -268,6 +268,8 @@ class Conversations:
         if request.cells is not None:
             session.settings.cells = request.cells
             self._screen.show(blocks.notice(_CELLS_ON if request.cells else _CELLS_OFF), final=True)
+        if (panel := self._panels.get(session)) is not None:
+            panel.refresh()
         command = request.command
         if command is not None and (prompt := self._prompt_of(command, session)):
             return self._ask(session, request, prompt[0], images, answer, prompt[1])

@@ -158,7 +158,7 @@ class ChatPanel:
     def focus(self) -> None:
         """Focus the composer of the newest view, unless the user is writing elsewhere."""
         self._thread.call(partial(self.page.set, focus=True))
-        self._thread.call(self._changed.set)
+        self.refresh()
 
     def insert(self, text: str) -> None:
         """Put a text behind what is written in the composer, and focus that. Called on the agent's thread."""
@@ -169,6 +169,10 @@ class ChatPanel:
     def note(self, text: str) -> None:
         """Show a sentence below the conversation so far."""
         self._thread.call(partial(self._transcript.add_notice, text))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show what is in force now, after it was changed elsewhere than in this panel."""
         self._thread.call(self._changed.set)
 
     def shown_in(self, display: Display) -> None:
