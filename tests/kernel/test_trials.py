@@ -414,9 +414,12 @@ def test_random_numbers_go_on_from_where_the_code_came_to(analysis: Kernel, api:
 
 
 def test_a_figure_is_shown_and_its_axes_are_told_not_to_be_kept(analysis: Kernel, api: MessagesApi) -> None:
-    found = outcome(analysis, api, "fig, ax = plt.subplots(); ax.plot([1, 2])")
+    code = "fig, ax = plt.subplots(); ax.plot([1, 2])"
+    found = outcome(analysis, api, code)
     assert "[image]" in found
     assert "ax, fig are not kept" in found
+    api.add(Reply(ToolUse("python", {"code": code})), Reply("Drawn."))
+    assert "Not kept: ax, fig." in "\n".join(analysis.run("%agent draw it").shown)
     assert analysis.run("print('fig' in globals())").streams == "False\n"
 
 

@@ -473,6 +473,7 @@ class UserKernel:
             more = len(report.dropped) - _MAX_NAMES
             named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in report.dropped[:_MAX_NAMES]]
             names = ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
+            details["notKept"] = names
             ending = (
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept: "
                 f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"
