@@ -22,7 +22,9 @@ reads, so neither stands here. Every message states what happened, where, and wh
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 
@@ -52,7 +54,23 @@ class Interrupted(KeyboardInterrupt):
 
 
 class UsageError(IndusError):
-    """A flag, option or argument that makes no sense where it was given."""
+    """A flag, option or argument that makes no sense where it was given.
+
+    A notebook shows its traceback as far as the caller's own code: what is wrong is there.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        frames = list[TracebackType]()
+        frame = self.__traceback__
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.tb_next
+        own = None
+        for each in reversed(frames):
+            if own is not None or each.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "indus_nb":
+                own = TracebackType(own, each.tb_frame, each.tb_lasti, each.tb_lineno)
+        shell: Any = sys.modules["IPython"].get_ipython()  # nobody else asks for this
+        return shell.InteractiveTB.structured_traceback(type(self), self, own)
 
 
 class SettingsError(IndusError):

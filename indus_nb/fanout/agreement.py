@@ -13,6 +13,7 @@ from indus_nb.base import textcut
 from indus_nb.fanout.words import rows_of
 
 _MOST_KINDS = 20
+_MOST_NAMED = 10
 _MAX_CHARACTERS = 60
 
 
@@ -27,6 +28,7 @@ class Agreement:
             all the same, or there is no row.
         confusion: How often each label met each answer, by both as texts.
         differing: The numbers of the rows that differ, from 0.
+        left_out: How many other rows there are, which have no answer or no label.
     """
 
     rows: int
@@ -34,11 +36,20 @@ class Agreement:
     kappa: float | None
     confusion: dict[tuple[str, str], int]
     differing: tuple[int, ...]
+    left_out: int = 0
 
     def __str__(self) -> str:
         share = f" ({self.agreed / self.rows:.0%})" if self.rows else ""
         kappa = "" if self.kappa is None else f", Cohen's kappa {self.kappa:.2f}"
-        return f"{self.agreed:,} of {rows_of(self.rows)} agree{share}{kappa}"
+        found = f"{self.agreed:,} of {rows_of(self.rows)} agree{share}{kappa}"
+        if self.differing:
+            first = ", ".join(f"{number:,}" for number in self.differing[:_MOST_NAMED])
+            more = len(self.differing) - _MOST_NAMED
+            where = first if more <= 0 else f"{first} and {more:,} more"
+            found += f"; row {where} differs" if len(self.differing) == 1 else f"; rows {where} differ"
+        if self.left_out:
+            found += f"; {rows_of(self.left_out)} without an answer or a label left out"
+        return found
 
     def _repr_html_(self) -> str:
         """Return a table of labels by answers for notebooks."""
@@ -75,7 +86,7 @@ def agreement(answers: Sequence[Any], labels: Sequence[Any]) -> Agreement:
     of_labels, of_answers = (Counter(pair[side] for pair in pairs.values()) for side in (0, 1))
     by_chance = sum(of_labels[kind] * of_answers[kind] for kind in of_labels) / rows**2 if rows else 1.0
     kappa = None if by_chance == 1 else (agreed / rows - by_chance) / (1 - by_chance)
-    return Agreement(rows, agreed, kappa, dict(Counter(pairs.values())), differing)
+    return Agreement(rows, agreed, kappa, dict(Counter(pairs.values())), differing, len(answers) - rows)
 
 
 def _text(value: Any) -> str:

@@ -39,7 +39,8 @@ def test_answers_are_compared_with_a_column_of_the_data(api: MessagesApi) -> Non
     found = agent.map("{text}", ROWS).agree(with_="label")
     assert (found.rows, found.agreed, found.differing) == (3, 2, (2,))
     assert found.confusion == {("x", "x"): 1, ("y", "y"): 1, ("y", "x"): 1}
-    assert str(found) == "2 of 3 rows agree (67%), Cohen's kappa 0.40"
+    without = "; 1 row without an answer or a label left out"
+    assert str(found) == f"2 of 3 rows agree (67%), Cohen's kappa 0.40; row 2 differs{without}"
     page = found._repr_html_()
     assert "<tr><th>y</th><td>1</td><td>1</td></tr>" in page
 
@@ -74,3 +75,7 @@ def test_kappa_is_that_of_scikit_learn() -> None:
     assert agreement([1, {"a": 1, "b": 2.0}], [1.0, {"b": 2.0, "a": 1}]).agreed == 2
     assert agreement(["a"], ["a"]).kappa is None
     assert agreement([], []).kappa is None
+
+
+def test_of_many_rows_that_differ_the_first_ten_are_named() -> None:
+    assert str(agreement("a" * 12, "b" * 12)).endswith("; rows 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more differ")

@@ -235,3 +235,13 @@ def test_a_map_that_is_stopped_in_a_task_of_the_users_fails_its_cell_and_not_the
         assert cell.status == "error"
         assert "agent.interrupted has the answers so far" in cell.error["evalue"]
         assert kernel.run("print(len(agent.interrupted) - len(agent.interrupted.failed))").streams == "1\n"
+
+
+def test_what_is_wrong_with_a_call_is_shown_at_the_line_of_the_user(tmp_path: Path) -> None:
+    with Kernel(tmp_path, private_environment(tmp_path)) as kernel:
+        kernel.run("from indus_nb import agent\ndef asked():\n    return agent.map('{a}', [{'b': 1}])")
+        shown = "\n".join(kernel.run("asked()").error["traceback"])
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert "----> 3     return agent.map('{a}', [{'b': 1}])" in plain
+    assert plain.endswith("UsageError: The prompt names {a}, which the data does not have. Its columns are: b.")
+    assert ".py" not in plain
