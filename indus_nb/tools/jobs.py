@@ -52,7 +52,8 @@ class Job:
         state: State in its life cycle.
         output: Its newest report; in the end its result.
         told: True once the model was told how it ended, or need not be.
-        asks: True once its work is done, and the user is asked about what it made.
+        over: True once its work is over, and what it made is not kept yet.
+        asks: True once the user is asked about that.
         waits: True while the user is asked whether it may run.
         in_background: Whether it was begun as a job, which nothing waits for.
         ended: Set when it has ended.
@@ -65,6 +66,7 @@ class Job:
     state: JobState = "running"
     told: bool = False
     by_user: bool = False
+    over: bool = False
     asks: bool = False
     waits: bool = False
     in_background: bool = False
@@ -79,7 +81,7 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """Return how long it has run, or ran; the user's time for an answer does not count."""
+        """Return how long it has run, or ran; the user's time for an answer, or for a cell, does not count."""
         return time.monotonic() - self._began if self._took is None else self._took
 
     @property
@@ -105,6 +107,8 @@ class Job:
         running = f"has run for {ran}"
         if self.asks:
             running = f"ended after {ran}, and waits for the user's answer"
+        elif self.over:
+            running = f"ended after {ran}, and waits until the kernel is free for what it made"
         elif self.waits:
             running = "waits for the user's answer: nothing has run yet, but for a try in a copy"
         how = {
@@ -123,13 +127,17 @@ class Job:
         """Return the fields for events."""
         return JobInfo(id=self.id, tool=self.tool, title=self.what, state=self.state, seconds=round(self.seconds, 3))
 
+    def end_work(self) -> None:
+        """Mark its work as over, but for what becomes of what it made."""
+        self._took, self.over = self.seconds, True
+
     def ask(self) -> str:
-        """Mark its work as done but for the user's answer about what it made.
+        """Mark the user as asked about what it made.
 
         Returns:
             Its id; empty while it is no job yet.
         """
-        self._took, self.asks = self.seconds, True
+        self.asks = True
         return self.id
 
     @contextlib.contextmanager
@@ -148,7 +156,7 @@ class Job:
             yield
         finally:
             self.waits = False
-            if self.running and not self.asks:
+            if self.running and not self.over:
                 self._began, self._took = time.monotonic() - self._took, None
 
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
@@ -240,7 +248,9 @@ class Jobs:
                 yield
 
         gate = None if context.gate is None else TimedGate(context.gate, asking)
-        task = asyncio.ensure_future(work(replace(context, report=report, on_ask=job.ask, gate=gate)))
+        task = asyncio.ensure_future(
+            work(replace(context, report=report, on_over=job.end_work, on_ask=job.ask, gate=gate))
+        )
         try:
             async with deadline:
                 await asyncio.wait([task])
@@ -359,7 +369,7 @@ def end_of(job: Job) -> str:
 def _goes_on(job: Job) -> ToolOutput:
     lines = job.last_lines()
     text = (
-        (job.describe() if job.asks or job.waits else f"It still runs, and goes on as {job.id}.")
+        (job.describe() if job.over or job.waits else f"It still runs, and goes on as {job.id}.")
         + (f" Its last lines:\n{lines}" if lines else " It has printed nothing yet.")
         + f"\n\n[You are told when it ends. With the tool {JOB} you can wait for it, look at it or stop it.]"
     )

@@ -144,8 +144,9 @@ class ToolContext:
 
     ``gate`` decides about what the call does; without one it may do anything. ``target`` is the file that the call was
     allowed for; a tool that opens a file opens this one, see ``targets``. ``hide`` returns a value, such as a text,
-    without secrets: for what a tool shows elsewhere than in its output. ``on_ask`` is called when the work is done and
-    the user is about to be asked whether what it made is kept; it returns the id of the call's job, or ``""``.
+    without secrets: for what a tool shows elsewhere than in its output. ``on_over`` is called when the work is over and
+    what it made is not kept yet, and ``on_ask`` when the user is about to be asked about that; it returns the id of the
+    call's job, or ``""``.
     """
 
     call_id: str
@@ -153,6 +154,7 @@ class ToolContext:
     target: Target | None = None
     hide: Callable[[Any], Any] = lambda value: value
     gate: CallGate | None = None
+    on_over: Callable[[], object] = lambda: None
     on_ask: Callable[[], str] = str
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 from kernels import Cell, Kernel, private_environment
 from messages_api import Gate, MessagesApi, Reply, Text, ToolUse
+from panel_pages import Page, Wire
 from waiting import wait_until
 
 LONG = """\
@@ -316,6 +318,30 @@ def test_code_beside_the_user_leaves_the_kernel_free_and_its_values_come_at_its_
     assert "[It ran in a copy of the kernel. New: losses." in "\n".join(claude.run("%agent jobs").shown)
     assert claude.run("%agent undo").status == "ok"
     assert claude.run("'losses' in dir(), mine").results[-1]["text/plain"] == "(False, 'changed meanwhile')"
+
+
+def test_code_beside_a_cell_that_runs_has_ended_while_its_values_wait_for_that(
+    tmp_path: Path, api: MessagesApi
+) -> None:
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME="jobs.ipynb"
+    )
+    with Kernel(tmp_path, environment) as kernel:
+        kernel.run("%load_ext indus_nb")
+        api.add(Reply(ToolUse("python", {"code": f"{LONG}made = 1", "beside": True})), "It trains.", "Trained.")
+        kernel.run("%agent --new --model anthropic/claude-sonnet-4-5 --thinking off --approve never train")
+        shown = kernel.begin("%agent panel", asks=True).finish()
+        bundle = [bundles[-1] for bundles in shown.displays.values()][-1]
+        wire = Wire(kernel)
+        page = Page(wire, bundle["application/vnd.jupyter.widget-view+json"]["model_id"])
+        page.wait_for(lambda: page.state.get("jobs"))
+        cell = kernel.begin("import os, time\nwhile not os.path.exists('free'): time.sleep(0.02)")
+        go(kernel)
+        page.wait_for(lambda: page.state["jobs"] and page.state["jobs"][0]["ran"].endswith("s, waits for your cell"))
+        (tmp_path / "free").touch()
+        assert cell.finish().status == "ok"
+        page.wait_for(lambda: not page.state["jobs"])
+        wire.close()
 
 
 def test_code_beside_the_user_changes_the_agents_variables_and_adds_what_was_not_there(

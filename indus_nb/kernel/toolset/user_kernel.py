@@ -333,6 +333,7 @@ class UserKernel:
                 return now, what_came(trial, now, [name for name in since.read if name not in trial.names])
 
             await following
+            context.on_over()
             lost, gate = trial.leave_out(), context.gate
             effects = trial.effects
             if (effects and not trial.holds) or (lost and not trial.names):

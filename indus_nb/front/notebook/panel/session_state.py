@@ -94,7 +94,9 @@ def jobs(session: AgentSession) -> list[states.RunningJob]:
 
 
 def _state(job: Job) -> str:
-    return f"ended after {ran(job.seconds)}, waits for your answer" if job.asks else ran(job.seconds)
+    if not job.over:
+        return ran(job.seconds)
+    return f"ended after {ran(job.seconds)}, waits for your {'answer' if job.asks else 'cell'}"
 
 
 def ran(seconds: float) -> str:
