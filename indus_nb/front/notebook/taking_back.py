@@ -486,6 +486,7 @@ class TakingBack:
                 return await asyncio.shield(carrying_out)
             except asyncio.CancelledError:
                 await asyncio.wait([carrying_out])
+                _ = carrying_out.cancelled() or carrying_out.exception()  # else asyncio logs it
                 raise
 
     async def _carry_out(self, move: _Move, plan_for: _PlanFor) -> Moved:
