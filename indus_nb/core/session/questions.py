@@ -42,7 +42,8 @@ class Question:
         takes_reason: Whether a no may come with a reason.
         subject: What it is about, for a front end that shows that where it stands.
         irreversible: Whether what a yes does cannot be taken back: Enter then gives a no.
-        goes_on: Whether what it is about runs while the user is asked, so that the time counts.
+        goes_on: Whether what it is about runs while the user is asked, so that the time counts. Enter then gives the
+            last answer, which waits for its end.
     """
 
     heading: str
@@ -80,7 +81,14 @@ class Question:
 
     @property
     def default(self) -> str | None:
-        """Return the option that Enter gives: the first one if it is a yes, a no instead if that is irreversible."""
+        """Return the option that Enter gives: the first one if it is a yes, a no instead if that is irreversible.
+
+        >>> choices = [Choice("Yes, run it here", "yes"), Choice("No", "no"), Choice("Wait for its end", "no")]
+        >>> Question("Run it here?", choices, goes_on=True).default
+        'Wait for its end'
+        """
+        if self.goes_on:
+            return self.choices[-1].option
         if self.irreversible:
             return next((choice.option for choice in self.choices if choice.kind == "no"), None)
         return next((choice.option for choice in self.choices[:1] if choice.kind == "yes"), None)
