@@ -200,7 +200,9 @@ class Conversations:
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._namespace = UserNamespace(shell, watch.main)
-        self._in_cells = WorkInCells(self.ask_page, cells, self.kernel.steps, self.kernel.outputs)
+        self._in_cells = WorkInCells(
+            self.ask_page, cells, self.kernel.steps, self.kernel.outputs, self._notebook.run_of
+        )
         self.kernel.carry_out = self._in_cells.carry_out
         self._answers = CheckedAnswers(
             self.kernel, self._namespace, self.thread, lambda: cells.origin.cell, lambda: shell.execution_count
