@@ -878,7 +878,11 @@ class Conversations:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         self._run(session.start)  # which restores the steps of earlier kernels
         if command.argument == "list":
-            self._screen.show(blocks.table(*self.taking_back.listed(session, verb)), final=True)
+
+            async def show(cell: CellWork) -> None:
+                cell.left = blocks.table(*await self.taking_back.listed(session, verb))
+
+            self._with_page(show, asks=self.taking_back.lists_cells(session, verb))
             return
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
