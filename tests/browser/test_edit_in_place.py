@@ -337,6 +337,23 @@ def test_new_cells_stand_below_as_one_group_until_all_are_accepted(lab: Lab, pag
     assert sources(notebook) == ["x = 1", "y = 2"]
 
 
+def test_cells_that_several_calls_propose_below_one_stand_and_are_shown_in_their_order(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    notebook = opened(lab, page, "chain.ipynb", "x = 1", "y = 2")
+    chain = ["one = x", "two = one + 1", "three = two + 1"]
+    below = {"after": notebook.id_of(0)}
+    first, *others = ({"source": source, **below} for source in chain)
+    api.add(Reply(ToolUse("propose_cell", first), ToolUse("propose_cell", {"cells": others})))
+    asking = asked(notebook, 0, "in steps", keys="Control+Alt+k")
+    expect(notebook.cell(0).locator(".indus_nb-ghost")).to_have_text(chain[:1])
+    button(asking, "Accept").click()
+    expect(notebook.cell(1).locator(".indus_nb-ghost")).to_have_text(chain[1:])
+    button(asking, "Accept all").click()
+    is_gone(asking)
+    assert sources(notebook) == ["x = 1", *chain, "y = 2"]
+
+
 def test_after_a_reload_the_cell_is_as_it_was_and_the_question_is_there_again(
     lab: Lab, page: Page, api: MessagesApi
 ) -> None:

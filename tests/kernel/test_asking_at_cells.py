@@ -27,7 +27,16 @@ async def ask_page(what, fields):
             listed = [{"id": id, "type": "code", "source": text, "executionCount": None} for id, text in cells.items()]
             return {"cells": listed}
         case "change_cells":
-            cells.update((edit["cell"], edit["source"]) for edit in fields["edits"])
+            for edit in fields["edits"]:
+                put = {edit["cell"]: edit["source"]}
+                if edit["cell"] in cells:
+                    cells.update(put)
+                    continue
+                at = [*cells].index(edit["after"]) + 1
+                behind = [*cells.items()][at:]
+                for each, _ in behind:
+                    del cells[each]
+                cells.update(put | dict(behind))
             return {"numbers": [[*cells].index(edit["cell"]) + 1 for edit in fields["edits"]], "removed": []}
         case _:
             return {"error": "unavailable"}
@@ -35,7 +44,11 @@ async def ask_page(what, fields):
 def send(message):
     sent.append(message)
     if message["kind"] == "review" and answers:
-        answer = messages.parse({"kind": "settle", "id": message["id"], **answers.pop(0)})
+        given = answers.pop(0)
+        removed = given.pop("the user has removed", None)
+        for each in [each for each, text in cells.items() if text == removed]:
+            del cells[each]
+        answer = messages.parse({"kind": "settle", "id": message["id"], **given})
         asyncio.get_running_loop().call_soon(editing.settle, answer)
 
 tools = NotebookTools(get_ipython(), ask_page, lambda text: False, CellIds(get_ipython()))
@@ -62,12 +75,16 @@ def kernel(tmp_path_factory: pytest.TempPathFactory, api: MessagesApi) -> Iterat
 
 
 def ask(
-    kernel: Kernel, *answers: dict[str, str], kind: str = "edit", cell: str = "a"
+    kernel: Kernel, *answers: dict[str, str], kind: str = "edit", cell: str = "a", keeps: bool = False
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """What the extension is sent for a request at a cell, and the cells of the notebook then."""
+    """What the extension is sent for a request at a cell, and the cells of the notebook then.
+
+    With ``keeps`` these are as they were after the last request.
+    """
+    fresh = "" if keeps else "cells.clear(); cells.update(a='x = 1', b='y = 2', c='z = 3')"
     request = {"kind": kind, "id": "1", "cell": cell, "instruction": "Make it two."}
     ran = kernel.run(
-        f"sent.clear(); answers[:] = {list(answers)!r}; cells.clear(); cells.update(a='x = 1', b='y = 2', c='z = 3')\n"
+        f"sent.clear(); answers[:] = {list(answers)!r}\n{fresh}\n"
         f"await editing.ask(messages.parse({request!r}), session_at)\nprint(json.dumps([sent, cells]))"
     )
     assert ran.error is None
@@ -144,6 +161,59 @@ def test_what_would_change_the_notebook_elsewhere_is_neither_drawn_nor_asked_abo
     assert cells == {"a": "x = 1", "b": "y = 2", "c": "z = 3"}
     assert "Cell b is another" in str(api.requests[-1].body["messages"][-1])
     assert sent[-1]["text"] == "It is cell b that must change."
+
+
+CHAIN = ["one = 1", "two = one + 1", "three = two + 1"]
+BEHIND = ["x = 1", *CHAIN, "y = 2", "z = 3"]
+
+
+@pytest.mark.parametrize(("cell", "above"), [("a", "a"), ("b", "a"), ("a", "1"), ("a", None)])
+def test_cells_that_calls_propose_below_the_same_one_stand_in_the_order_in_which_they_came(
+    kernel: Kernel, api: MessagesApi, cell: str, above: str | None
+) -> None:
+    named = {} if above is None else {"after": above}
+    api.add(Reply(*(ToolUse("propose_cell", {"source": source, **named}) for source in CHAIN)))
+    sent, cells = ask(kernel, *[ACCEPT] * 3, kind="new_cells", cell=cell)
+    assert [*cells.values()] == BEHIND
+    ids = [*cells]
+    assert [review["cells"][0]["after"] for review in of("review", sent)] == ids[:3], "as they are shown"
+    told = kernel.run("print([text_of(each.content) for each in session.messages[-3:]])").streams
+    for before, line in zip(ids[1:3], CHAIN, strict=False):
+        assert f"the cell is in the notebook now, below cell {before} ({line}), with id" in told
+
+
+def test_cells_of_one_call_that_name_the_same_one_above_stand_in_the_order_of_the_list(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    changed = {"source": "x = 10", "replace": "a"}
+    first, *others = ({"source": source, "after": "a"} for source in CHAIN)
+    api.add(proposal(cells=[first, changed, *others]))
+    sent, cells = ask(kernel, ACCEPT, kind="new_cells")
+    assert [*cells.values()] == ["x = 10", *BEHIND[1:]]
+    assert [each["after"] for each in of("review", sent)[0]["cells"]] == ["a", None, "a", None]
+    told = kernel.run("print(text_of(session.messages[-1].content))").streams
+    assert "3. Accepted: the cell is in the notebook now, below number 1 of these, with id" in told
+    assert "4. Accepted: the cell is in the notebook now, below that, with id" in told
+
+
+def test_what_was_rejected_or_removed_leaves_the_next_cell_below_what_is_there(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    api.add(Reply(*(ToolUse("propose_cell", {"source": source, "after": "a"}) for source in CHAIN)))
+    _, cells = ask(kernel, ACCEPT, {"answer": "No"}, ACCEPT, kind="new_cells")
+    assert [*cells.values()] == ["x = 1", "one = 1", "three = two + 1", "y = 2", "z = 3"]
+    api.add(Reply(*(ToolUse("propose_cell", {"source": source, "after": "a"}) for source in CHAIN)))
+    removed = {**ACCEPT, "the user has removed": "one = 1"}
+    _, cells = ask(kernel, ACCEPT, removed, ACCEPT, kind="new_cells")
+    assert [*cells.values()] == ["x = 1", "two = one + 1", "three = two + 1", "y = 2", "z = 3"]
+
+
+def test_a_later_request_has_its_cells_right_below_the_one_that_it_names(kernel: Kernel, api: MessagesApi) -> None:
+    api.add(proposal(source="first = 1", after="a"))
+    ask(kernel, ACCEPT, kind="new_cells")
+    api.add(proposal(source="second = 2", after="a"))
+    _, cells = ask(kernel, ACCEPT, kind="new_cells", keeps=True)
+    assert [*cells.values()] == ["x = 1", "second = 2", "first = 1", "y = 2", "z = 3"]
 
 
 @pytest.mark.parametrize("above", ["a", "b"])

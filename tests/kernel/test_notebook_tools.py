@@ -492,8 +492,8 @@ def test_several_cells_are_one_question_and_come_in_order(book: Book) -> None:
 def test_cells_that_were_inserted_one_below_the_other_are_counted_in_the_words_for_the_user(
     done: list[bool], sent: list[bool], said: str
 ) -> None:
-    first = NewCell("x", "code", "a", "below cell [7]", "", named=True)
-    others = [NewCell(source, "code", None, "below that", "", named=True, follows=True) for source in "yz"]
+    first = NewCell("x", "code", "a", "a", "below cell [7]", "", named=True)
+    others = [NewCell(source, "code", "a", None, "below that", "", named=True, follows=True) for source in "yz"]
     changed = ChangedCell("w", 2, "cell [2]", "", notebook_file.Cell("code", "v"), "", "")
     assert outcome_of([first, *others, changed], done, sent) == said
 

@@ -130,6 +130,19 @@ def test_a_listed_cell_has_the_number_that_it_ran_with_last(
     assert re.search(r"first N\.1\d\d:\d\d:\d\dthe 2nd cell new2", page.text)
 
 
+def test_the_list_says_which_cells_the_user_has_removed_since(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    propose(page, api, ToolUse("propose_cell", NEW), ToolUse("propose_cell", CHANGE))
+    page.cells.popitem()
+    undo(page, "/undo list", "the 3rd cell new (removed since)")
+    assert re.search(r"the 1st cell edited(?! \(removed)", page.text)
+    cell = kernel.begin("%agent undo list", asks=True, cell_id="lists")
+    page.wait_for(lambda: cell.message_id in page.wire.ended)
+    assert cell.finish().status == "ok", cell.error
+    assert "the 3rd cell new (removed since)" in str(cell.shown)
+
+
 def test_a_cell_that_shows_the_output_of_the_code_that_was_taken_back_is_named(
     kernel: Kernel, page: NotebookPage, api: MessagesApi
 ) -> None:

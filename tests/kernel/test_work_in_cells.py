@@ -128,6 +128,34 @@ def test_a_cell_below_the_one_that_asks_is_named_by_the_number_that_this_gets(
     assert f"the cell below [{number}] new" in shown
 
 
+def test_what_is_proposed_comes_below_what_the_run_has_written_and_that_below_what_was_proposed(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi
+) -> None:
+    cells = page.cells = {"asks": "%agent fill them", "last": "last = 1"}
+    sources = ["rows.append(2)", "total = sum(rows)", "rows.append(3)", "total"]
+    first, proposed, third, last = sources
+    propose = ToolUse("propose_cell", {"source": proposed})
+    api.add(Reply(python(first)), Reply(propose), Reply(python(third)))
+    api.add(Reply(ToolUse("propose_cell", {"source": last, "after": "asks"})), Reply("Done."))
+    cell = kernel.begin("%agent fill them", asks=True, cell_id="asks")
+    for _ in range(2):
+        page.wait_for(lambda: page.dialogs)
+        (dialog,) = page.dialogs
+        page.tell("answer", id=dialog, value="Accept")
+        page.wait_for(lambda answered=dialog: answered not in page.dialogs)
+    page.wait_for(lambda: cell.message_id in page.wire.ended)
+    assert cell.finish().status == "ok", cell.error
+    assert [*page.cells.values()] == [cells["asks"], *sources, cells["last"]]
+    written = [*page.cells][1:4]
+    told = results(api)
+    assert f"in the notebook now, below cell {written[0]} ({first}), with id {written[1]}" in told
+    assert f"in the notebook now, below cell {written[2]} ({third}), with id" in told
+    number = kernel.run("print(len(In) - 2)").streams.strip()
+    in_all = str(cell.shown).rpartition("Changed in all: ")[2]
+    names = [f"the {which}cell below [{number}] new" for which in ("", "2nd ", "3rd ", "4th ")]
+    assert [each for each in in_all.split(". ")[0].split(", ") if each.endswith(" new")] == names
+
+
 def test_one_undo_takes_back_cells_and_what_their_code_changed(
     kernel: Kernel, page: NotebookPage, api: MessagesApi
 ) -> None:

@@ -175,7 +175,7 @@ class PanelKernel:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         if command.argument == "list":
             await session.start()  # which restores the steps of earlier kernels
-            text, rows = self._taking_back.listed(session, verb)
+            text, rows = await self._taking_back.listed(session, verb)
             return blocks.table(text.replace("`%agent ", "`/"), rows)["text/html"]
         wanted = steps_wanted(verb, command.argument)
         moved = await asked_since(session, partial(self._taking_back.move, session), wanted)

@@ -200,7 +200,9 @@ class Conversations:
         self.kernel.calls.open_notebooks = self._notebook.open_notebooks
         self._watch = watch
         self._namespace = UserNamespace(shell, watch.main)
-        self._in_cells = WorkInCells(self.ask_page, cells, self.kernel.steps, self.kernel.outputs)
+        self._in_cells = WorkInCells(
+            self.ask_page, cells, self.kernel.steps, self.kernel.outputs, self._notebook.run_of
+        )
         self.kernel.carry_out = self._in_cells.carry_out
         self._answers = CheckedAnswers(
             self.kernel, self._namespace, self.thread, lambda: cells.origin.cell, lambda: shell.execution_count
@@ -878,7 +880,11 @@ class Conversations:
         verb: Literal["undo", "redo"] = "redo" if command.name == "redo" else "undo"
         self._run(session.start)  # which restores the steps of earlier kernels
         if command.argument == "list":
-            self._screen.show(blocks.table(*self.taking_back.listed(session, verb)), final=True)
+
+            async def show(cell: CellWork) -> None:
+                cell.left = blocks.table(*await self.taking_back.listed(session, verb))
+
+            self._with_page(show, asks=self.taking_back.lists_cells(session, verb))
             return
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"

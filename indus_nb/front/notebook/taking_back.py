@@ -24,7 +24,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.notebook_file import Cell, parse_cell
-from indus_nb.kernel.document.reading import AskPage
+from indus_nb.kernel.document.reading import AskPage, cells_of
 from indus_nb.kernel.toolset.undoing import ChangedSinceError, Undecided, cell_changes, line, steps_in_words
 from indus_nb.kernel.toolset.user_kernel import UserKernel
 from indus_nb.kernel.undo import (
@@ -252,13 +252,26 @@ class TakingBack:
         self.on_moved: Callable[[], object] = lambda: None
         """Called on the agent's thread once steps were moved, or could not be."""
 
-    def listed(self, session: AgentSession, verb: Literal["undo", "redo"]) -> tuple[str, list[list[str]]]:
+    def lists_cells(self, session: AgentSession, verb: Literal["undo", "redo"]) -> bool:
+        """Return whether ``listed`` asks the page, which knows what became of cells that it names."""
+        return bool(self._left_by(session, verb))
+
+    def _left_by(self, session: AgentSession, verb: Literal["undo", "redo"]) -> set[str]:
+        """Return the ids of the cells that this conversation's steps have left in its notebook."""
+        done = tuple(self._history.done if verb == "undo" else self._history.undone)
+        own = [step.cells for step in done if step.session == session.store.session_id and step.cells is not None]
+        return {cell.id for cells in own for cell in cells.steps if cell.now is not None}
+
+    async def listed(self, session: AgentSession, verb: Literal["undo", "redo"]) -> tuple[str, list[list[str]]]:
         """List the steps that can be undone or redone, the next one first.
 
         Returns:
             A sentence for the user, and a row for each: its number, when it was made, where if not here, and what it
             changed.
         """
+        left = self._left_by(session, verb)
+        there = {cell.id for cell in cells_of(await self._ask_page("cells", {}))} if left else set[str | None]()
+        gone = left - there if there else set[str]()
         steps = [*reversed(self._history.done if verb == "undo" else self._history.undone)]
         what = "taken back" if verb == "undo" else "done once more"
         if not steps:
@@ -266,7 +279,8 @@ class TakingBack:
         own = session.store.session_id
         made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
         rows = [
-            [str(at + 1), _time_of(step), made[at], step.described(self._named_now)] for at, step in enumerate(steps)
+            [str(at + 1), _time_of(step), made[at], step.described(self._named_now, gone)]
+            for at, step in enumerate(steps)
         ]
         return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
 

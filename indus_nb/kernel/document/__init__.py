@@ -11,6 +11,7 @@ from indus_nb.kernel.document.notebook_file import (
 from indus_nb.kernel.document.notebook_tools import NotebookTools, WrittenCell
 from indus_nb.kernel.document.page_cells import FinishedCell
 from indus_nb.kernel.document.reading import NotebookReader, Reading
+from indus_nb.kernel.document.run_cells import RunCells
 
 __all__ = [
     "Cell",
@@ -19,6 +20,7 @@ __all__ = [
     "NotebookReader",
     "NotebookTools",
     "Reading",
+    "RunCells",
     "Traces",
     "WrittenCell",
     "find_notebook",

@@ -13,6 +13,7 @@ from indus_nb.kernel.document.page_cells import FinishedCell, PageCells
 from indus_nb.kernel.document.proposals import CellProposals, NoteCell
 from indus_nb.kernel.document.proposed_cells import described
 from indus_nb.kernel.document.reading import AskPage, NotebookReader
+from indus_nb.kernel.document.run_cells import RunCells
 from indus_nb.tools import ToolError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class NotebookTools:
     def __call__(self, api: ExtensionApi) -> None:
         """Add the tools to a session, whose others leave open notebooks alone."""
         self.open_notebooks(api)
+        api.on("before_agent_start", lambda _event, ctx: self._page.begin_run(ctx.session.session_id))
         api.tool(self._reader.read, name="notebook", read_only=True)
         # It changes nothing by itself: the user is asked, here, about what they will see.
         api.tool(
@@ -77,6 +79,10 @@ class NotebookTools:
             read_only=True,
             describe=described,
         )
+
+    def run_of(self, session: str) -> RunCells:
+        """Return the new cells of a session's last prompt."""
+        return self._page.run_of(session)
 
     async def verify(self, on_progress: Callable[[Verified], None], session: str) -> Verified:
         """Run the notebook's cells in a fresh kernel, and compare what they give.

@@ -7,7 +7,7 @@ new cells. The file is never written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, cast
@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.kernel.document.in_place import ASKED_AT, CellType
-from indus_nb.kernel.document.notebook_file import Cell
 from indus_nb.kernel.document.proposed_cells import ChangedCell, NewCell, Plan, bordered, name_of
-from indus_nb.kernel.document.reading import AskPage, NotebookReader
+from indus_nb.kernel.document.reading import AskPage, KnownNotebook, NotebookReader, cells_of
+from indus_nb.kernel.document.run_cells import RunCells
 from indus_nb.kernel.undo import CellEdit, CellStep, new_cell
 from indus_nb.tools import ToolError
 
@@ -60,48 +60,60 @@ class PageCells:
         self._ask_page = ask_page
         self._insert_below = insert_below
         self._below = _Below()
+        self._runs: dict[str, RunCells] = {}
 
-    @property
-    def last_id(self) -> str | None:
-        """Return the id of the cell that the next one goes below, if it is known."""
-        return self._below_this_run().last_id
+    def begin_run(self, session: str) -> None:
+        """Register another prompt of a session, by its id: its new cells go right below the cells that they name."""
+        at = ASKED_AT.get()
+        run = RunCells(self._reader.cells.origin.cell if at is None else at.cell)
+        self._runs[session] = self._below_this_run().new = run
 
-    async def change(self, plans: Sequence[Plan]) -> Sequence[CellStep | None]:
+    def run_of(self, session: str) -> RunCells:
+        """Return the new cells of a session's last prompt; of a session without prompts, those of the running cell."""
+        return self._runs.get(session) or self._below_this_run().new
+
+    def last(self, run: RunCells, gone: Collection[str] = ()) -> str | None:
+        """Return the id of the cell that the next one goes below which names none; ``None`` if that is not known.
+
+        Args:
+            gone: The ids of cells that are not there any more.
+        """
+        return run.last(run.asking, gone) or self._reader.cells.running
+
+    async def gone(self, run: RunCells) -> frozenset[str]:
+        """Return those of a run's new cells that the user has removed; none where no page says what is there."""
+        there = () if run.is_empty else [cell.id for cell in cells_of(await self._ask_page("cells", {}))]
+        return run.gone(there) if there else frozenset()
+
+    async def change(self, plans: Sequence[Plan], run: RunCells) -> Sequence[CellStep | None]:
         """Have the page carry out all plans in one step, or else those that it can; ``None`` for the others."""
-        done = await self._changed(plans, self._edits(plans))
+        done = await self._changed(plans, run)
         if done is not None or len(plans) == 1:
             return done or [None]
         steps: list[CellStep | None] = []
         for plan in plans:
-            last = steps[-1].id if steps and steps[-1] is not None and steps[-1].other is None else None
-            alone = await self._changed([plan], self._edits([plan], last))
-            steps += [None] if alone is None else alone
+            steps += await self._changed([plan], run) or [None]
         return steps
 
-    def _edits(self, plans: Sequence[Plan], last: str | None = None) -> Sequence[CellEdit | None]:
-        """Return the edits of cells, where each ``follows`` the one before it; ``None`` for one without a place.
-
-        Args:
-            last: The id of the new cell before the first one.
-        """
+    async def _edits(self, plans: Sequence[Plan], run: RunCells) -> Sequence[CellEdit | None]:
+        """Return the edits of cells, the new ones as they will stand; ``None`` for one without a place."""
         edits: list[CellEdit | None] = []
-        below = self._below_this_run().last_id
+        gone, run = await self.gone(run), run.copy()
         for plan in plans:
             if isinstance(plan, ChangedCell):
                 edits.append(plan.edit())
-                last = None
                 continue
-            after = last if plan.follows and last is not None else plan.after
-            after = below if after is None and not plan.named else after
-            edits.append(None if after is None else new_cell(plan.source, plan.type, after))
-            last = None if edits[-1] is None else edits[-1]["cell"]
-            below = below if plan.named else last
+            after = self.last(run, gone) if not plan.named else plan.below and run.last(plan.below, gone)
+            if after is None:  # as where the one that is named has no id
+                edits.append(None)
+                continue
+            edits.append(new := new_cell(plan.source, plan.type, after))
+            run.add(new["cell"], plan.below)
         return edits
 
-    async def _changed(
-        self, plans: Sequence[Plan], edits: Sequence[CellEdit | None]
-    ) -> Sequence[CellStep | None] | None:
+    async def _changed(self, plans: Sequence[Plan], run: RunCells) -> Sequence[CellStep | None] | None:
         """Have the page change cells, all of them or none; ``None`` if it does not do that."""
+        edits = await self._edits(plans, run)
         wanted = [edit for edit in edits if edit is not None]
         if len(wanted) < len(edits):
             return None
@@ -111,7 +123,8 @@ class PageCells:
         if "error" in answer:
             return None
         numbers = [*cast("list[int]", answer.get("numbers") or []), *repeat(0, len(wanted))]
-        known = await self._cells() if any(isinstance(plan, NewCell) for plan in plans) else ()
+        seen = await self.look() if any(isinstance(plan, NewCell) for plan in plans) else None
+        known = () if seen is None else seen.cells
         steps: list[CellStep] = []
         for plan, edit, number in zip(plans, wanted, numbers, strict=False):
             own_id, above = edit["cell"], edit["after"] or ""
@@ -122,15 +135,15 @@ class PageCells:
                 continue
             name = name_of(known, number) if 0 < number <= len(known) and known[number - 1].id == own_id else ""
             steps.append(CellStep(own_id, plan.type, None, plan.source, above, number, name))
-            if not plan.named:
-                self._below_this_run().last_id = own_id
+            run.add(own_id, plan.below)
         return steps
 
-    async def _cells(self) -> Sequence[Cell]:
+    async def look(self) -> KnownNotebook | None:
+        """Read the page and the file; ``None`` if neither knows the notebook."""
         try:
-            return (await self._reader.look()).cells
+            return await self._reader.look()
         except ToolError:
-            return ()
+            return None
 
     async def can_run(self) -> bool:
         """Poll until a page answers: one that is busy, or was just opened, does so late."""
@@ -161,7 +174,7 @@ class PageCells:
         run = uuid4().hex
         marks = [{"run": run, "call": cell.call, **({"asked": asked} if asked else {})} for cell in cells]
         edits: list[CellEdit] = []
-        above = self._below_this_run().last_id
+        above = self._last_of_this_run
         for cell, mark in zip(cells, marks, strict=True):
             edits.append(new_cell(cell.source, "code", above, cell.outputs, mark))
             above = edits[-1]["cell"]
@@ -179,7 +192,7 @@ class PageCells:
 
         Returns ``False`` if that is not possible.
         """
-        if await self._insert([new_cell(code, "code", self._below_this_run().last_id)]):
+        if await self._insert([new_cell(code, "code", self._last_of_this_run)]):
             return True
         try:
             self.put_below(code, "code")
@@ -192,14 +205,20 @@ class PageCells:
         answer = await self._ask_page("change_cells", {"edits": [*edits]})
         if answer is None or "error" in answer:
             return False
-        self._below_this_run().last_id = edits[-1]["cell"]
+        run = self._below_this_run().new
+        for edit in edits:
+            run.add(edit["cell"], run.asking)
         return True
+
+    @property
+    def _last_of_this_run(self) -> str | None:
+        return self.last(self._below_this_run().new)
 
     def _below_this_run(self) -> _Below:
         at = ASKED_AT.get()
         run = at or (self._shell.execution_count, self._reader.cells.request.get("header", {}).get("msg_id"))
         if run != self._below.run:
-            self._below = _Below(run, last_id=self._reader.cells.running if at is None else at.cell)
+            self._below = _Below(run, RunCells(self._reader.cells.running if at is None else at.cell))
         return self._below
 
     def put_below(self, source: str, cell_type: CellType) -> str:
@@ -237,12 +256,15 @@ def _parts(edits: Sequence[CellEdit]) -> Generator[Sequence[CellEdit]]:
 
 @dataclass(slots=True)
 class _Below:
-    """Cells put below one run of a cell; when it ends the front end accepts one text for all of them."""
+    """Cells put below one run of a cell; when it ends the front end accepts one text for all of them.
+
+    Attributes:
+        new: The cells that the page has put into the notebook meanwhile.
+    """
 
     run: object = None
+    new: RunCells = field(default_factory=lambda: RunCells(None))
     cells: list[tuple[CellType, str]] = field(default_factory=list[tuple[CellType, str]])
-    last_id: str | None = None
-    """Id of the cell that the page put in last, or of the running one."""
 
     def text(self) -> str:
         """Return one cell as it is; several as one, separated by cell markers that editors know."""

@@ -116,37 +116,53 @@ class CellProposals:
             wanted[0].replace = at.cell
         async with self._one_at_a_time:
             named = any(each.after is not None or each.replace is not None for each in wanted)
-            plans = planned(wanted, await self._reader.look() if named else None, at)
+            run = self._page.run_of(ctx.session.session_id)
+            seen = await self._reader.look() if named else None if run.is_empty else await self._page.look()
+            gone = await self._page.gone(run)
+            plans = planned(wanted, seen, at, run, gone)
             runnable = any(map(can_run, plans))
-            question = replace_fields(question_of(plans), subject=self._placed(plans))
+            question = replace_fields(question_of(plans), subject=self._placed(plans, self._page.last(run, gone)))
             try:
-                run = await _ask(ctx, question, plans, self._page.can_run if runnable else None)
+                runs = await _ask(ctx, question, plans, self._page.can_run if runnable else None)
             except _RejectedError as error:
                 if at is None:
                     raise
                 return error.output.replace(terminate=True)
             note = partial(self._note_cell, call.call_id, ctx.session.session_id)
-            done = await self._carry_out(plans, ctx, note, run=run)
+            done = await self._carry_out(plans, await self._page.change(plans, run), ctx, note, run=runs)
             return done if at is None else done.replace(terminate=True)
 
-    def _placed(self, plans: Sequence[Plan]) -> Sequence[PlacedCell]:
-        """Return the cells with their places; none if the place of one is not known."""
-        below = self._page.last_id
+    def _placed(self, plans: Sequence[Plan], below: str | None) -> Sequence[PlacedCell]:
+        """Return the cells with their places; none if the place of one is not known.
+
+        Args:
+            below: The id of the cell above those that name none.
+        """
         placed = [plan.placed() if isinstance(plan, ChangedCell) else plan.placed(below) for plan in plans]
         behind_another = (isinstance(plan, NewCell) and plan.follows for plan in plans)
         known = (cell.cell or cell.after or follows for cell, follows in zip(placed, behind_another, strict=True))
         return placed if all(known) else ()
 
     async def _carry_out(
-        self, plans: Sequence[Plan], ctx: Context, note: Callable[[CellStep], None], *, run: bool
+        self,
+        plans: Sequence[Plan],
+        by_page: Sequence[CellStep | None],
+        ctx: Context,
+        note: Callable[[CellStep], None],
+        *,
+        run: bool,
     ) -> ToolOutput:
-        """Carry out an accepted proposal; return the text for the model, and what remains for the user."""
+        """Carry out the rest of an accepted proposal; return the text for the model, and what remains for the user.
+
+        Args:
+            by_page: What the page has done of each plan.
+        """
         outcomes: list[str] = []
         done: list[bool] = []
         sent: list[bool] = []
         to_run: list[str] = []
         put: dict[str, str] = {}
-        for plan, changed in zip(plans, await self._page.change(plans), strict=True):
+        for plan, changed in zip(plans, by_page, strict=True):
             outcome = self._outcome(plan, changed, ctx)
             if changed is not None:
                 note(changed)

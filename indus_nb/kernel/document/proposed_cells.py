@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -17,6 +17,7 @@ from indus_nb.kernel.cell_names import cell_name
 from indus_nb.kernel.document.in_place import AskedAt, CellType, PlacedCell
 from indus_nb.kernel.document.notebook_file import OUR_MAGICS, Cell
 from indus_nb.kernel.document.reading import KnownNotebook
+from indus_nb.kernel.document.run_cells import RunCells
 from indus_nb.kernel.document.selection import RunAs, name_for_model, one_cell
 from indus_nb.kernel.undo import CellEdit
 from indus_nb.render.markup import plain
@@ -44,13 +45,19 @@ class ProposedCell(BaseModel):
 
 @dataclass(slots=True)
 class NewCell:
-    """A new cell: the cell above it, and that place in words; ``follows`` the one before it in the list.
+    """A new cell, and its place; ``follows`` the one before it in the list.
 
-    ``where`` is for the user, who knows cells by the numbers that stand at them, ``place`` for the model, by ids.
+    Attributes:
+        below: The id of the cell that it is to stand below, with others of its run in between; see `RunCells`.
+        after: The id of the cell right above it, where that is there.
+        where: Its place in words for the user, who knows cells by the numbers that stand at them.
+        place: The same for the model, by ids.
+        named: Whether the model has named that cell.
     """
 
     source: str
     type: CellType
+    below: str | None
     after: str | None
     where: str
     place: str
@@ -139,12 +146,20 @@ class ChangedCell:
 Plan: TypeAlias = NewCell | ChangedCell
 
 
-def planned(wanted: Sequence[ProposedCell], seen: KnownNotebook | None, asked: AskedAt | None) -> list[Plan]:
+def planned(
+    wanted: Sequence[ProposedCell],
+    seen: KnownNotebook | None,
+    asked: AskedAt | None,
+    run: RunCells,
+    gone: Collection[str] = (),
+) -> list[Plan]:
     """Return the plans of proposed cells.
 
     Args:
-        seen: The notebook; needed where cells are named.
+        seen: The notebook; needed where cells are named, or the run has put some there.
         asked: The cell that the user asks at, if they do.
+        run: The new cells of the run until now.
+        gone: The ids of those that are not there any more.
 
     Raises:
         ToolError: A cell is not there, may be out of the user's sight, or cannot be proposed so.
@@ -153,23 +168,18 @@ def planned(wanted: Sequence[ProposedCell], seen: KnownNotebook | None, asked: A
     run_as: RunAs = (lambda _number: ()) if seen is None else seen.run_as
     plans: list[Plan] = []
     for each in wanted:
-        before = plans[-1] if plans else None
+        named = each.replace if each.replace is not None else each.after
+        at = 0 if named is None else one_cell(known, str(named), run_as)
         if each.replace is not None:
-            place = one_cell(known, str(each.replace), run_as)
-            _check_in_sight(asked, known, place, place)
-            plans.append(_change(each.source, known, place))
-        elif each.after is not None:
-            at = one_cell(known, str(each.after), run_as)
-            _check_in_sight(asked, known, at, at + 1)
-            line = known[at - 1].first_line()
-            where, place = (f"below {name(known, at)} ({line})" for name in (name_of, name_for_model))
-            plans.append(NewCell(each.source, each.cell_type, known[at - 1].id, where, place, named=True))
-        elif isinstance(before, NewCell):
-            where, place = ("below that",) * 2 if before.named else (before.where, before.place)
-            plans.append(NewCell(each.source, each.cell_type, None, where, place, before.named, follows=True))
-        else:
-            where = "below the one that runs" if asked is None else "below the cell that is asked at"
-            plans.append(NewCell(each.source, each.cell_type, None, where, where, named=False))
+            _check_in_sight(asked, known, at, at)
+            plans.append(_change(each.source, known, at))
+            continue
+        new = _new(each, plans, known, at, run, gone)
+        if at:
+            _check_in_sight(asked, known, at, (_place_of(new.after, known) or at) + 1)
+        elif not new.where:
+            new.where = new.place = "below the one that runs" if asked is None else "below the cell that is asked at"
+        plans.append(new)
     replaced = [plan.place for plan in plans if isinstance(plan, ChangedCell)]
     if len(set(replaced)) < len(replaced):
         raise ToolError("One cell is named twice. Nothing was proposed.")
@@ -210,6 +220,39 @@ def _check_in_sight(asked: AskedAt | None, cells: Sequence[Cell], *places: int) 
         "of sight. Propose a change of that one or new cells right above or below it; what should become of others "
         "say in words. Nothing was proposed."
     )
+
+
+def _new(
+    each: ProposedCell, before: Sequence[Plan], known: Sequence[Cell], at: int, run: RunCells, gone: Collection[str]
+) -> NewCell:
+    """Return the plan of a new cell; without words for its place where that is right below the cell that asks.
+
+    Args:
+        before: The plans of those before it in the list.
+        at: The place of the cell that it is to stand below; 0 where it names none.
+    """
+    last = before[-1] if before else None
+    if isinstance(last, NewCell) and not at:
+        where, place = ("below that",) * 2 if last.named else (last.where, last.place)
+        return NewCell(each.source, each.cell_type, last.below, None, where, place, last.named, follows=True)
+    below = known[at - 1].id if at else run.asking
+    after = None if at and below is None else run.last(below, gone)
+    same = [isinstance(plan, NewCell) and plan.below == below is not None for plan in before]
+    right_below = at if after == below else _place_of(after, known)
+    if any(same):
+        where = "below that" if same[-1] else f"below number {len(same) - same[::-1].index(True)} of these"
+        place = where
+    elif right_below:
+        line = known[right_below - 1].first_line()
+        where, place = (f"below {name(known, right_below)} ({line})" for name in (name_of, name_for_model))
+    else:
+        where, place = ("", "") if after == below else ("below the one before it", f"below cell {after}")
+    return NewCell(each.source, each.cell_type, below, after, where, place, bool(at), follows=any(same[-1:]))
+
+
+def _place_of(cell: str | None, known: Sequence[Cell]) -> int:
+    """Return the place of the cell with that id; 0 where none has it."""
+    return next((place for place, each in enumerate(known, 1) if cell is not None and each.id == cell), 0)
 
 
 def _change(source: str, cells: Sequence[Cell], place: int) -> ChangedCell:

@@ -10,7 +10,7 @@ What this module promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import uuid4
@@ -125,9 +125,16 @@ class CellsChange:
         """Return the changed cells in one line, as they were called then."""
         return self.described(lambda step: step.called)
 
-    def described(self, named: Callable[[CellStep], str]) -> str:
-        """Return the changed cells in one line, by names that are given to them."""
-        changes = [f"{named(step)} {'new' if step.other is None else 'edited'}" for step in self.steps]
+    def described(self, named: Callable[[CellStep], str], gone: Collection[str] = ()) -> str:
+        """Return the changed cells in one line, by names that are given to them.
+
+        Args:
+            gone: The ids of cells that the user has removed since.
+        """
+        changes = [
+            f"{named(step)} {'new' if step.other is None else 'edited'}{' (removed since)' if step.id in gone else ''}"
+            for step in self.steps
+        ]
         if len(changes) > _MAX_NAMED:
             changes = [*changes[: _MAX_NAMED - 1], f"{len(changes) - _MAX_NAMED + 1} more cells"]
         return ", ".join(changes)

@@ -80,19 +80,22 @@ class Step:
         """Return the changes in one line, with cells as they were called then; empty if none is worth mentioning."""
         return self._in_words(lambda cell: cell.called)
 
-    def described(self, named: Callable[[CellStep], str]) -> str:
+    def described(self, named: Callable[[CellStep], str], gone: Collection[str] = ()) -> str:
         """Return the changes in one line, with cells by names that are given to them.
 
         Behind it are the names that imports and definitions bound, for these go with an undo, too.
+
+        Args:
+            gone: The ids of cells that the user has removed since.
         """
-        said = self._in_words(named)
+        said = self._in_words(named, gone)
         uncalled = frozenset[str]() if self.variables is None else self.variables.found.uncalled
         bound = sorted(uncalled if said else self.names)
         return ", ".join(filter(None, (said, f"{', '.join(bound)} bound" if bound else "")))
 
-    def _in_words(self, named: Callable[[CellStep], str]) -> str:
+    def _in_words(self, named: Callable[[CellStep], str], gone: Collection[str] = ()) -> str:
         parts = [part.summary for part in (self.variables, self.files) if part is not None]
-        cells = "" if self.cells is None else self.cells.described(named)
+        cells = "" if self.cells is None else self.cells.described(named, gone)
         return ", ".join(filter(None, (*parts, cells)))
 
     @property

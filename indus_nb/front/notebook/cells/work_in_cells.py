@@ -7,7 +7,7 @@ card, and so does all of it where no page can insert cells.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -22,6 +22,7 @@ from indus_nb.extend.events import BeforeAgentStart
 from indus_nb.front.notebook.cells.run_as_cells import has_figure, notebook_outputs
 from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.cell_names import cell_name
+from indus_nb.kernel.document import RunCells
 from indus_nb.kernel.document.notebook_file import Cell, parse_cell
 from indus_nb.kernel.document.reading import AskPage
 from indus_nb.kernel.run.outputs import CallOutputs, OutputBoard
@@ -46,12 +47,10 @@ class _Group:
     """Cells of one prompt, which follow each other.
 
     Attributes:
-        places: The cell that asks, if one does, and those that were written, by their ids.
         heading: The prompt that stands above them where no cell shows it; empty once it is written.
     """
 
     run: str
-    places: list[str]
     heading: str
     told: bool = False
     steps: list[CellStep] = field(default_factory=list[CellStep])
@@ -61,12 +60,24 @@ class _Group:
 class WorkInCells:
     """Writes the cells of a kernel's sessions; used on the agent's thread."""
 
-    def __init__(self, ask_page: AskPage, ids: CellIds, steps: Steps, board: OutputBoard) -> None:
-        """Make the writer of one kernel."""
+    def __init__(
+        self,
+        ask_page: AskPage,
+        ids: CellIds,
+        steps: Steps,
+        board: OutputBoard,
+        run_of: Callable[[str], RunCells],
+    ) -> None:
+        """Make the writer of one kernel.
+
+        Args:
+            run_of: Returns the new cells of the last prompt of a session, by its id.
+        """
         self._ask_page = ask_page
         self._ids = ids
         self._steps = steps
         self._board = board
+        self._run_of = run_of
         self._groups: dict[str, _Group] = {}
 
     def __call__(self, api: ExtensionApi) -> None:
@@ -74,9 +85,8 @@ class WorkInCells:
         api.on("before_agent_start", self._begin)
 
     def _begin(self, event: BeforeAgentStart, ctx: Context) -> None:
-        asking = self._ids.origin.cell
-        places, heading = ([], event.prompt) if asking is None else ([asking], "")
-        self._groups[ctx.session.session_id] = _Group(uuid4().hex, places, heading)
+        heading = event.prompt if self._ids.origin.cell is None else ""
+        self._groups[ctx.session.session_id] = _Group(uuid4().hex, heading)
 
     async def carry_out(self, work: Awaitable[ToolOutput], ctx: Context, call: ToolContext, code: str) -> ToolOutput:
         """Carry out a call that runs code, and write its cell if the session works in cells.
@@ -101,7 +111,8 @@ class WorkInCells:
             return output
         written, changed = None, ""
         try:
-            written = await self._write(group, call, code.strip("\n"), shown)
+            run = self._run_of(ctx.session.session_id)
+            written = await self._write(group, run, call, code.strip("\n"), shown)
         finally:
             if group.steps:  # a heading may stand there without its cell
                 add = partial(self._steps.add_cells, call.call_id, ctx.session.session_id, tuple(group.steps))
@@ -114,22 +125,24 @@ class WorkInCells:
             return output
         return _noted(output, shown, written, changed)
 
-    async def _write(self, group: _Group, call: ToolContext, source: str, shown: CallOutputs) -> CellStep | None:
+    async def _write(
+        self, group: _Group, run: RunCells, call: ToolContext, source: str, shown: CallOutputs
+    ) -> CellStep | None:
         """Insert the cell of a call, and its heading before the first; ``None`` if it could not be inserted."""
         cells = await self._cells()
         if cells is None:
             return None
-        above, numbers = _above(group, cells), [self._ids.shown_at(cell.id, cell.shown_as) for cell in cells]
+        above, numbers = _above(run, cells), [self._ids.shown_at(cell.id, cell.shown_as) for cell in cells]
         mark = {"run": group.run, "call": call.call_id}
         if group.heading:
             # Hidden now, and as a whole: the run may have found a secret that the prompt holds.
             text = f"**Agent:** {literal(one_line(call.hide(group.heading), _MAX_HEADING_CHARACTERS))}"
-            above = await self._insert(group, new_cell(text, "markdown", above, agent=mark), numbers)
+            above = await self._insert(group, run, new_cell(text, "markdown", above, agent=mark), numbers)
             if above is None:
                 return None
             group.heading = ""
         wanted = new_cell(source, "code", above, notebook_outputs(shown), mark)
-        return group.steps[-1] if await self._insert(group, wanted, numbers) is not None else None
+        return group.steps[-1] if await self._insert(group, run, wanted, numbers) is not None else None
 
     async def _cells(self) -> Sequence[Cell] | None:
         answer = await self._ask_page("cells", {})
@@ -138,7 +151,7 @@ class WorkInCells:
             return None
         return [cell for each in cast("list[object]", listed) if (cell := parse_cell(each)) is not None]
 
-    async def _insert(self, group: _Group, wanted: CellEdit, numbers: list[int | None]) -> str | None:
+    async def _insert(self, group: _Group, run: RunCells, wanted: CellEdit, numbers: list[int | None]) -> str | None:
         """Insert a cell, and return its id; ``None`` if the page did not.
 
         Args:
@@ -154,7 +167,7 @@ class WorkInCells:
         group.steps.append(
             CellStep(own_id, wanted["type"], None, wanted["source"] or "", wanted["after"] or "", place, named)
         )
-        group.places.append(own_id)
+        run.add(own_id, run.asking)
         return own_id
 
 
@@ -169,12 +182,12 @@ def _noted(output: ToolOutput, shown: CallOutputs, written: CellStep, changed: s
     )
 
 
-def _above(group: _Group, cells: Sequence[Cell]) -> str | None:
+def _above(run: RunCells, cells: Sequence[Cell]) -> str | None:
     """Return the id of the cell below which the next one goes; ``None`` for an empty notebook."""
     there = [cell.id for cell in cells if cell.id is not None]
-    known = [place for place in group.places if place in there]
+    last = run.last(run.asking, run.gone(there))
     filled = [cell.id for cell in cells if cell.id is not None and cell.source.strip()]
-    return next(iter([*reversed(known), *reversed(filled)]), None)
+    return last if last in there else next(reversed(filled), None)
 
 
 def _is_shown_as_it_is(code: str, call: ToolContext) -> bool:

@@ -8,7 +8,7 @@ from typing import cast
 
 from indus_nb.base.textcut import one_line
 from indus_nb.base.wire import JsonObject
-from indus_nb.kernel.cell_names import CELL_NAME
+from indus_nb.kernel.cell_names import CELL_NAME, moved_by
 
 _MAX_LINE_CHARACTERS = 400
 _CELL = re.compile(CELL_NAME)
@@ -68,20 +68,24 @@ def joined(lines: Sequence[str]) -> str:
     >>> joined(["sales 9 → 5 rows (a: str → float64)", "sales 5 → 4 rows (b added)"])
     'sales 9 → 4 rows'
 
-    Cells are named by their places, which are those of the moment: their changes are not merged.
+    Cells are named by their places, which are those of the moment: their changes are not merged, and a new one moves
+    those that were below it.
 
     >>> joined(["the cell below [3] new", "the 2nd cell below [3] new, x 1 → 2"])
     'the cell below [3] new, the 2nd cell below [3] new, x 1 → 2'
+    >>> joined(["the cell below [3] new", "the 2nd cell below [3] edited", "the cell below [3] new"])
+    'the 2nd cell below [3] new, the 3rd cell below [3] edited, the cell below [3] new'
     """
     known: dict[str, tuple[str, str]] = {}
-    for number, part in enumerate(part for line in lines for part in line.split(", ")):
-        found = _PART.fullmatch(part)
-        if found is None:
-            continue
-        name, what = found["name"], found["what"]
-        key = f"{name} {number}" if _CELL.fullmatch(name) else name
-        before = known.get(key, (name, ""))[1]
-        known[key] = name, _one_after_the_other(before, what) if before else what
+    for at, line in enumerate(lines):
+        parts = [found for part in line.split(", ") if (found := _PART.fullmatch(part)) is not None]
+        for new in [found["name"] for found in parts if found["what"] == "new" and _CELL.fullmatch(found["name"])]:
+            known = {key: (moved_by(name, new), what) for key, (name, what) in known.items()}
+        for number, found in enumerate(parts):
+            name, what = found["name"], found["what"]
+            key = f"{name} {at} {number}" if _CELL.fullmatch(name) else name
+            before = known.get(key, (name, ""))[1]
+            known[key] = name, _one_after_the_other(before, what) if before else what
     return ", ".join(f"{name} {what}" for name, what in known.values() if what)
 
 
