@@ -52,7 +52,7 @@ from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.checked_answers import CheckedAnswers
 from indus_nb.front.notebook.day_cost import DayCost
 from indus_nb.front.notebook.kept_answers import keep, keep_as_noted
-from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
+from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse, unquoted_state
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
@@ -302,6 +302,8 @@ class Conversations:
         asked = session is not None and (session.last_text or "").rstrip("*_ \n").endswith("?")
         if request.doubt and not asked:
             raise UsageError(request.doubt)
+        if unquoted := unquoted_state(request, self.kernel.states.places):
+            raise UsageError(unquoted)
         if session is not None:
             _check_command(request, session)
 
