@@ -95,6 +95,7 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
     question = unwrapped(cell.answer("4"))
     assert "Undo this step? ⚠ mine was changed since, by you." in question
     assert "It takes back: mine 1 → 2 items, other 1 → 2 items." in question
+    assert "Leave that, take back the rest" in question
     assert "Overwrite it" in question
     assert "emove it" not in question
     assert "Nothing was changed." in cell.finish().error["traceback"][0]
@@ -143,6 +144,7 @@ def test_steps_that_are_done_once_more_are_asked_about_as_such(kernel: Kernel, a
     question = unwrapped(cell.answer("4"))
     assert "Redo these 2 steps?" in question
     assert "It does once more: again" in question
+    assert "Leave that, do the rest once more" in question
     cell.finish()
 
 

@@ -43,8 +43,13 @@ from indus_nb.kernel.undo import (
 
 T = TypeVar("T")
 _PlanFor: TypeAlias = Callable[[Touched], CellsPlan | None]
+_KEEPS = {
+    "undo": "Leave that, take back the rest",
+    "redo": "Leave that, do the rest once more",
+    "state": "Leave that, go back with the rest",
+}
 _CHOICES: Mapping[str, Touched] = {
-    "Leave that, move the rest": "keep",
+    **dict.fromkeys(_KEEPS.values(), "keep"),
     "Overwrite it": "over",
     "Remove it": "over",
     "Overwrite or remove it": "over",
@@ -112,13 +117,13 @@ def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) 
     undecided, outcome = error.undecided, ""
     over = undecided.over("overwrite", "remove").capitalize() + " it"
     if isinstance(wanted, StateWanted):
-        heading = f"Go back to the state “{wanted.name}”?"
+        heading, keeps = f"Go back to the state “{wanted.name}”?", _KEEPS["state"]
     else:
         count = len(undecided.steps)
         heading = f"{wanted.verb.capitalize()} {'this step' if count == 1 else f'these {count} steps'}?"
-        what = "takes back" if wanted.verb == "undo" else "does once more"
+        what, keeps = "takes back" if wanted.verb == "undo" else "does once more", _KEEPS[wanted.verb]
         outcome = f"It {what}: {error.would_move}."
-    options = [option for option, touched in _CHOICES.items() if touched != "over" or option == over]
+    options = [option for option, touched in _CHOICES.items() if touched == "both" or option in (keeps, over)]
     if undecided.names == undecided.removed:  # there is no other one
         options = [option for option in options if _CHOICES[option] != "both"]
     choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]

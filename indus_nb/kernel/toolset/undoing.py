@@ -89,7 +89,7 @@ class ChangedSinceError(UsageError):
         self.undecided = undecided
         over = undecided.over("overwrites", "removes")
         super().__init__(
-            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
+            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and does the rest, `%agent "
             f"{command} over` {over} it, `%agent {command} both` leaves it and puts the other beside it."
         )
 
