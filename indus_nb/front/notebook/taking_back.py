@@ -162,24 +162,31 @@ class _Move(NamedTuple):
 
 
 async def asked_since(
-    session: AgentSession, do: Callable[[WantedT, Undecided | None], Awaitable[T]], wanted: WantedT
+    choose: Callable[[Question], Awaitable[Decision]],
+    do: Callable[[WantedT, Undecided | None], Awaitable[T]],
+    wanted: WantedT,
+    since: ChangedSinceError | None = None,
 ) -> T | None:
-    """Move steps; ask in a dialog what becomes of what was changed since, and anew where that is another by then.
+    """Move steps; ask what becomes of what was changed since, and anew where that is another by then.
 
     Args:
+        choose: Asks the user.
         do: ``TakingBack.move`` or ``state``, of the session.
+        since: What a first attempt was refused for, which is asked about first.
 
     Returns:
         What ``do`` does; ``None`` if nothing is to be changed.
     """
     agreed: Undecided | None = None
     while True:
+        if since is not None:
+            if (touched := touched_by(await choose(question_since(since, wanted)))) is None:
+                return None
+            wanted, agreed = replace(wanted, touched=touched), since.undecided
         try:
             return await do(wanted, agreed)
         except ChangedSinceError as error:
-            if (touched := touched_by(await session.ui.choose(question_since(error, wanted)))) is None:
-                return None
-            wanted, agreed = replace(wanted, touched=touched), error.undecided
+            since = error
 
 
 def _no_cells(_: Touched) -> None:
@@ -547,7 +554,7 @@ class TakingBack:
             SessionBusyError: A run is going on.
             UsageError: It is not possible; nothing was done.
         """
-        moved = await asked_since(session, partial(self.move, session), StepsWanted(count=count))
+        moved = await asked_since(session.ui.choose, partial(self.move, session), StepsWanted(count=count))
         return "" if moved is None else f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:
