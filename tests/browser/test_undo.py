@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from jupyterlab_page import KERNEL_IS_READY, Lab
 from messages_api import MessagesApi, Reply, ToolUse
 from playwright.sync_api import Page, expect
@@ -193,3 +194,32 @@ def test_after_a_restart_the_first_undo_waits_for_the_page_that_has_the_cells(
     notebook.run(3)
     expect(notebook.cell(2)).to_contain_text("%agent undo")
     expect(notebook.cell(2)).to_contain_text("Taken back: ")
+
+
+@pytest.mark.parametrize("answer", ["Leave that, take back the rest", "No, change nothing"])
+def test_how_an_undo_ended_whose_question_was_answered_after_a_reload_is_in_the_notebook(
+    lab: Lab, page: Page, api: MessagesApi, answer: str
+) -> None:
+    name = f"reloaded-{answer[:2]}.ipynb"
+    lab.write(name, "%load_ext indus_nb\nmine, other = [1], [1]", f"{SESSION}go", "mine.append(3)", "%agent undo", "1")
+    notebook = lab.open(page, name)
+    api.add(Reply(ToolUse("python", {"code": "mine.append(2); other.append(2)"})), Reply("Done."))
+    for number in range(3):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    notebook.run(3)
+    cell = notebook.cell(3)
+    expect(cell.get_by_role("dialog")).to_contain_text("mine was changed since, by you.")
+    notebook.save()
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    cell.get_by_text(answer).click()
+    outcome = "Taken back: other" if answer.startswith("Leave") else "Nothing was changed."
+    expect(cell.locator(".jp-OutputArea")).to_contain_text(outcome)
+    expect(cell.get_by_role("dialog")).to_have_count(0)
+    notebook.cell(4).locator(".cm-content").click()
+    notebook.save()
+    page.reload()
+    page.locator(".jp-Notebook").wait_for()
+    expect(cell.locator(".jp-OutputArea")).to_contain_text(outcome)
+    expect(page.get_by_text(re.compile("Error displaying widget|model not found"))).to_have_count(0)

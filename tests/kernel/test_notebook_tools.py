@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -644,3 +645,40 @@ def test_an_open_notebook_is_never_written_as_a_file_unnoticed(tmp_path: Path, a
             assert book.path.read_bytes() != before
             assert "book.ipynb" in "\n".join(book.run("%agent undo")[0].shown)
             assert book.path.read_bytes() == before
+
+
+WAITS = "\nimport time\nwhile not os.path.exists('.beside/go'): time.sleep(0.05)"
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["at once", "as a job"])
+def test_what_a_call_changed_beside_an_open_notebook_is_taken_back_with_it(
+    tmp_path: Path, api: MessagesApi, goes_on: bool
+) -> None:
+    book = Book(None, api, tmp_path / "book.ipynb")  # type: ignore[arg-type]
+    book.write(("code", "first-cell", "x = 1"))
+    before = book.path.read_bytes()
+    clean = tmp_path / "clean.csv"
+    clean.write_text("a,b\n")
+    (tmp_path / ".beside").mkdir()
+    environment = private_environment(
+        tmp_path, ANTHROPIC_BASE_URL=api.url, ANTHROPIC_API_KEY="test-key", JPY_SESSION_NAME=str(book.path)
+    )
+    (tmp_path / "agent" / "settings.json").write_text(json.dumps({"approve": "never", "jobs": {"afterSeconds": 1}}))
+    with Kernel(tmp_path, environment) as kernel:
+        book.kernel = kernel
+        book.run("%load_ext indus_nb\norders = [1, 2]\nimport os, time")
+        code = "orders.pop(); os.remove('clean.csv'); open('book.ipynb', 'w').write('{}')"
+        run = len(api.requests)
+        api.add(Reply(ToolUse("python", {"code": code + (WAITS if goes_on else "")})), "Done.", *["Seen."] * goes_on)
+        cell = kernel.begin("%agent write it")
+        api.wait_for_requests(run + 2)
+        (tmp_path / ".beside" / "go").touch()
+        cell.finish()
+        assert not clean.exists()
+        listed = " ".join("\n".join(book.run("%agent undo list")[0].shown).split())
+        assert "orders 2 → 1 items, clean.csv deleted, book.ipynb edited" in listed
+        assert len(re.findall(r"\d\d:\d\d:\d\d", listed)) == 1
+        shown = "\n".join(book.run("%agent undo")[0].shown)
+        assert "Taken back: book.ipynb, clean.csv (put back), orders." in shown
+        assert (book.path.read_bytes(), clean.read_text()) == (before, "a,b\n")
+        assert book.run("print(orders)")[0].streams == "[1, 2]\n"

@@ -86,14 +86,32 @@ def test_what_was_left_before_the_last_jump_and_is_in_no_other_state_is_kept(ker
     said(kernel, "%agent state save B")
     asked(kernel, api, python("plan.append('unsaved')"))
     assert "What you had left" not in said(kernel, "%agent state back A")
-    assert "What you had left before is last 2." in said(kernel, "%agent state back B")
+    assert "What you had left before is last-2." in said(kernel, "%agent state back B")
     asked(kernel, api, python("plan.append('other')"))
-    assert "What you had left before is last 2." in said(kernel, "%agent state back A")
-    assert "A state's name is" in refused(kernel, '%agent state save "last 2"')
-    said(kernel, '%agent state back "last 2"')
+    assert "What you had left before is last-2." in said(kernel, "%agent state back A")
+    assert "A state's name is" in refused(kernel, "%agent state save last-2")
+    said(kernel, "%agent state back last-2")
     assert kernel.run("print(plan)").streams == "['raw', 'b', 'unsaved']\n"
-    said(kernel, '%agent state back "last 2"')
+    said(kernel, "%agent state back last-2")
     assert kernel.run("print(plan)").streams == "['raw', 'b', 'other']\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["back two words", "back two words over", "diff two words", "drop two words", "save two words"]
+)
+def test_a_known_name_of_several_words_without_quotes_is_answered_with_the_right_form_and_not_sent(
+    kernel: Kernel, api: MessagesApi, command: str
+) -> None:
+    said(kernel, '%agent state save "two words"')
+    asked(kernel, api)
+    before = len(api.requests)
+    right = command.replace("two words", '"two words"')
+    shown = refused(kernel, f"%agent state {command}")
+    assert f"Did you mean `%agent state {right}`? Nothing was sent." in shown
+    assert len(api.requests) == before
+    api.add("I see.")
+    assert said(kernel, "%agent state back to the words that we had")
+    assert len(api.requests) == before + 1
 
 
 def test_the_users_cells_are_steps_once_that_is_asked_for(kernel: Kernel, api: MessagesApi) -> None:
@@ -149,7 +167,11 @@ def test_what_was_redone_beside_what_the_user_has_goes_back_as_well(kernel: Kern
     said(kernel, "%agent redo")
     assert "rows was changed since" in refused(kernel, "%agent state back raw")
     said(kernel, "%agent state back raw keep")
-    assert "rows was changed since" in refused(kernel, "%agent state back raw")
+    cell = kernel.begin("%agent state back raw", asks=True)
+    question = cell.answer("4")
+    assert "rows was changed since" in question
+    assert "Leave that, go back with the rest" in question
+    cell.finish()
     said(kernel, "%agent state back raw over")
     assert kernel.run("print(len(rows), type(rows[0]).__name__, monthly)").streams == "4000 int [1]\n"
     assert "No step lies between here and “raw”" in said(kernel, "%agent state back raw")

@@ -64,16 +64,19 @@ def test_what_can_be_taken_back_is_listed_the_next_step_first(kernel: Kernel, ap
 
 def test_a_step_that_only_imported_is_listed_by_the_name_that_it_bound(kernel: Kernel, api: MessagesApi) -> None:
     changed_by_the_agent(kernel, api, "import math as sums")
-    assert re.search(r"\b1\W+\d\d:\d\d:\d\d\W+sums bound\b", "\n".join(kernel.run("%agent undo list").shown))
+    assert re.search(r"\b1\W+\d\d:\d\d:\d\d\W+imports sums\b", "\n".join(kernel.run("%agent undo list").shown))
 
 
 def test_what_a_step_imported_and_defined_beside_is_listed_and_named_when_it_is_taken_back(
     kernel: Kernel, api: MessagesApi
 ) -> None:
-    changed_by_the_agent(kernel, api, "import math as maths\ndef twice(x): return 2 * x\nresult = maths.pi")
-    assert "result new, maths, twice bound" in "\n".join(kernel.run("%agent undo list").shown)
+    changed_by_the_agent(
+        kernel, api, "import math as maths, time\nfrom os.path import join\ndef twice(x): return 2 * x\nresult = 1"
+    )
+    listed = " ".join("\n".join(kernel.run("%agent undo list").shown).split())
+    assert "result new, twice defined, imports join, maths and time" in listed
     shown = "\n".join(kernel.run("%agent undo").shown)
-    assert "Taken back: maths (removed), result (removed), twice (removed)" in shown
+    assert "Taken back: join (removed), maths (removed), result (removed), time (removed), twice (removed)" in shown
 
 
 def test_what_the_user_changed_since_is_asked_about(kernel: Kernel, api: MessagesApi) -> None:
@@ -95,6 +98,7 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
     question = unwrapped(cell.answer("4"))
     assert "Undo this step? ⚠ mine was changed since, by you." in question
     assert "It takes back: mine 1 → 2 items, other 1 → 2 items." in question
+    assert "Leave that, take back the rest" in question
     assert "Overwrite it" in question
     assert "emove it" not in question
     assert "Nothing was changed." in cell.finish().error["traceback"][0]
@@ -143,6 +147,7 @@ def test_steps_that_are_done_once_more_are_asked_about_as_such(kernel: Kernel, a
     question = unwrapped(cell.answer("4"))
     assert "Redo these 2 steps?" in question
     assert "It does once more: again" in question
+    assert "Leave that, do the rest once more" in question
     cell.finish()
 
 

@@ -203,7 +203,7 @@ class Program:
                 if not held.issuperset(earlier):
                     left.append(earlier)
                     held.update(earlier)
-            self.named |= {LAST if at == 1 else f"{LAST} {at}": path for at, path in enumerate(left, 1)}
+            self.named |= {LAST if at == 1 else f"{LAST}-{at}": path for at, path in enumerate(left, 1)}
             self.path = there
             self.undone.clear()
             self.jumps += 1

@@ -164,7 +164,7 @@ class PanelKernel:
             return await self._move_steps(session, command)
         if name == "state":
             do = partial(self._taking_back.state, session)
-            stated = await asked_since(session, do, state_wanted(command.argument))
+            stated = await asked_since(session.ui.choose, do, state_wanted(command.argument))
             text, rows = stated or (_NOTHING_CHANGED, ())
             text = text.replace("`%agent ", "`/")
             return blocks.table(text, rows)["text/html"]
@@ -178,7 +178,7 @@ class PanelKernel:
             text, rows = await self._taking_back.listed(session, verb)
             return blocks.table(text.replace("`%agent ", "`/"), rows)["text/html"]
         wanted = steps_wanted(verb, command.argument)
-        moved = await asked_since(session, partial(self._taking_back.move, session), wanted)
+        moved = await asked_since(session.ui.choose, partial(self._taking_back.move, session), wanted)
         if moved is None:
             return blocks.notice(_NOTHING_CHANGED)["text/html"]
         done = "Taken back" if verb == "undo" else "Done once more"

@@ -52,7 +52,7 @@ from indus_nb.front.notebook.cells.work_in_cells import WorkInCells
 from indus_nb.front.notebook.checked_answers import CheckedAnswers
 from indus_nb.front.notebook.day_cost import DayCost
 from indus_nb.front.notebook.kept_answers import keep, keep_as_noted
-from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse
+from indus_nb.front.notebook.magic import COMMANDS, HELP, MAP_HELP, Command, Request, parse, unquoted_state
 from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
@@ -64,12 +64,12 @@ from indus_nb.front.notebook.taking_back import (
     StepsWanted,
     TakingBack,
     WantedT,
-    question_since,
+    asked_since,
     state_wanted,
     steps_wanted,
-    touched_by,
 )
 from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.output import (
     Screen,
     asks_for_input,
@@ -306,6 +306,8 @@ class Conversations:
         asked = session is not None and (session.last_text or "").rstrip("*_ \n").endswith("?")
         if request.doubt and not asked:
             raise UsageError(request.doubt)
+        if unquoted := unquoted_state(request, self.kernel.states.places):
+            raise UsageError(unquoted)
         if session is not None:
             _check_command(request, session)
 
@@ -889,9 +891,9 @@ class Conversations:
         wanted = steps_wanted(verb, command.argument)
         done = "Taken back" if verb == "undo" else "Done once more"
 
-        async def move(cell: CellWork, wanted: StepsWanted, agreed: Undecided | None) -> None:
+        async def move(wanted: StepsWanted, agreed: Undecided | None) -> MimeBundle:
             moved = await self.taking_back.move(session, wanted, agreed)
-            cell.left = blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
+            return blocks.notice(f"{done}: {moved}. `%agent {wanted.inverse}` turns that around.")
 
         self._moving(session, move, wanted, lambda: self.taking_back.needs_page(session, wanted))
 
@@ -899,9 +901,8 @@ class Conversations:
         """Save, list, compare or forget named states, or go to one."""
         wanted = state_wanted(command.argument)
 
-        async def do(cell: CellWork, wanted: StateWanted, agreed: Undecided | None) -> None:
-            text, rows = await self.taking_back.state(session, wanted, agreed)
-            cell.left = blocks.table(text, rows)
+        async def do(wanted: StateWanted, agreed: Undecided | None) -> MimeBundle:
+            return blocks.table(*(await self.taking_back.state(session, wanted, agreed)))
 
         self._run(session.start)
         self._moving(session, do, wanted, lambda: self.taking_back.state_needs_page(wanted))
@@ -921,28 +922,34 @@ class Conversations:
     def _moving(
         self,
         session: AgentSession,
-        move: Callable[[CellWork, WantedT, Undecided | None], Coroutine[Any, Any, None]],
+        move: Callable[[WantedT, Undecided | None], Coroutine[Any, Any, MimeBundle]],
         wanted: WantedT,
         needs_page: Callable[[], bool],
     ) -> None:
-        """Move steps; ask what becomes of what was changed since, as `asked_since`, where the user can be asked."""
-        agreed: Undecided | None = None
+        """Move steps; ask what becomes of what was changed since, as `asked_since`, where the user can be asked.
 
-        def attempt(wanted: WantedT, agreed: Undecided | None) -> None:
-            self._with_page(lambda cell: move(cell, wanted, agreed), asks=needs_page(), wait=UNDO_PAGE_SECONDS)
+        Args:
+            move: Returns what the cell shows then.
+        """
 
-        while True:
+        async def attempt(cell: CellWork) -> ChangedSinceError | None:
             try:
-                attempt(wanted, agreed)
+                cell.left = await move(wanted, None)
             except ChangedSinceError as error:
                 if not self._can_ask:
                     raise
-                decision = self._decide(session, question_since(error, wanted))
-                if (touched := touched_by(decision)) is None:
-                    raise UsageError(_NOTHING_CHANGED) from None
-                wanted, agreed = replace(wanted, touched=touched), error.undecided
-            else:
-                return
+                return error
+            return None
+
+        async def ask(cell: CellWork) -> None:
+            choose = partial(cell.ask_first, session.ui, self.thread, _NOTHING_CHANGED)
+            if (left := await asked_since(choose, move, wanted, since)) is None:
+                raise UsageError(_NOTHING_CHANGED)
+            cell.left = left
+
+        # What follows the answer goes with the question: a page that was loaded meanwhile knows its widget alone.
+        if since := self._with_page(attempt, asks=needs_page(), wait=UNDO_PAGE_SECONDS):
+            self._with_page(ask, wait=UNDO_PAGE_SECONDS if needs_page() else PAGE_SECONDS)
 
     def _insert_code(self, command: Command, session: AgentSession) -> None:
         """Insert the code that the agent ran since the last prompt as cells below."""
@@ -957,7 +964,7 @@ class Conversations:
     def _with_page(self, work: Work[T], stopped: str = "", *, asks: bool = True, wait: float = PAGE_SECONDS) -> T:
         """Run work that ``asks`` the page, and show a widget for it meanwhile."""
         inbox = Inbox()
-        cell = CellWork(self._screen, self._live if asks else lambda _: None, inbox, stopped, wait)
+        cell = CellWork(self._screen, self._live if asks else lambda _: None, inbox, self._ended, stopped, wait)
         try:
             with self._watch.main.serving(inbox):
                 return cell.run(lambda do: self._drive(do, inbox), work, self._shown)

@@ -43,8 +43,13 @@ from indus_nb.kernel.undo import (
 
 T = TypeVar("T")
 _PlanFor: TypeAlias = Callable[[Touched], CellsPlan | None]
+_KEEPS = {
+    "undo": "Leave that, take back the rest",
+    "redo": "Leave that, do the rest once more",
+    "state": "Leave that, go back with the rest",
+}
 _CHOICES: Mapping[str, Touched] = {
-    "Leave that, move the rest": "keep",
+    **dict.fromkeys(_KEEPS.values(), "keep"),
     "Overwrite it": "over",
     "Remove it": "over",
     "Overwrite or remove it": "over",
@@ -112,13 +117,13 @@ def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) 
     undecided, outcome = error.undecided, ""
     over = undecided.over("overwrite", "remove").capitalize() + " it"
     if isinstance(wanted, StateWanted):
-        heading = f"Go back to the state “{wanted.name}”?"
+        heading, keeps = f"Go back to the state “{wanted.name}”?", _KEEPS["state"]
     else:
         count = len(undecided.steps)
         heading = f"{wanted.verb.capitalize()} {'this step' if count == 1 else f'these {count} steps'}?"
-        what = "takes back" if wanted.verb == "undo" else "does once more"
+        what, keeps = "takes back" if wanted.verb == "undo" else "does once more", _KEEPS[wanted.verb]
         outcome = f"It {what}: {error.would_move}."
-    options = [option for option, touched in _CHOICES.items() if touched != "over" or option == over]
+    options = [option for option, touched in _CHOICES.items() if touched == "both" or option in (keeps, over)]
     if undecided.names == undecided.removed:  # there is no other one
         options = [option for option in options if _CHOICES[option] != "both"]
     choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]
@@ -157,24 +162,31 @@ class _Move(NamedTuple):
 
 
 async def asked_since(
-    session: AgentSession, do: Callable[[WantedT, Undecided | None], Awaitable[T]], wanted: WantedT
+    choose: Callable[[Question], Awaitable[Decision]],
+    do: Callable[[WantedT, Undecided | None], Awaitable[T]],
+    wanted: WantedT,
+    since: ChangedSinceError | None = None,
 ) -> T | None:
-    """Move steps; ask in a dialog what becomes of what was changed since, and anew where that is another by then.
+    """Move steps; ask what becomes of what was changed since, and anew where that is another by then.
 
     Args:
+        choose: Asks the user.
         do: ``TakingBack.move`` or ``state``, of the session.
+        since: What a first attempt was refused for, which is asked about first.
 
     Returns:
         What ``do`` does; ``None`` if nothing is to be changed.
     """
     agreed: Undecided | None = None
     while True:
+        if since is not None:
+            if (touched := touched_by(await choose(question_since(since, wanted)))) is None:
+                return None
+            wanted, agreed = replace(wanted, touched=touched), since.undecided
         try:
             return await do(wanted, agreed)
         except ChangedSinceError as error:
-            if (touched := touched_by(await session.ui.choose(question_since(error, wanted)))) is None:
-                return None
-            wanted, agreed = replace(wanted, touched=touched), error.undecided
+            since = error
 
 
 def _no_cells(_: Touched) -> None:
@@ -557,7 +569,7 @@ class TakingBack:
             SessionBusyError: A run is going on.
             UsageError: It is not possible; nothing was done.
         """
-        moved = await asked_since(session, partial(self.move, session), StepsWanted(count=count))
+        moved = await asked_since(session.ui.choose, partial(self.move, session), StepsWanted(count=count))
         return "" if moved is None else f"Taken back: {moved}."
 
     async def offer(self, session: AgentSession, session_id: str) -> str:

@@ -54,7 +54,7 @@ class KernelStates:
         if not name or not is_plain or is_of_left(name):
             raise UsageError(
                 f"A state's name is a line of 1 to {_MAX_NAME_CHARACTERS} visible characters without quotation marks, "
-                f"and not {LAST} or “{LAST} 2”, which are where you were before you went back. Nothing was saved."
+                f"and not {LAST} or {LAST}-2, which are where you were before you went back. Nothing was saved."
             )
         if not self._steps.settings.undo:
             raise UsageError("Nothing was saved: `notebook.undo` is off in the settings, so no steps are kept.")

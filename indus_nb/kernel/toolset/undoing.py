@@ -35,7 +35,7 @@ from indus_nb.kernel.undo import (
     forecast,
     take,
 )
-from indus_nb.kernel.undo.files import FilesCheckpoint, HeldFile, hold
+from indus_nb.kernel.undo.files import FilesChange, FilesCheckpoint, HeldFile, hold
 from indus_nb.kernel.undo.reach import bound_in_source
 from indus_nb.kernel.undo.sealing import session_key
 from indus_nb.safety.effects import files_changed
@@ -89,7 +89,7 @@ class ChangedSinceError(UsageError):
         self.undecided = undecided
         over = undecided.over("overwrites", "removes")
         super().__init__(
-            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and moves the rest, `%agent "
+            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and does the rest, `%agent "
             f"{command} over` {over} it, `%agent {command} both` leaves it and puts the other beside it."
         )
 
@@ -115,6 +115,7 @@ class _Open:
     run: str
     variables: Checkpoint | None = None
     files: FilesCheckpoint | None = None
+    notebooks: FilesChange | None = None
     cells: list[CellStep] = field(default_factory=list[CellStep])
     problem: str = ""
     asked_in: str | None = None
@@ -256,7 +257,7 @@ class Steps:
         return [] if held is None else [path for path, was in held.files.items() if hold(path)[0] != was[0]]
 
     def keep_notebooks(self, call: str, overwritten: Collection[Path]) -> str:
-        """Record that a call has written notebooks that are open, as a step of its own.
+        """Record that a call has written notebooks that are open, as a part of its step.
 
         Returns:
             Why that cannot be undone; empty if it can.
@@ -267,9 +268,10 @@ class Steps:
         if held.book is None or not self.settings.undo:
             return "undo is off"
         files = held.book.files.only({path: held.files[path] for path in overwritten}).close()
-        step = Step(call, held.run, book=held.book, files=files)
-        if not step.is_empty:
-            self.add(step)
+        if (running := self._open.get(call)) is not None:  # it goes on as a job, whose end makes the step
+            running.notebooks = files
+        elif not files.is_empty:
+            self.history.add_to(Step(call, held.run, book=held.book, files=files), self.room)
         return "; ".join(files.left_out.values())
 
     def note_cell(self, call: str, session: str, cell: CellStep) -> None:
@@ -351,6 +353,8 @@ class Steps:
                 step.files = running.files.close(written)
             except Exception as error:  # noqa: BLE001 - as at its beginning
                 problems.append(f"files: {_reason(error)}")
+        if running.notebooks is not None:
+            step.files = running.notebooks if step.files is None else step.files.joined(running.notebooks)
         summary = step.summary
         dropped = Dropped() if step.is_empty else self.add(step)
         self.cell_goes_on()

@@ -68,7 +68,8 @@ class Differences(NamedTuple):
 
     Attributes:
         words: Rebound variables and those changed in place, as they stand behind "changes": ``rows 3 → 2 items``.
-        uncalled: Those created that a summary does not call new: modules, functions and classes.
+        uncalled: Those created that a summary does not call new, modules, functions and classes, each with whether it
+            was imported.
     """
 
     created: frozenset[str]
@@ -77,7 +78,7 @@ class Differences(NamedTuple):
     in_place: frozenset[str]
     settings: Sequence[str]
     words: Mapping[str, str]
-    uncalled: frozenset[str] = frozenset()
+    uncalled: Mapping[str, bool]
 
 
 @dataclass
@@ -251,7 +252,7 @@ class Change:
         return self._other(Side(mine.undone, bound, held, other.watched))
 
     def _other(self, side: Side) -> Change:
-        nothing = Differences(frozenset(), frozenset(), frozenset(), frozenset(), (), {})
+        nothing = Differences(frozenset(), frozenset(), frozenset(), frozenset(), (), {}, {})
         return Change("", "", nothing, {}, {}, self.namespace, side, self._watch)
 
     def undo(self, *, keep: Collection[str] = (), over: Collection[str] = ()) -> frozenset[str]:

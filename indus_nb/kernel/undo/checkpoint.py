@@ -162,7 +162,7 @@ class Checkpoint:
         created = {name: now for name, (was, now) in bound.items() if was is ABSENT}
         deleted = [name for name, (_, now) in bound.items() if now is ABSENT]
         rebound = [name for name in bound if name not in created and name not in deleted]
-        now = {**self._beside, **after}
+        now, home = {**self._beside, **after}, after.get("__name__")
         clock = Clock(_COMPARING_SECONDS)
         sizes = {
             name: (self._extents.get(name, ()), words.measured(name, now[name]), lost.get(name, ""))
@@ -193,7 +193,11 @@ class Checkpoint:
                     frozenset(described.keys() - bound.keys()),
                     settings,
                     {name: words.behind_verb(text) for name, text in described.items()},
-                    frozenset(name for name, value in created.items() if not words.is_called_new(value)),
+                    {
+                        name: words.is_imported(value, home)
+                        for name, value in created.items()
+                        if not words.is_called_new(value)
+                    },
                 ),
                 self._known(),
             ),

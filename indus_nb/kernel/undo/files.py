@@ -510,6 +510,13 @@ class FilesChange:
         now = {step.path: step.now for step in later.steps}
         return self._other([replace(step, now=now[step.path], own=()) for step in self.steps], undone=self.undone)
 
+    def joined(self, other: FilesChange) -> FilesChange:
+        """Return this and a change of other files by the same call as one change."""
+        own = {step.path for step in self.steps}
+        summary = ", ".join(filter(None, (self.summary, other.summary)))
+        steps = [*self.steps, *(step for step in other.steps if step.path not in own)]
+        return FilesChange(self.root, summary, {**self.left_out, **other.left_out}, self.contents, steps, self.undone)
+
     def _other(self, steps: list[FileStep], *, undone: bool) -> FilesChange:
         return FilesChange(self.root, "", {}, self.contents, steps, undone)
 

@@ -147,7 +147,7 @@ class History:
             return dropped
 
     def add_to(self, step: Step, room: int) -> Step:
-        """Add the cells of a step to the one that its call has made already, or the step itself if there is none.
+        """Add cells or files of a step to the one that its call has made already, or the step itself if there is none.
 
         Returns:
             The step that has them.
@@ -159,7 +159,9 @@ class History:
             if made is None:
                 self.add(step, room)
                 return step
-            made.cells = step.cells
+            made.cells = step.cells or made.cells
+            if step.files is not None:
+                made.files = step.files if made.files is None else made.files.joined(step.files)
             self._write([made.book])
             return made
 

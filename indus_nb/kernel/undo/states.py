@@ -24,16 +24,16 @@ MAX_STEPS = 100
 MAX_HELD = 500
 """Most steps that are kept in all."""
 LAST = "last"
-"""The state that was left when the user last went to another one; the ones before it are ``last 2`` and so on."""
+"""The state that was left when the user last went to another one; the ones before it are ``last-2`` and so on."""
 
 
 def is_of_left(name: str) -> bool:
     """Return whether a name is one of those that states get when they are left.
 
-    >>> is_of_left("last"), is_of_left("last 2"), is_of_left("last look")
+    >>> is_of_left("last"), is_of_left("last-2"), is_of_left("last-look")
     (True, True, False)
     """
-    first, _, number = name.partition(" ")
+    first, _, number = name.partition("-")
     return first == LAST and (name == LAST or number.isdigit())
 
 
@@ -95,7 +95,7 @@ class States:
                 kept.append(state)
                 held.update(state.path)
         self.save(LAST, done)
-        self.named |= {f"{LAST} {number}": state for number, state in enumerate(kept, 2)}
+        self.named |= {f"{LAST}-{number}": state for number, state in enumerate(kept, 2)}
 
     def lasts(self) -> list[str]:
         """Return the names of states that were left, the newest first."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from indus_nb.base.files import make_private_directory, read_file, write_atomically
+from indus_nb.kernel.undo import words
 from indus_nb.kernel.undo.cells import CellsChange, CellStep, cells_from_json
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.contents import MAX_BYTES
@@ -89,9 +90,8 @@ class Step:
             gone: The ids of cells that the user has removed since.
         """
         said = self._in_words(named, gone)
-        uncalled = frozenset[str]() if self.variables is None else self.variables.found.uncalled
-        bound = sorted(uncalled if said else self.names)
-        return ", ".join(filter(None, (said, f"{', '.join(bound)} bound" if bound else "")))
+        uncalled = dict[str, bool]() if self.variables is None else self.variables.found.uncalled
+        return ", ".join(filter(None, (said, words.bound(uncalled if said else self.names, uncalled))))
 
     def _in_words(self, named: Callable[[CellStep], str], gone: Collection[str] = ()) -> str:
         parts = [part.summary for part in (self.variables, self.files) if part is not None]

@@ -7,7 +7,7 @@ else differs (`differences`) stands behind it in parentheses, without a comma an
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from indus_nb.base.textcut import one_line
@@ -80,6 +80,34 @@ def behind_verb(said: str) -> str:
 def is_called_new(value: object) -> bool:
     """Return whether a summary names a variable with this value among the new ones."""
     return not issubclass(type(value), _UNNAMED)
+
+
+def is_imported(value: Any, home: object) -> bool:
+    """Return whether code got a module, function or class from elsewhere.
+
+    Args:
+        home: The ``__name__`` of the namespace.
+    """
+    if issubclass(type(value), types.ModuleType):
+        return True
+    look = type.__getattribute__ if issubclass(type(value), type) else object.__getattribute__
+    return look(value, "__module__") != home
+
+
+def bound(names: Iterable[str], uncalled: Mapping[str, bool]) -> str:
+    """Describe names that code bound and no summary calls new; those that it imported are the last.
+
+    Args:
+        uncalled: Modules, functions and classes among them, each with whether it was imported.
+
+    >>> bound(["plt", "twice", "Row", "time"], {"plt": True, "time": True, "twice": False, "Row": False})
+    'Row defined, twice defined, imports plt and time'
+    """
+    names = sorted(names)
+    parts = [f"{_shown(name)} {'defined' if name in uncalled else 'bound'}" for name in names if not uncalled.get(name)]
+    *first, last = [_shown(name) for name in names if uncalled.get(name)] or [""]
+    imported = f"imports {', '.join(first)} and {last}" if first else f"imports {last}" if last else ""
+    return ", ".join(filter(None, (*parts, imported)))
 
 
 def line(

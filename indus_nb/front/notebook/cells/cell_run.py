@@ -19,7 +19,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.core.session.stats import usage_of
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
-from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_of
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_on
 from indus_nb.front.notebook.kept_answers import KeptInRun
 from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.plan_first import plan_first
@@ -250,19 +250,12 @@ class CellRun:
 
     def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
         """Return the outputs for pages that connect later, if the front end identifies the cell."""
-        place = self._place(widget)
+        place = place_on(self._screen, widget)
         if place is None:
             return None
         outputs = CellOutputs(widget, self._shown, place)
         widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
         return outputs
-
-    def _place(self, widget: AgentWidget) -> JsonObject | None:
-        """Return the place of the outputs, if the front end identifies the cell."""
-        screen = self._screen
-        if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
-            return None
-        return place_of(screen.cell.cell, screen.cell.client, widget.comm_id, screen.cell.source)
 
     def _shown(self) -> list[JsonObject]:
         """List the cell's outputs, for pages that get neither its displays nor its failure."""
@@ -328,7 +321,7 @@ class CellRun:
     def _close(self, widget: AgentWidget) -> None:
         if widget.closed:
             return
-        if self._outputs is not None and (place := self._place(widget)) is not None:
+        if self._outputs is not None and (place := place_on(self._screen, widget)) is not None:
             self.ended.keep(place, self._shown())
         widget.set(fallback=None)
         widget.send()

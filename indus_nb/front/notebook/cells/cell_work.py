@@ -1,6 +1,7 @@
 """Work other than a prompt that a cell waits for: its progress, Stop, and its output in the cell.
 
-What this module promises: however the work ends, the cell shows its output until then, and its widget is closed.
+What this module promises: however the work ends, the cell shows its output until then, also in a page that was loaded
+meanwhile, and its widget is closed.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from indus_nb.base.errors import Interrupted, UsageError
+from indus_nb.base.errors import IndusError, Interrupted, UsageError
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_on
+from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
-from indus_nb.front.notebook.view.output import NOTHING, Screen
+from indus_nb.front.notebook.view.output import NOTHING, NotebookScreen, Screen
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.tools.tool import ToolError
 
 if TYPE_CHECKING:
+    from indus_nb.base.wire import JsonObject
     from indus_nb.core.session.dialogs import Ui, UiFrame
     from indus_nb.core.session.questions import Decision, Question
     from indus_nb.front.notebook.page.protocol import AnswerDialog, CellRequest
@@ -50,6 +54,7 @@ class CellWork:
         screen: Screen,
         live: Callable[[Callable[[CellRequest], None]], AgentWidget | None],
         inbox: Inbox,
+        ended: EndedRuns,
         stopped: str,
         page_seconds: float = PAGE_SECONDS,
     ) -> None:
@@ -60,14 +65,19 @@ class CellWork:
             inbox: Of the thread that waits, which may call ``input()``.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
+            ended: Takes what the work has left once its widget is closed.
         """
         self.left: MimeBundle = NOTHING
         self._inbox = inbox
+        self._ended = ended
         self._stopped = stopped
         self._page_seconds = page_seconds
         self._live = live(self._receive)
         self._screen = screen
         self._display = None if self._live is None else screen.show(self._live.bundle, final=False)
+        self._failure: str = ""
+        self._outputs = self._outputs_for(self._live)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[Any] | None = None
         self._is_stopped = False
         self._is_over = False
@@ -103,7 +113,8 @@ class CellWork:
                 raise
             raise Interrupted(self._stopped) from None
         finally:
-            self._show(self.left, final=True)
+            if not self._is_over:
+                self._show(self.left, final=True)
 
     def say(self, note: str) -> None:
         """Show a line of progress."""
@@ -117,6 +128,23 @@ class CellWork:
         """Ask a session's question here, in the widget or with ``input()``, and where else its dialogs are shown."""
         with self._asking(ui, thread):
             return await ui.choose(question)
+
+    async def ask_first(self, ui: Ui, thread: AgentThread, stopped: str, question: Question) -> Decision:
+        """Ask before something that no Stop ends: only while it is asked the user may end the work with one.
+
+        Args:
+            stopped: What the cell fails with then.
+        """
+        self._set_stopped(stopped)
+        decision = await self.ask(ui, question, thread)
+        self._set_stopped("")
+        return decision
+
+    def _set_stopped(self, stopped: str) -> None:
+        self._stopped = stopped
+        if self._live is not None:
+            self._live.set(busy=bool(stopped), started_ms_ago=0)
+            self._live.send()
 
     async def ask_open(self, ui: Ui, thread: AgentThread) -> bool:
         """Ask a session's open questions as `ask` does, until none is left; return whether there was one."""
@@ -184,10 +212,48 @@ class CellWork:
             if live is not None and self._stopped:
                 live.set(busy=True, started_ms_ago=0)
             async with _shown_to_page(live, shown, self._page_seconds):
-                return await work(self)
+                try:
+                    return await work(self)
+                except (IndusError, asyncio.CancelledError) as error:
+                    self._failure = str(error) or self._stopped
+                    raise
+                finally:
+                    self._task = None
+                    self._is_over = True
+                    self._show(self.left, final=True)
+                    await self._bring_end()
         finally:
-            self._task = None
             self._is_over = True
+
+    def _outputs_for(self, live: AgentWidget | None) -> CellOutputs | None:
+        """Return the outputs for pages that connect later, if the front end identifies the cell."""
+        place = None if live is None else place_on(self._screen, live)
+        if live is None or place is None:
+            return None
+        outputs = CellOutputs(live, self._all_shown, place)
+
+        def bring() -> None:
+            task = asyncio.create_task(outputs.bring(live.used_page))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        live.on_ready = bring
+        return outputs
+
+    def _all_shown(self) -> list[JsonObject]:
+        """List the cell's outputs, for pages that get neither its displays nor its failure."""
+        shown = cast("NotebookScreen", self._screen).outputs()
+        return [*shown, {"data": dict(blocks.error(self._failure)), "metadata": {}}] if self._failure else shown
+
+    async def _bring_end(self) -> None:
+        """Have the end in the notebook of a page that was loaded meanwhile, and keep it for pages to come."""
+        live = self._live
+        if live is None or self._outputs is None:
+            return
+        if (shown := self._all_shown()) and (place := place_on(self._screen, live)) is not None:
+            self._ended.keep(place, shown)
+        if live.reloaded:
+            await self._outputs.settle()
 
     def _receive(self, request: CellRequest) -> None:
         if request.kind == "answer":

@@ -7,14 +7,26 @@ over.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from indus_nb.base import textcut
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.output import NotebookScreen, Screen
+
+if TYPE_CHECKING:
+    from indus_nb.front.notebook.page.widget import AgentWidget
 
 _MAX_ASKED = 1_000
 _MAX_RUNS = 50
 _MAX_CHARACTERS = 20_000_000
+
+
+def place_on(screen: Screen, widget: AgentWidget) -> JsonObject | None:
+    """Return where the outputs of a widget's run belong, if the front end identifies the cell."""
+    if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
+        return None
+    return place_of(screen.cell.cell, screen.cell.client, widget.comm_id, screen.cell.source)
 
 
 def place_of(cell: str, client: str | None, widget: str, source: str) -> JsonObject:

@@ -9,7 +9,7 @@ from indus_nb.front.notebook.magic.shell import QuietStatements, help_text, inst
 
 if TYPE_CHECKING:
     from indus_nb.front.notebook.magic.options import COMMANDS, HELP, MAP_HELP
-    from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse
+    from indus_nb.front.notebook.magic.request import Command, Request, Rows, parse, unquoted_state
 
 __all__ = [
     "COMMANDS",
@@ -23,6 +23,7 @@ __all__ = [
     "install_completion",
     "literal_lines",
     "parse",
+    "unquoted_state",
 ]
 
 _HOMES = {
@@ -33,6 +34,7 @@ _HOMES = {
     "Request": "request",
     "Rows": "request",
     "parse": "request",
+    "unquoted_state": "request",
 }
 
 

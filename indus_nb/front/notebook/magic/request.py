@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from keyword import iskeyword
@@ -39,6 +39,7 @@ _PROSE = (ast.Tuple, ast.BinOp, ast.Constant)
 _WITHOUT_OVER = re.compile(r"\s*(\"[^\"]*\"|'[^']*')(?!\s+over\s)")
 _COLUMN = re.compile(r"\{\w[^{}]*\}")
 _MAX_NAME_WORDS = 4
+_OF_STATE = re.compile(r"/?state\s+(save|back|diff|drop)\s+(.+)")
 _EITHER = ("output", "result", "max_cost", "max_turns", "timeout")
 """The options of a prompt that stand in front of ``map`` or behind it."""
 _CHOOSES = (
@@ -368,7 +369,7 @@ def _meant_actions(first: str, action: str, behind: str) -> list[str]:
 def _meant_name(first: str, action: str, behind: str) -> list[str]:
     """Return the sub-command whose new name of a few words lacks its quotes; more are a sentence.
 
-    Other actions than saving want a name that exists, and which do is not known here.
+    Other actions than saving want a name that exists, for which there is `unquoted_state`.
 
     >>> _meant_name("state", "save", "two words"), _meant_name("state", "back", "to the start")
     (['state save "two words"'], [])
@@ -378,6 +379,27 @@ def _meant_name(first: str, action: str, behind: str) -> list[str]:
     quoted = f'{action} "{behind}"'
     is_one = first in COMMANDS and action in COMMANDS[first].choices and COMMANDS[first].argument(quoted) is not None
     return [f"{first} {quoted}"] if is_one else []
+
+
+def unquoted_state(request: Request, states: Callable[[], Collection[str]]) -> str:
+    """Return what to say if a prompt is a sub-command with the name of a state that lacks its quotes; else nothing.
+
+    >>> unquoted_state(parse("state back two words over"), lambda: ["two words"]).partition("?")[0]
+    'Did you mean `%agent state back "two words" over`'
+
+    Args:
+        states: Returns the names that there are.
+    """
+    found = _OF_STATE.fullmatch(request.text) if request.may_be_command else None
+    if found is None:
+        return ""
+    words, known = found[2].split(), states()
+    for count in (len(words), len(words) - 1):  # the last one may be `over` and the like
+        name = " ".join(words[:count])
+        meant = " ".join([found[1], f'"{name}"', *words[count:]])
+        if name in known and COMMANDS["state"].argument(meant) is not None:
+            return _unsent(f"Did you mean `%agent state {meant}`?", request.text)
+    return ""
 
 
 def _unsent(hint: str, text: str) -> str:
