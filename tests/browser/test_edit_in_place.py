@@ -574,3 +574,19 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     page.keyboard.press("Alt+y")  # the only one that is left
     expect(box(notebook)).to_have_count(0)
     assert source(notebook, 0) == NEW
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_model_sees_the_figure_that_the_cell_shows(lab: Lab, page: Page, api: MessagesApi, saved: bool) -> None:
+    plot = "import matplotlib.pyplot as plt\nplt.plot([3, 1, 2])\nplt.show()"
+    notebook = opened(lab, page, f"figure-{saved}.ipynb", plot)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    expect(notebook.cell(0).locator(".jp-OutputArea img")).to_be_visible()
+    if saved:
+        notebook.save()
+    api.add("It falls.")
+    expect(asked(notebook, 0, "what does it show?")).to_contain_text("It falls.")
+    asking = api.requests[-1].body["messages"][-1]["content"]
+    assert [block["type"] for block in asking].count("image") == 1
+    assert any("--- image/png ---\n[image 1, above]" in text for text in api.requests[-1].texts)
