@@ -87,11 +87,15 @@ def ask(notebook: Notebook, code: str) -> Locator:
 
 def check(notebook: Notebook, name: str, within: str = ".ia-root") -> None:
     """Fail with what axe-core finds wrong with our elements; the picture is for people."""
-    page = notebook.page
-    is_light = page.evaluate("document.body.dataset.jpThemeLight === 'true'")
+    is_light = notebook.page.evaluate("document.body.dataset.jpThemeLight === 'true'")
     notebook.screenshot(f"accessible-{name}-{'light' if is_light else 'dark'}")
+    check_as_it_is(notebook, within)
+
+
+def check_as_it_is(notebook: Notebook, within: str) -> None:
+    """Do that with the mouse where it is, without a picture."""
     options = {"runOnly": {"type": "tag", "values": RULES}}
-    report = Axe().run(page, context=within, options=options).response
+    report = Axe().run(notebook.page, context=within, options=options).response
     assert "color-contrast" in {rule["id"] for rule in report["passes"]}  # it has seen something
     found = [
         f"{rule['id']}: {node['target']} {node['html'][:200]}\n  {node['failureSummary']}"
@@ -143,6 +147,9 @@ def test_a_dialog_in_a_cell(notebook: Notebook, kind: str) -> None:
     expect(dialog).to_be_visible()
     expect(dialog.get_by_role("button").first).to_be_enabled()
     check(notebook, f"{kind}")
+    for button in dialog.get_by_role("button").all():
+        button.hover()
+        check_as_it_is(notebook, ".ia-dialog")
     leave = {"select": "No", "confirm": "No"}.get(kind, "Cancel")
     dialog.get_by_role("button", name=leave, exact=True).click()
     notebook.wait_until_run(2)

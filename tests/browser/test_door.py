@@ -323,11 +323,12 @@ def test_a_question_waits_in_the_panel_of_a_page_that_is_loaded_again_also_where
     expect(notebook.cell(1)).to_have_count(1 if saved else 0)
     if not opened:
         status.click()
-    if saved:  # then its cell is in sight
+    if saved and opened:  # then its cell is in sight
         expect(chat.locator(".ia-where")).to_have_text("A question waits at the 2nd cell: show")
     question = (notebook.cell(1) if saved else chat).get_by_role("dialog")
     expect(question).to_contain_text(f"touch {made.name}")
     keep_screenshot(page, f"question-after-a-reload-{saved}-{opened}")
+    expect(chat.locator(".ia-where:visible, .ia-dialog:visible")).to_have_count(1)
     call = chat.locator(".indus-call")
     expect(call).to_have_count(1)
     question.get_by_role("button", name=re.compile(r"^Yes\b")).first.click()

@@ -8,7 +8,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyterlab_page import Lab, Notebook
+from jupyterlab_page import Lab, Notebook, keep_screenshot
 from messages_api import Gate, HttpError, MessagesApi, Recorded, Reply, Text, ToolUse
 from playwright.sync_api import Locator, Page, expect
 
@@ -285,7 +285,10 @@ def test_a_change_is_accepted_and_run_by_key_from_the_editor(lab: Lab, page: Pag
 
 @pytest.mark.parametrize(
     ("keys", "left", "number"),
-    [("Alt+y", NEW, r"\[ \]:"), ("Alt+Shift+Y", NEW, r"\[\d+\]:"), ("Alt+n", OLD, r"\[ \]:")],
+    [
+        *[("Alt+y", NEW, r"\[ \]:"), ("Alt+Shift+Y", NEW, r"\[\d+\]:"), ("Alt+n", OLD, r"\[ \]:")],
+        *[("1", NEW, r"\[ \]:"), ("2", OLD, r"\[ \]:"), ("3", NEW, r"\[\d+\]:")],
+    ],
 )
 def test_the_keys_of_the_answers_work_from_the_box_which_has_the_focus(
     lab: Lab, page: Page, api: MessagesApi, keys: str, left: str, number: str
@@ -301,6 +304,22 @@ def test_the_keys_of_the_answers_work_from_the_box_which_has_the_focus(
     is_gone(asking)
     assert sources(notebook) == [left]
     expect(notebook.cell(0).locator(".jp-InputPrompt")).to_have_text(re.compile(number))
+
+
+def test_the_buttons_show_their_keys_which_are_text_in_the_field(lab: Lab, page: Page, api: MessagesApi) -> None:
+    notebook = opened(lab, page, "shown_keys.ipynb", OLD)
+    api.add(proposing())
+    asking = asked(notebook, 0, "three")
+    expect(asking.locator(".indus_nb-box-key")).to_have_text(["(1)", "(2)", "(3)"])
+    keep_screenshot(page, "box-keys")
+    button(asking, "Ask again").click()
+    page.keyboard.type("123")
+    expect(asking.get_by_role("textbox")).to_have_value("123")
+    page.keyboard.press("Escape")
+    button(asking, "Accept and run").focus()
+    page.keyboard.press("2")
+    is_gone(asking)
+    assert sources(notebook) == [OLD]
 
 
 def test_a_cell_that_is_accepted_and_run_comes_into_sight_and_leaves_the_focus_where_it_is(
@@ -591,3 +610,19 @@ def test_a_key_answers_the_question_of_the_active_cell_and_of_several_elsewhere_
     page.keyboard.press("Alt+y")  # the only one that is left
     expect(box(notebook)).to_have_count(0)
     assert source(notebook, 0) == NEW
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_the_model_sees_the_figure_that_the_cell_shows(lab: Lab, page: Page, api: MessagesApi, saved: bool) -> None:
+    plot = "import matplotlib.pyplot as plt\nplt.plot([3, 1, 2])\nplt.show()"
+    notebook = opened(lab, page, f"figure-{saved}.ipynb", plot)
+    notebook.run(0)
+    notebook.wait_until_run(0)
+    expect(notebook.cell(0).locator(".jp-OutputArea img")).to_be_visible()
+    if saved:
+        notebook.save()
+    api.add("It falls.")
+    expect(asked(notebook, 0, "what does it show?")).to_contain_text("It falls.")
+    asking = api.requests[-1].body["messages"][-1]["content"]
+    assert [block["type"] for block in asking].count("image") == 1
+    assert any("--- image/png ---\n[image 1, above]" in text for text in api.requests[-1].texts)

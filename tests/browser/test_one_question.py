@@ -80,13 +80,12 @@ def test_the_panel_says_only_where_a_question_waits_as_long_as_that_is_in_sight(
     beside.scroll(down=True)
     expect(beside.in_panel).to_be_visible()
     expect(beside.in_panel.locator(".ia-body")).to_contain_text("os.environ")
-    expect(beside.line).to_be_visible()
+    expect(beside.line).to_be_hidden()
     keep_screenshot(page, "question-out-of-sight")
     beside.scroll(down=False)
     expect(beside.in_panel).to_be_hidden()
     expect(beside.in_cell).to_be_visible()
-    beside.scroll(down=True)
-    expect(beside.in_panel).to_be_visible()
+    beside.composer.click()
     beside.line.click()
     expect(beside.in_cell).to_be_in_viewport()
     expect(beside.in_cell).to_be_focused()
@@ -138,6 +137,27 @@ def test_what_was_read_to_its_end_in_the_cell_may_be_allowed_in_the_panel_and_no
     expect(yes(beside.in_cell)).to_be_enabled()
     beside.scroll(down=True)
     expect(yes(beside.in_panel)).to_be_enabled()
+    yes(beside.in_panel).click()
+    beside.notebook.wait_until_run(0)
+    assert "did not allow" not in str(api.requests[-1].body)
+
+
+def test_a_text_whose_lines_are_all_in_sight_in_a_narrow_panel_may_be_allowed(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    short = "\n".join(f"value_{number} = {number}" for number in range(6))
+    api.add(*python(f"{short}\nimport os; os.environ['ONE'] = 'a line that is broken once'"))
+    beside = Beside(lab, page, "narrow.ipynb", FAR)
+    root = beside.chat.locator(".ia-root")
+    root.evaluate("root => Object.assign(root.style, {flex: 'none', width: '400px'})")
+    beside.run()
+    beside.scroll(down=True)
+    body = beside.in_panel.locator(".ia-body")
+    assert round(body.evaluate("body => body.scrollHeight / parseFloat(getComputedStyle(body).lineHeight)")) == 9
+    expect(beside.in_panel.locator(".ia-unread")).to_be_hidden()
+    expect(yes(beside.in_panel)).to_be_enabled()
+    root.evaluate("root => root.style.width = '300px'")
+    expect(beside.in_panel.locator(".ia-unread")).to_have_text(re.compile("^▼ 1 more line below$"))
     yes(beside.in_panel).click()
     beside.notebook.wait_until_run(0)
     assert "did not allow" not in str(api.requests[-1].body)

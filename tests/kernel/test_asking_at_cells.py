@@ -19,13 +19,13 @@ from indus_nb.kernel.cell_ids import CellIds
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.start import SessionOptions, open_session
 
-sent, answers, cells = [], [], {}
+sent, answers, cells, outputs = [], [], {}, []
 
 async def ask_page(what, fields):
     match what:
         case "cells":
             listed = [{"id": id, "type": "code", "source": text, "executionCount": None} for id, text in cells.items()]
-            return {"cells": listed}
+            return {"cells": [{**cell, "outputs": outputs * (cell["id"] == fields.get("whole"))} for cell in listed]}
         case "change_cells":
             for edit in fields["edits"]:
                 put = {edit["cell"]: edit["source"]}
@@ -117,6 +117,29 @@ def test_a_change_is_drafted_reviewed_and_made_without_another_question_to_the_m
     told = str(api.requests[-1].body["messages"][-1])
     assert "Make it two." in told
     assert "id a" in told
+
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
+
+
+@pytest.mark.parametrize("png", [PNG, f"{PNG[:40]}\n{PNG[40:]}\n", [PNG[:40], PNG[40:]]])
+def test_a_figure_of_the_cell_is_shown_to_the_model(kernel: Kernel, api: MessagesApi, png: str | list[str]) -> None:
+    api.add("It falls.")
+    output = {"output_type": "display_data", "data": {"image/png": png, "text/plain": "<Figure>"}, "metadata": {}}
+    assert kernel.run(f"outputs[:] = [{output!r}]").error is None
+    ask(kernel)
+    blocks = api.requests[-1].body["messages"][-1]["content"][-3:]
+    assert [block["type"] for block in blocks] == ["text", "image", "text"]
+    assert blocks[1]["source"]["data"] == PNG
+    assert "[image 1, above]" in blocks[2]["text"]
+
+
+def test_the_model_reads_that_the_page_has_not_sent_a_figure(kernel: Kernel, api: MessagesApi) -> None:
+    api.add("It falls.")
+    assert kernel.run("outputs[:] = [{'output_type': 'display_data', 'data': {'image/png': ''}}]").error is None
+    ask(kernel)
+    assert "[not shown: the page has not sent it]" in str(api.requests[-1].body["messages"][-1])
+    assert kernel.run("outputs.clear()").error is None
 
 
 def test_what_is_asked_at_a_cell_is_shown_in_the_words_of_the_user(kernel: Kernel, api: MessagesApi) -> None:

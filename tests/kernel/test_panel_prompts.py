@@ -86,9 +86,11 @@ def test_a_value_of_several_lines_goes_along_beside_a_prompt_that_reads_as_typed
     assert typed.startswith("what is odd in $sales at ")
     assert "{rate}" not in typed
     assert "region" not in typed
-    assert value.startswith("[Document: $sales]\n")
+    assert value.startswith("$sales:\n")
     assert "region" in value
-    assert "what is odd in $sales at 0.25, and in $sales?\n[Document: $sales]" in page.text
+    assert "what is odd in $sales at 0.25, and in $sales?\nContext · " in page.text
+    assert "Context · $sales, about " in page.text
+    assert "Document" not in page.text
 
 
 def test_each_answer_says_what_it_took_and_not_what_those_before_it_did(page: Page, api: MessagesApi) -> None:
@@ -169,8 +171,8 @@ def test_a_cell_goes_along_with_its_output(kernel: Kernel, page: Page, api: Mess
     page.wait_until_idle("It is seven.")
     text = sent(api)
     assert f"explain @cell {number}" in text
-    (along,) = (block["text"] for block in text_blocks(api) if block["text"].startswith("[Document:"))
-    assert f"cell In [{number}]" in along
+    (along,) = (block["text"] for block in text_blocks(api) if block["text"].startswith("cell In ["))
+    assert along.startswith(f"cell In [{number}]:\n")
     assert "print('seven', 3 + 4)" in along
     assert "seven 7" in along
     api.requests.clear()

@@ -226,6 +226,21 @@ test("cells are described with their outputs in short, if that is asked for", ()
   assert.equal(answerRequest(notebook, { what: "cells" }, 0).cells[0].outputs, undefined);
 });
 
+test("the outputs of one cell come whole, but for those that are too large for a message", () => {
+  const notebook = notebookOf("plot()", "plot()");
+  const figure = (image) => ({ output_type: "display_data", data: { "image/png": image }, metadata: {} });
+  const shown = [figure("iVBOR"), figure("x".repeat(5_000_000)), figure("R0lGOD")];
+  for (const cell of notebook.cells) cell.outputs = { toJSON: () => shown };
+  const [first, second] = notebook.cells;
+  const { cells } = answerRequest(notebook, { what: "cells", outputs: true, whole: first.id }, 0);
+  const images = cells.map(({ outputs }) => outputs.map(({ data }) => data["image/png"]));
+  assert.deepEqual(images, [
+    ["iVBOR", "", "R0lGOD"],
+    ["", "", ""],
+  ]);
+  assert.notEqual(first.id, second.id);
+});
+
 /** A cell with outputs, and a kernel that notes what it is asked to run. */
 function runnable() {
   const notebook = notebookOf("1 / 0", "print(1)");

@@ -9,7 +9,7 @@ from typing import Literal
 
 from indus_nb.base import textcut
 from indus_nb.base.errors import UsageError
-from indus_nb.base.messages import Attachment, Message
+from indus_nb.base.messages import Attachment, Message, going_along
 from indus_nb.core.session.session import AgentSession
 from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.magic import Command
@@ -131,7 +131,7 @@ class PanelKernel:
             )
         missing = textcut.one_line(", ".join(f"{{{name}}}" for name in filled.missing), 200)
         notes = [f"{missing}: sent as it stands, there is no such variable."] if missing else []
-        return Filled(filled.text, notes, [_as_text(source, value) for source, value in beside.items()])
+        return Filled(filled.text, notes, [_named(source, value) for source, value in beside.items()])
 
     def cells(self) -> Mapping[int, str]:
         """Return the code of the cells that ran last, by the numbers that they ran with."""
@@ -148,7 +148,7 @@ class PanelKernel:
                 text = await self._notebook.cell_that_ran(number)
             except ToolError as error:
                 raise UsageError(f"Nothing was sent: @cell {number} is not known. {error}") from error
-        return _as_text(f"cell In [{number}]", text)
+        return _named(f"cell In [{number}]", text)
 
     async def carry_out(self, session: AgentSession, name: str, argument: str) -> str:
         """Run one of ``commands``.
@@ -189,5 +189,5 @@ async def _nothing() -> None:
     """Compute nothing again: there are no values."""
 
 
-def _as_text(name: str, text: str) -> Attachment:
-    return Attachment(file_name=name, mime_type="text/plain", size=textcut.byte_size(text), extracted_text=text)
+def _named(name: str, text: str) -> Attachment:
+    return going_along(name, f"{name}:\n{text}")

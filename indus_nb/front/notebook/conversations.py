@@ -481,8 +481,8 @@ class Conversations:
         """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
         return self._ended.of(widget)
 
-    async def cell_shown(self, cell_id: str) -> str:
-        """Write a cell as the page that asks shows it."""
+    async def cell_shown(self, cell_id: str) -> tuple[str, list[ImageContent]]:
+        """Write a cell as the page that asks shows it, with its images."""
         return await self._notebook.cell_shown(cell_id)
 
     # A prompt

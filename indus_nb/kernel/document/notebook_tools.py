@@ -17,6 +17,7 @@ from indus_nb.kernel.document.run_cells import RunCells
 from indus_nb.tools import ToolError
 
 if TYPE_CHECKING:
+    from indus_nb.base.messages import ImageContent
     from indus_nb.kernel.document.verifying import Verified
     from indus_nb.kernel.undo import Maker
 
@@ -168,8 +169,8 @@ class NotebookTools:
         """
         return await self._reader.cell_that_ran(number)
 
-    async def cell_shown(self, cell_id: str) -> str:
-        """Write a cell with the outputs that the page shows.
+    async def cell_shown(self, cell_id: str) -> tuple[str, list[ImageContent]]:
+        """Write a cell with the outputs that the page shows, and the images among them.
 
         Raises ``ToolError`` if the notebook has no such cell, or is not known.
         """

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from indus_nb.base import textcut
 from indus_nb.base.events import ToolOutput
@@ -70,10 +70,12 @@ class Reading:
     Attributes:
         ran_here: With which numbers cells ran last in this kernel, by their places; see `last_runs`.
         images: The images shown so far, at most four.
+        where: Where the model sees them, from the text.
     """
 
     ran_here: Mapping[int, int] = field(default_factory=dict[int, int])
     images: list[ImageContent] = field(default_factory=list[ImageContent])
+    where: Literal["above", "below"] = "below"
 
     def listing(self, cells: Sequence[Cell]) -> str:
         """Write a few lines for each cell, at most 400 of them."""
@@ -151,7 +153,7 @@ class Reading:
             self.images.append(_image(joined_text(data[kind])))
         except ToolError as error:
             return f"[not shown: {error}]"
-        return f"[image {len(self.images)}, below]"
+        return f"[image {len(self.images)}, {self.where}]"
 
 
 def _when(cell: Cell, here: int | None) -> str:
@@ -215,6 +217,8 @@ def _readable(text: str) -> str:
 
 
 def _image(text: str) -> ImageContent:
+    if not text:  # a page leaves out what a message has no room for
+        raise ToolError("the page has not sent it")
     if len(text) > _MAX_IMAGE_CHARACTERS:
         raise ToolError(f"it has {size_text(len(text))}, which is too much")
     try:
@@ -296,9 +300,9 @@ class KnownNotebook:
             if cell.id not in ids and cell.source.strip() not in ran
         )
 
-    def reading(self) -> Reading:
-        """Return a writer of its cells."""
-        return Reading(last_runs(self.cells, self.ran, self.ids))
+    def reading(self, where: Literal["above", "below"] = "below") -> Reading:
+        """Return a writer of its cells, whose images are shown there."""
+        return Reading(last_runs(self.cells, self.ran, self.ids), where=where)
 
     @property
     def name(self) -> str:
@@ -309,7 +313,7 @@ class KnownNotebook:
 class NotebookReader:
     """The notebook of one shell, and the tool `notebook` that reads it.
 
-    The page is asked for ``cells`` with ``{}``, and answers ``{"cells": [{"id", "type", "source", "executionCount"},
+    The page is asked for ``cells``, and answers ``{"cells": [{"id", "type", "source", "executionCount"},
     …]}`` with all of them. ``None``, or an answer without them, means that no page shows the notebook.
     """
 
@@ -325,15 +329,19 @@ class NotebookReader:
         self.directory: Path = Path(getattr(shell, "starting_dir", None) or Path.cwd())
         """The directory in which the kernel was started."""
 
-    async def look(self, *, outputs: bool = False) -> KnownNotebook:
+    async def look(self, *, outputs: bool = False, whole: str = "") -> KnownNotebook:
         """Read the page and the file.
 
         With ``outputs`` those are what the page shows, in short, if it answers.
 
+        Args:
+            whole: The id of the cell whose outputs come with all that is in them.
+
         Raises:
             ToolError: Neither knows the notebook.
         """
-        answer = await self._ask_page("cells", {"outputs": True} if outputs else {})
+        asked = {"outputs": True, **({"whole": whole} if whole else {})} if outputs else {}
+        answer = await self._ask_page("cells", asked)
         page, traces = cells_of(answer), self._traces()
         if not page:
             file = await in_thread(lambda _: find_notebook(traces))
@@ -402,15 +410,17 @@ class NotebookReader:
             raise ToolError(f"No cell of the notebook ran as In [{number}], or it was changed since.")
         return await in_thread(lambda _: seen.reading().whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
 
-    async def cell_shown(self, cell_id: str) -> str:
-        """Write a cell with the outputs that the page shows.
+    async def cell_shown(self, cell_id: str) -> tuple[str, list[ImageContent]]:
+        """Write a cell with the outputs that the page shows, for a prompt whose images come before its texts.
 
         Raises:
             ToolError: The notebook has no such cell, or it is not known.
         """
-        seen = await self.look(outputs=True)
+        seen = await self.look(outputs=True, whole=cell_id)
         places = chosen_cells(seen.cells, cell_id)
-        return await in_thread(lambda _: seen.reading().whole(seen.cells, places[:1], _MAX_CHARACTERS)[0])
+        reading = seen.reading("above")
+        text, _ = await in_thread(lambda _: reading.whole(seen.cells, places[:1], _MAX_CHARACTERS))
+        return text, reading.images
 
     def named(self) -> tuple[Path | None, bool]:
         """Return where the notebook lies according to the front end; see `named_notebook`."""

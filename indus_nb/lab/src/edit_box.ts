@@ -7,6 +7,7 @@
 
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
+import { isChord } from "../../front/notebook/page/static/src/keys.js";
 import type { ReviewChoice } from "./door.ts";
 
 export interface BoxActions {
@@ -81,8 +82,12 @@ export class EditBox extends Widget {
     const had = this.hasFocus;
     this.lay({ line: question.heading, text: question.text });
     this.question = question;
-    for (const { label, value } of question.choices) {
+    for (const { key, label, value } of question.choices) {
       const button = this.addButton(label, "", () => this.actions.answer(value));
+      const mark = element("span", "indus_nb-box-key");
+      mark.setAttribute("aria-hidden", "true");
+      mark.textContent = `(${key})`;
+      button.append(mark);
       button.classList.toggle(DEFAULT, value === question.default);
     }
     if (question.reason) this.addButton("Ask again", "", () => this.askAgain());
@@ -156,9 +161,17 @@ export class EditBox extends Widget {
     } else if (event.key === "Enter" && !event.shiftKey && event.target === this.field) {
       event.preventDefault();
       this.send();
-    } else {
+    } else if (!this.answerBy(event)) {
       this.actions.press(event);
     }
+  }
+
+  /** Give the answer whose key is pressed at a button; returns whether there is one. */
+  private answerBy(event: KeyboardEvent): boolean {
+    const atButton = event.target instanceof HTMLButtonElement && !isChord(event) && !event.repeat;
+    const choice = atButton ? this.question?.choices.find(({ key }) => key === event.key) : undefined;
+    if (choice) this.actions.answer(choice.value);
+    return choice !== undefined;
   }
 
   private escape(): void {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError, UsageError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.messages import Attachment
+from indus_nb.base.messages import Attachment, ImageContent
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.front.notebook.door import messages
 from indus_nb.front.notebook.door.editing import Editing
@@ -106,8 +106,8 @@ class Host(Protocol):
         """Return what a page is to be asked for the widget of a run that is over; see `EndedRuns.of`."""
         ...
 
-    async def cell_shown(self, cell_id: str) -> str:
-        """Write a cell as the page that asks shows it; raises ``ToolError`` if it does not."""
+    async def cell_shown(self, cell_id: str) -> tuple[str, list[ImageContent]]:
+        """Write a cell as the page that asks shows it, with its images; raises ``ToolError`` if it does not."""
         ...
 
 

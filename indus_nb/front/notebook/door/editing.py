@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import MessageUpdate, SessionEvent
-from indus_nb.base.messages import ToolCall, going_along
+from indus_nb.base.messages import ImageContent, ToolCall, going_along
 from indus_nb.base.streaming import GrowingMessage, ToolCallDelta, ToolCallEnd, ToolCallStart
 from indus_nb.core.session.dialogs import Cancel, Confirm, DialogChanged, Select, UiFrame
 from indus_nb.core.session.questions import Choice, Question
@@ -51,12 +51,16 @@ _WAITS = "The agent waits for your answer to “{}”. Answer that, and ask agai
 class Editing:
     """What one page shows of the proposals of a session, and what its user asks there; on the agent's thread."""
 
-    def __init__(self, send: Callable[[messages.ToDoor], None], cell_shown: Callable[[str], Awaitable[str]]) -> None:
+    def __init__(
+        self,
+        send: Callable[[messages.ToDoor], None],
+        cell_shown: Callable[[str], Awaitable[tuple[str, list[ImageContent]]]],
+    ) -> None:
         """Create it, without a session.
 
         Args:
             send: Sends the page a message.
-            cell_shown: Writes a cell by its id, as the model reads it; raises ``ToolError``.
+            cell_shown: Writes a cell by its id, as the model reads it, with its images; raises ``ToolError``.
         """
         self._send = send
         self._cell_shown = cell_shown
@@ -106,9 +110,9 @@ class Editing:
         unsubscribe = session.subscribe(self._drafts.watch)
         token = ASKED_AT.set(at)
         try:
-            shown = await self._cell_shown(at.cell)
+            shown, images = await self._cell_shown(at.cell)
             text = _CHANGE.format(at.cell, at.cell, shown) if at.changes else _NEW.format(at.cell, shown)
-            await session.prompt(instruction, attachments=[going_along("the cell", text)])
+            await session.prompt(instruction, images, attachments=[going_along("the cell", text)])
             answer = session.answer_or_raise()
         finally:
             ASKED_AT.reset(token)

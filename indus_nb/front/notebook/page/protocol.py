@@ -491,6 +491,8 @@ class ListCells(KernelRequest):
     what: Literal["cells"]
     outputs: NotRequired[bool]
     """Whether to answer with their outputs too, in short: texts, and which other types there are."""
+    whole: NotRequired[str]
+    """The id of a cell whose outputs come as they are, each as far as a message has room for it."""
 
 
 class AgentMark(TypedDict):

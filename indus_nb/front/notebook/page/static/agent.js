@@ -1389,11 +1389,11 @@ class Reading {
 
   measure() {
     const { clientHeight, scrollHeight, scrollTop } = this.text;
-    const below = scrollHeight - clientHeight - scrollTop;
+    const below = scrollHeight - clientHeight - scrollTop - this.ofStyle("paddingBottom", 0);
     const isLaidOut = clientHeight > 0;
     this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
     if (!this.rest.hidden) {
-      const lines = Math.max(1, Math.round(below / this.lineHeight));
+      const lines = Math.max(1, Math.ceil((below - TOLERANCE_PX) / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
       this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
     } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
@@ -1404,7 +1404,11 @@ class Reading {
   }
 
   get lineHeight() {
-    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
+    return this.ofStyle("lineHeight", 16);
+  }
+
+  ofStyle(name, otherwise) {
+    return Number.parseFloat(getComputedStyle(this.text)[name]) || otherwise;
   }
 
   scrollOn() {
@@ -1595,8 +1599,8 @@ class Dialogs {
       this.disarm(shown);
     }
     const wasThere = focusedElement() === where;
-    setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
+    setText(where, cell && isLeft ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     if (isLeft === shown.box.hidden) return;
     shown.box.hidden = isLeft;
     if (isLeft) return;
@@ -3522,6 +3526,54 @@ class Draft {
   }
 }
 
+// src/described.js
+const MAX_OUTPUT_CHARACTERS = 20_000;
+const MAX_SENT_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
+const OURS = "indus_nb";
+
+function markOf(cell) {
+  const mark = /** @type {AgentMark | undefined} */ (cell?.getMetadata?.(OURS));
+  return typeof mark?.run === "string" ? mark : undefined;
+}
+
+function describeCell(cell, { outputs, whole }) {
+  const tags = cell.getMetadata?.("tags");
+  const agent = markOf(cell);
+  const described = {
+    id: cell.id,
+    type: cell.type,
+    source: cell.sharedModel.getSource(),
+    executionCount: cell.executionCount ?? null,
+    ...(Array.isArray(tags) ? { tags } : {}),
+    ...(agent ? { agent } : {}),
+  };
+  if (!outputs || !cell.outputs) return described;
+  const shown = cell.outputs.toJSON();
+  return { ...described, outputs: cell.id === whole ? asFarAsTheyFit(shown) : shown.map(inShort) };
+}
+
+function asFarAsTheyFit(outputs) {
+  let left = MAX_SENT_CHARACTERS;
+  return outputs.map((output) => {
+    const size = JSON.stringify(output).length;
+    if (size > left) return inShort(output);
+    left -= size;
+    return output;
+  });
+}
+
+function inShort({ output_type, name, text, data, ename, evalue }) {
+  if (data) {
+    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
+    return { output_type, data: Object.fromEntries(kinds) };
+  }
+  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
+}
+
+function beginning(text) {
+  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
+}
+
 // src/running.js
 function runCell(cell, kernel) {
   if (cell.clearExecution) cell.clearExecution();
@@ -3647,16 +3699,13 @@ function isNote(saved) {
 // src/notebook.js
 const NO_SUCH_CELL = "There is no such cell.";
 const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
-const MAX_OUTPUT_CHARACTERS = 20_000;
-const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
-const OURS = "indus_nb";
 
 function answerRequest(notebook, request, ownIndex, kernel, isMoved = false) {
   if (!notebook?.cells) return { error: "unavailable" };
   switch (request.what) {
     case "cells":
       return {
-        cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))),
+        cells: [...notebook.cells].map((cell) => describeCell(cell, request)),
         ...(notebook.collaborative ? { shared: true } : {}),
       };
     case "change_cells":
@@ -3695,7 +3744,7 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const removed = done
     .filter(({ source }) => source === null)
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
-  const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
+  const isLarge = JSON.stringify(removed).length > MAX_SENT_CHARACTERS;
   return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
 }
 
@@ -3819,37 +3868,6 @@ function showWhole(notebook, index) {
 
 function isOfAgent(cell) {
   return markOf(cell) !== undefined;
-}
-
-function markOf(cell) {
-  const mark = /** @type {AgentMark | undefined} */ (cell?.getMetadata?.(OURS));
-  return typeof mark?.run === "string" ? mark : undefined;
-}
-
-function describeCell(cell, withOutputs) {
-  const tags = cell.getMetadata?.("tags");
-  const agent = markOf(cell);
-  const described = {
-    id: cell.id,
-    type: cell.type,
-    source: cell.sharedModel.getSource(),
-    executionCount: cell.executionCount ?? null,
-    ...(Array.isArray(tags) ? { tags } : {}),
-    ...(agent ? { agent } : {}),
-  };
-  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
-}
-
-function inShort({ output_type, name, text, data, ename, evalue }) {
-  if (data) {
-    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
-    return { output_type, data: Object.fromEntries(kinds) };
-  }
-  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
-}
-
-function beginning(text) {
-  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
 }
 
 function nameNotebook(notebook, id) {

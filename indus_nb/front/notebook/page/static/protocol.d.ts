@@ -245,6 +245,8 @@ export interface ListCells {
   what: "cells";
   /** Whether to answer with their outputs too, in short: texts, and which other types there are. */
   outputs?: boolean;
+  /** The id of a cell whose outputs come as they are, each as far as a message has room for it. */
+  whole?: string;
 }
 
 /** Insert, change and remove cells in order, all of them or none: a `CellsChanged`. */

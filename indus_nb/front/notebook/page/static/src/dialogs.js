@@ -144,8 +144,8 @@ export class Dialogs {
       this.disarm(shown);
     }
     const wasThere = focusedElement() === where;
-    setText(where, cell ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     const isLeft = (cell?.isEnough ?? shown.awaits) && !shown.box.contains(focusedElement());
+    setText(where, cell && isLeft ? `A question waits at ${cell.nameFrom(this.sight)}: show` : "");
     if (isLeft === shown.box.hidden) return;
     shown.box.hidden = isLeft;
     if (isLeft) return;

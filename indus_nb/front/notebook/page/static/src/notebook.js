@@ -5,6 +5,7 @@
  * a cell that is there and, to replace its source, says what that source is now.
  */
 
+import { describeCell, MAX_SENT_CHARACTERS, markOf, OURS } from "./described.js";
 import { runCell } from "./running.js";
 import { shows } from "./saved_widgets.js";
 
@@ -13,9 +14,6 @@ import { shows } from "./saved_widgets.js";
 
 const NO_SUCH_CELL = "There is no such cell.";
 const CHANGED_MEANWHILE = "The cell was changed meanwhile.";
-const MAX_OUTPUT_CHARACTERS = 20_000;
-const MAX_REMOVED_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
-const OURS = "indus_nb";
 
 /**
  * The part of JupyterLab's notebook model that is used here; it is not documented for widgets, and may be missing.
@@ -70,7 +68,7 @@ export function answerRequest(notebook, request, ownIndex, kernel, isMoved = fal
   switch (request.what) {
     case "cells":
       return {
-        cells: [...notebook.cells].map((cell) => describeCell(cell, Boolean(request.outputs))),
+        cells: [...notebook.cells].map((cell) => describeCell(cell, request)),
         ...(notebook.collaborative ? { shared: true } : {}),
       };
     case "change_cells":
@@ -131,7 +129,7 @@ function changeCells(notebook, { edits: asked }, ownIndex) {
   const removed = done
     .filter(({ source }) => source === null)
     .map(({ cell: id, outputs, agent }) => ({ id, outputs, ...(agent ? { agent } : {}) }));
-  const isLarge = JSON.stringify(removed).length > MAX_REMOVED_CHARACTERS;
+  const isLarge = JSON.stringify(removed).length > MAX_SENT_CHARACTERS;
   return { numbers, removed: isLarge ? removed.map((each) => ({ ...each, outputs: [] })) : removed };
 }
 
@@ -333,52 +331,6 @@ export function showWhole(notebook, index) {
  */
 export function isOfAgent(cell) {
   return markOf(cell) !== undefined;
-}
-
-/**
- * What says that the agent has written a cell, and for which prompt.
- *
- * @param {Cell | undefined} cell
- */
-function markOf(cell) {
-  const mark = /** @type {AgentMark | undefined} */ (cell?.getMetadata?.(OURS));
-  return typeof mark?.run === "string" ? mark : undefined;
-}
-
-/**
- * @param {Cell} cell
- * @param {boolean} withOutputs
- */
-function describeCell(cell, withOutputs) {
-  const tags = cell.getMetadata?.("tags");
-  const agent = markOf(cell);
-  const described = {
-    id: cell.id,
-    type: cell.type,
-    source: cell.sharedModel.getSource(),
-    executionCount: cell.executionCount ?? null,
-    ...(Array.isArray(tags) ? { tags } : {}),
-    ...(agent ? { agent } : {}),
-  };
-  return withOutputs && cell.outputs ? { ...described, outputs: cell.outputs.toJSON().map(inShort) } : described;
-}
-
-/**
- * An output without what is not text, and of long texts their beginning.
- *
- * @param {Output} output
- */
-function inShort({ output_type, name, text, data, ename, evalue }) {
-  if (data) {
-    const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
-    return { output_type, data: Object.fromEntries(kinds) };
-  }
-  return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
-}
-
-/** @param {unknown} text */
-function beginning(text) {
-  return (Array.isArray(text) ? text.join("") : String(text ?? "")).slice(0, MAX_OUTPUT_CHARACTERS);
 }
 
 /**

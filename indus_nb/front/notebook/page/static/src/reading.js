@@ -60,11 +60,11 @@ export class Reading {
 
   measure() {
     const { clientHeight, scrollHeight, scrollTop } = this.text;
-    const below = scrollHeight - clientHeight - scrollTop;
+    const below = scrollHeight - clientHeight - scrollTop - this.ofStyle("paddingBottom", 0);
     const isLaidOut = clientHeight > 0;
     this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
     if (!this.rest.hidden) {
-      const lines = Math.max(1, Math.round(below / this.lineHeight));
+      const lines = Math.max(1, Math.ceil((below - TOLERANCE_PX) / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
       this.bar.textContent = this.done ? text : `${text}: scroll to the end before you allow it`;
     } else if (this.endInSight || !this.text.classList.contains("ia-unfolded")) this.note();
@@ -76,7 +76,17 @@ export class Reading {
   }
 
   get lineHeight() {
-    return Number.parseFloat(getComputedStyle(this.text).lineHeight) || 16;
+    return this.ofStyle("lineHeight", 16);
+  }
+
+  /**
+   * A length of the text's style, in pixels.
+   *
+   * @param {"lineHeight" | "paddingBottom"} name
+   * @param {number} otherwise
+   */
+  ofStyle(name, otherwise) {
+    return Number.parseFloat(getComputedStyle(this.text)[name]) || otherwise;
   }
 
   scrollOn() {
