@@ -55,7 +55,7 @@ class Agreement:
         """Return a table of labels by answers for notebooks."""
         labels, answers = (dict.fromkeys(sorted(pair[side] for pair in self.confusion)) for side in (0, 1))
         if max(len(labels), len(answers)) > _MOST_KINDS:
-            return f"<p>{_cell(str(self))}</p>"
+            return f"<p>{html.escape(str(self))}</p>"
         head = "<th>label / answer</th>" + "".join(f"<th>{_cell(answer)}</th>" for answer in answers)
         body = "".join(
             f"<tr><th>{_cell(label)}</th>"
@@ -63,7 +63,7 @@ class Agreement:
             + "</tr>"
             for label in labels
         )
-        return f"<p>{_cell(str(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{html.escape(str(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def agreement(answers: Sequence[Any], labels: Sequence[Any]) -> Agreement:

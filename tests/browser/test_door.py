@@ -577,3 +577,29 @@ def test_after_a_restart_each_notebook_of_a_kernel_goes_on_with_its_own_conversa
             path == "shared.ipynb",
             path == "shared-renamed.ipynb",
         )
+
+
+def test_in_the_narrow_panel_the_row_of_a_job_has_room_for_its_title_its_state_and_stop(
+    lab: Lab, page: Page, api: MessagesApi
+) -> None:
+    waits = "import os, time\nwhile not os.path.exists({!r}): time.sleep(0.05)"
+    lab.write("narrow.ipynb", "%load_ext indus_nb", "%agent --new --approve never train", waits.format("free"))
+    notebook = lab.open(page, "narrow.ipynb")
+    train = {"code": f"# Train beside you\n{waits.format('go')}\nlosses = [1]", "beside": True}
+    api.add(Reply(ToolUse("python", train)), "It trains.", "Trained.")
+    for number in (0, 1):
+        notebook.run(number)
+        notebook.wait_until_run(number)
+    jobs = open_panel(page).get_by_role("group", name="Jobs")
+    expect(jobs).to_contain_text("job-1")
+    notebook.run(2)
+    (lab.folder / "go").touch()
+    expect(jobs).to_contain_text("waits for your cell")
+    notebook.screenshot("job-narrow")
+    row, stop, title = (
+        each.bounding_box() or {} for each in (jobs, jobs.get_by_role("button"), jobs.get_by_text("Train beside"))
+    )
+    assert stop["x"] + stop["width"] <= row["x"] + row["width"]
+    assert title["width"] > 100
+    (lab.folder / "free").touch()
+    expect(jobs).to_be_hidden()

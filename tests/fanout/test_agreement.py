@@ -43,6 +43,7 @@ def test_answers_are_compared_with_a_column_of_the_data(api: MessagesApi) -> Non
     assert str(found) == f"2 of 3 rows agree (67%), Cohen's kappa 0.40; row 2 differs{without}"
     page = found._repr_html_()
     assert "<tr><th>y</th><td>1</td><td>1</td></tr>" in page
+    assert f"row 2 differs{without}</p>" in page
 
 
 def test_a_field_of_the_answers_is_compared_and_rows_without_an_answer_do_not_count(api: MessagesApi) -> None:

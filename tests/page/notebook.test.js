@@ -216,12 +216,20 @@ test("cells are described with their outputs in short, if that is asked for", ()
     { output_type: "stream", name: "stdout", text: ["a\n", "b\n"] },
     { output_type: "display_data", data: { "image/png": "iVBOR", "text/plain": "<Figure>" }, metadata: {} },
     { output_type: "error", ename: "E", evalue: "why", traceback: ["long"] },
+    {
+      output_type: "display_data",
+      data: { "text/html": ["<progress value", "='1'>"], "text/plain": "1" },
+      metadata: {},
+    },
+    { output_type: "display_data", data: { "text/html": "<p>1</p>", "text/plain": "1" }, metadata: {} },
   ];
   notebook.cells[0].outputs = { toJSON: () => shown };
   assert.deepEqual(answerRequest(notebook, { what: "cells", outputs: true }, 0).cells[0].outputs, [
     { output_type: "stream", name: "stdout", text: "a\nb\n" },
     { output_type: "display_data", data: { "image/png": "", "text/plain": "<Figure>" } },
     { output_type: "error", ename: "E", evalue: "why" },
+    { output_type: "display_data", data: { "text/html": "<progress", "text/plain": "1" } },
+    { output_type: "display_data", data: { "text/html": "", "text/plain": "1" } },
   ]);
   assert.equal(answerRequest(notebook, { what: "cells" }, 0).cells[0].outputs, undefined);
 });

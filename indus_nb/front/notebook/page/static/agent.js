@@ -3528,6 +3528,7 @@ class Draft {
 
 // src/described.js
 const MAX_OUTPUT_CHARACTERS = 20_000;
+const BAR = "<progress"; // by this the kernel knows a display of how far something was
 const MAX_SENT_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 const OURS = "indus_nb";
 
@@ -3565,7 +3566,8 @@ function asFarAsTheyFit(outputs) {
 function inShort({ output_type, name, text, data, ename, evalue }) {
   if (data) {
     const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
-    return { output_type, data: Object.fromEntries(kinds) };
+    const bar = beginning(data["text/html"]).startsWith(BAR) ? { "text/html": BAR } : {};
+    return { output_type, data: { ...Object.fromEntries(kinds), ...bar } };
   }
   return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
 }

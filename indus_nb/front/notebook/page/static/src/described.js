@@ -8,6 +8,7 @@
 /** @import { Cell, Output } from "./notebook.js" */
 
 const MAX_OUTPUT_CHARACTERS = 20_000;
+const BAR = "<progress"; // by this the kernel knows a display of how far something was
 export const MAX_SENT_CHARACTERS = 4_000_000; // servers refuse messages above 10 MB
 export const OURS = "indus_nb";
 
@@ -59,14 +60,15 @@ function asFarAsTheyFit(outputs) {
 }
 
 /**
- * An output without what is not text, and of long texts their beginning.
+ * An output without what is not text, and of long texts their beginning. Of HTML it tells whether a bar begins it.
  *
  * @param {Output} output
  */
 function inShort({ output_type, name, text, data, ename, evalue }) {
   if (data) {
     const kinds = Object.entries(data).map(([kind, value]) => [kind, kind === "text/plain" ? beginning(value) : ""]);
-    return { output_type, data: Object.fromEntries(kinds) };
+    const bar = beginning(data["text/html"]).startsWith(BAR) ? { "text/html": BAR } : {};
+    return { output_type, data: { ...Object.fromEntries(kinds), ...bar } };
   }
   return text === undefined ? { output_type, ename, evalue } : { output_type, name, text: beginning(text) };
 }
