@@ -47,10 +47,8 @@ def said(code: str, setup: str = SALES) -> str:
         ("sales = sales.iloc[::-1]", "sales changed (rows in another order)"),
         ("sales = sales[['qty', 'note', 'region', 'price']]", "sales changed (columns in another order)"),
         ("sales.index = [5, 6, 7, 8]", "sales changed (index changed)"),
-        (
-            "series.index = [2, 0, 1]",
-            "series changed (3 values changed; rows in another order)",
-        ),
+        ("series.index = [2, 0, 1]", "series changed (index changed)"),
+        ("series.index = [2, 0, 1]; series *= 2", "series changed (3 values changed; rows in another order)"),
         (
             "sales = sales.sort_values('qty', ascending=False); sales['qty'] = 0",
             "sales changed (qty: 4 values changed; rows in another order)",
@@ -81,6 +79,37 @@ def said(code: str, setup: str = SALES) -> str:
 )
 def test_a_change_says_which_columns_types_missing_and_other_values_differ(code: str, summary: str) -> None:
     assert said(code) == summary
+
+
+@pytest.mark.parametrize(
+    ("code", "summary"),
+    [
+        ("sales = sales.reset_index(drop=True)", "sales changed (index changed)"),
+        ("sales.index = range(4)", "sales changed (index changed)"),
+        ("sales = sales.copy(deep=True).reset_index(drop=True)", "sales changed (index changed)"),
+        ("sales = sales.reset_index()", "sales 4 → 5 columns (index added; index changed)"),
+        ("sales = sales.set_index('qty')", "sales 4 → 3 columns (qty removed; index changed)"),
+        ("series = series.reset_index(drop=True)", "series changed (index changed)"),
+        (
+            "series = series.astype('float32').reset_index(drop=True)",
+            "series changed (float64 → float32; index changed)",
+        ),
+        (
+            "sales = sales.reset_index(drop=True); sales.loc[0, 'qty'] = 9",
+            "sales changed (qty: 1 value changed; index changed)",
+        ),
+        ("sales = sales[sales['qty'] > 1].reset_index(drop=True)", "sales 4 → 3 rows"),
+        ("sales = sales.sort_index()", "sales changed (rows in another order)"),
+        ("sales = sales.reindex(range(4))", "sales changed (rows in another order)"),
+        (
+            "sales.loc[0, 'qty'] = 9; sales = sales.sort_index()",
+            "sales changed (qty: 1 value changed; rows in another order)",
+        ),
+    ],
+)
+def test_rows_of_a_sorted_frame_that_only_get_other_labels_keep_their_values(code: str, summary: str) -> None:
+    setup = f"{SALES}\nsales = sales.sort_values(['region', 'qty'], ascending=[False, True])\nseries = series[::-1]\n"
+    assert said(code, setup) == summary
 
 
 def test_a_large_frame_is_not_compared_value_by_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ What this module promises:
 - **Bounded.** Values are compared up to some million cells, and until the time is over; what was not compared is not
   mentioned. The text has some parts, each of a name and a few words.
 - **No secrets.** A name that looks like one, or is a value of the environment that is one, is not shown in part either.
-- **Nothing is guessed.** A column is renamed where the same memory stands under another name.
+- **Nothing is guessed.** A column is renamed where the same memory stands under another name. Rows are the same where
+  all values are in their places, whatever the labels; else by their labels, unless these are new ones that only count.
 
 >>> differences({"a": 1, "b": 2}, {"a": 1, "c": 3}, Clock(1))
 'b removed; c added'
@@ -170,6 +171,10 @@ def _of_values(before: _Table, after: _Table, compared: Mapping[Any, Any], clock
         return
     is_same_index = before.index is after.index or _has_equal_labels(before.index, after.index)
     places = _places(before, after) if is_same_index is False else None
+    kept = [pair for pair, is_retyped in compared.values() if not is_retyped]
+    is_other_index = is_same_index is False and before.rows == after.rows
+    is_relabelled = is_other_index and _is_relabelled(before, after, kept, places, clock)
+    is_in_place = is_same_index or is_relabelled
     for name, ((one, other), is_retyped) in compared.items():
         if clock.is_over():
             return
@@ -179,14 +184,37 @@ def _of_values(before: _Table, after: _Table, compared: Mapping[Any, Any], clock
         was, now = (int(each.sum()) for each in without)
         if was != now:
             yield f"{_of(name)}{was} {_ARROW} {now} missing"
-        if is_retyped or not (is_same_index or places):
+        if is_retyped or not (is_in_place or places):
             continue
-        differing = _differing(one, other, without) if is_same_index else _differing_at(one, other, places)
+        differing = _differing(one, other, without) if is_in_place else _differing_at(one, other, places)
         if differing and differing != abs(was - now):
             yield f"{_of(name)}{differing} value{'' if differing == 1 else 's'} changed"
-    if is_same_index is False and before.rows == after.rows and not clock.is_over():
-        is_order = places is not None and len(places[0]) == before.rows
-        yield "rows in another order" if is_order else "index changed"
+    if is_other_index and not clock.is_over():
+        yield "rows in another order" if _is_order(before, places) and not is_relabelled else "index changed"
+
+
+def _is_order(before: _Table, places: tuple[Any, Any] | None) -> bool:
+    return places is not None and len(places[0]) == before.rows
+
+
+def _is_relabelled(
+    before: _Table, after: _Table, kept: Sequence[Any], places: tuple[Any, Any] | None, clock: Clock
+) -> bool:
+    """Return whether as many rows as before stand where they stood, with other labels."""
+    if _are_equal(kept, None, clock):
+        return True
+    # Labels that count anew name other rows than before, unless all values went with them.
+    is_known = _counts_rows(after.index) and places is not None
+    return is_known and not (_is_order(before, places) and _are_equal(kept, places, clock))
+
+
+def _are_equal(pairs: Sequence[Any], places: tuple[Any, Any] | None, clock: Clock) -> bool:
+    """Return whether all values are known to be the same at some places; ``None`` for each in its own."""
+    return bool(pairs) and all(
+        not clock.is_over()
+        and ((places is None and _is_same_memory(one, other)) or _differing_at(one, other, places) == 0)
+        for one, other in pairs
+    )
 
 
 def _places(before: _Table, after: _Table) -> tuple[Any, Any] | None:
@@ -198,10 +226,7 @@ def _places(before: _Table, after: _Table) -> tuple[Any, Any] | None:
     count = len(before.arrays) * max(before.rows, after.rows)
     if count > _MOST_CELLS or max(len(one), len(other)) > _MOST_OBJECTS or not (one.is_unique and other.is_unique):
         return None
-    if all(
-        class_name(cast("type[object]", type(index))) == "RangeIndex" and (index.start, index.step) == (0, 1)
-        for index in (one, other)
-    ):
+    if _counts_rows(other) and len(one) != len(other):
         return None
     try:
         places = one.get_indexer(other)
@@ -211,9 +236,14 @@ def _places(before: _Table, after: _Table) -> tuple[Any, Any] | None:
     return places[found], found.nonzero()[0]
 
 
-def _differing_at(one: Any, other: Any, places: Any) -> int | None:
-    """Count the values that differ in the rows at some places before and after."""
-    pair = [array.take(at) for array, at in zip((one, other), places, strict=True)]
+def _counts_rows(index: Any) -> bool:
+    is_range = class_name(cast("type[object]", type(index))) == "RangeIndex"
+    return is_range and (index.start, index.step) == (0, 1)
+
+
+def _differing_at(one: Any, other: Any, places: tuple[Any, Any] | None) -> int | None:
+    """Count the values that differ in the rows at some places before and after; ``None`` for all in their own."""
+    pair = [one, other] if places is None else [each.take(at) for each, at in zip((one, other), places, strict=True)]
     without = [_missing(each) for each in pair]
     return None if any(each is None for each in without) else _differing(pair[0], pair[1], without)
 
