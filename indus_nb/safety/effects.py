@@ -60,6 +60,21 @@ class Effect:
         return self.kind == "deletes" or NOT_UNDOABLE in self.words
 
 
+def cut(effects: Iterable[Effect], most: int) -> tuple[list[Effect], list[Effect]]:
+    """Divide effects into the first ones, with at least one of each kind, and the rest.
+
+    Args:
+        most: How many are kept, apart from those that are the first of their kind.
+    """
+    kept: list[Effect] = []
+    rest: list[Effect] = []
+    kinds: set[EffectKind] = set()
+    for effect in effects:
+        (kept if len(kept) < most or effect.kind not in kinds else rest).append(effect)
+        kinds.add(effect.kind)
+    return kept, rest
+
+
 def files_changed(effects: Iterable[Effect]) -> list[str]:
     """Return the paths of the files that effects write or delete."""
     return [effect.what for effect in effects if effect.kind in ("writes_file", "deletes") and effect.what]

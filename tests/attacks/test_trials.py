@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -25,6 +26,7 @@ from living import ending
 from trial_places import KEY, Place, git, place, running
 from waiting import wait_until
 
+from indus_nb.extend.approval import rules
 from indus_nb.tools import ToolContext, ToolError
 
 __all__ = ["place"]
@@ -423,7 +425,16 @@ swapping.join()
 
     def test_a_flood_of_effects_ends_soon(self, place: Place) -> None:
         ran = place.tried("i=0; while true; do i=$((i+1)); echo x > new$i; done 2>/dev/null")
-        assert len(ran.words) == 50
+        assert len(ran.words) == 51
+        assert re.fullmatch(r"writes (at least )?[\d,]+ more", ran.words[-1])
+
+    def test_what_comes_after_a_flood_is_named_and_the_flood_is_covered_by_no_rule(self, place: Place) -> None:
+        ran = place.tried(f"touch $(seq 60); rm x.csv; {python('import os; os.kill(1, 15)')}; true")
+        effects = ran.gate.asked[0].effects
+        assert ran.words[49:] == ["writes 50", "deletes x.csv", "signals process 1", "writes 10 more"]
+        assert ran.gate.asked[0].outcome.startswith("After “writes 1” it was tried")
+        assert not any(rules.offered([effects[-1]], place.project))
+        assert not rules.can_be_allowed(effects[-1], place.project)
 
     def test_a_flood_of_programs_ends_soon(self, place: Place) -> None:
         ran = place.tried("for i in $(seq 600); do sleep 1000.0625 & done; wait")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indus_nb.kernel.preview import Report
-from indus_nb.kernel.trials.trying import Trial, lines_so_far, time_taken
+from indus_nb.kernel.trials.trying import Trial, lines, lines_so_far, time_taken
 from indus_nb.safety.effects import Effect
 
 ADDED = Effect("new_names", "total", "adds total")
@@ -27,6 +27,12 @@ def test_what_was_stopped_before_it_happened_is_named_once() -> None:
     trial = ended("stopped", CONNECTS.words, CONNECTS, ADDED)
     assert trial.effects == [CONNECTS, ADDED]
     assert not trial.holds
+
+
+def test_effects_that_have_no_place_above_a_question_are_counted() -> None:
+    written = [Effect("writes_file", f"/{n}", f"writes {n}") for n in range(8)]
+    assert lines(ended("done", "", *written)).endswith("writes 3; writes 4; has 3 more effects")
+    assert lines(ended("done", "", *written[:5])).endswith("writes 4")
 
 
 def test_of_a_trial_that_still_runs_it_is_shown_what_it_has_printed() -> None:

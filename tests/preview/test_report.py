@@ -7,16 +7,20 @@ import sys
 import pytest
 
 from indus_nb.kernel.preview.report import Frames, Report, packed, parsed
+from indus_nb.kernel.preview.words import shown_path
 from indus_nb.safety.effects import Effect, EffectKind
 
 
-def test_a_report_with_more_effects_than_can_be_sent_says_that_there_are_more() -> None:
+def test_a_report_with_more_effects_than_can_be_sent_says_so_and_leaves_no_kind_out() -> None:
     made = [Effect("new_names", f"x{number}", f"adds x{number}") for number in range(3000)]
     found = parsed(Report(effects=[*made, *made, Effect("deletes", "notes.txt", "deletes notes.txt")]).to_json())
     assert found is not None
     sent = [each for each in found.effects if each.kind == "new_names"]
     assert sent == made[: len(sent)]
-    assert found.effects[len(sent) :] == [Effect("unknown", "", f"has {3001 - len(sent):,} more effects")]
+    assert found.effects[len(sent) :] == [
+        Effect("deletes", "notes.txt", f"deletes {shown_path('notes.txt')}"),
+        Effect("unknown", "", f"has {3000 - len(sent):,} more effects"),
+    ]
 
 
 def test_a_report_with_some_hundred_effects_is_whole() -> None:

@@ -223,6 +223,22 @@ def test_what_a_trial_wrote_instead_of_files_is_removed_and_only_read_by_it(plac
     assert not [*tmp_path.rglob(".stand-in-*")]
 
 
+def test_a_directory_that_is_deleted_with_much_in_it_is_named_once_with_the_number_of_its_files(place: Place) -> None:
+    for number in range(80):
+        (place.project / f"out/{number}.csv").touch()
+    files = sum(path.is_file() for path in (place.project / ".git").rglob("*"))
+    ran = place.tried("rm -rf .git && rm -r out/ && rm x.csv")
+    assert ran.words == [f"deletes .git ({files} files)", "deletes out (81 files)", "deletes x.csv"]
+    assert ran.gate.asked[0].effects[0].what == str(place.project / ".git")
+
+
+def test_files_of_a_directory_that_stays_are_named_or_counted(place: Place) -> None:
+    for number in range(80):
+        (place.project / f"out/{number:02}.csv").touch()
+    ran = place.tried("rm out/[0-9]*.csv; rmdir out; true")
+    assert ran.words == [*(f"deletes out/{number:02}.csv" for number in range(50)), "deletes 31 more"]
+
+
 def test_a_question_names_what_it_is_about_by_absolute_paths(place: Place) -> None:
     asked = place.tried("rm -r out sub ../../diary.txt").gate.asked[0].effects
     assert asked[0] == Effect("deletes", str(place.project / "out/old.csv"), "deletes out/old.csv")

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast, get_args
 
 from indus_nb.base.wire import JsonObject
 from indus_nb.kernel.preview.words import reason, worded
-from indus_nb.safety.effects import Effect, EffectKind
+from indus_nb.safety.effects import Effect, EffectKind, cut
 
 MAX_FRAME_BYTES = 64 << 20
 MAX_TEXT_BYTES = 16 << 20
@@ -76,8 +76,9 @@ class Report:
     def to_json(self) -> JsonObject:
         """Return the report as it is sent, shortened to what is shown of it."""
         effects = [*{(each.kind, each.what, each.words): each for each in self.effects}.values()]
-        if (more := len(effects) - _MAX_EFFECTS) > 0:
-            effects[_MAX_EFFECTS:] = [Effect("unknown", "", f"has {more:,} more effects")]
+        effects, rest = cut(effects, _MAX_EFFECTS)
+        if rest:
+            effects.append(Effect("unknown", "", f"has {len(rest):,} more effects"))
         return {
             **vars(self),
             "why": self.why[:_MAX_CHARACTERS],
@@ -96,7 +97,7 @@ def parsed(data: JsonObject) -> Report | None:
         return None
     if not isinstance(effects, list) or not all(map(_are_texts, names)):
         return None
-    if len(cast("list[Any]", effects)) > _MAX_EFFECTS + 1 or any(len(each) > _MAX_EFFECTS for each in names):
+    if len(cast("list[Any]", effects)) > _MAX_EFFECTS + len(_KINDS) or any(len(each) > _MAX_EFFECTS for each in names):
         return None
     read = [_effect(each) for each in cast("list[Any]", effects)]
     if None in read:

@@ -536,11 +536,14 @@ def lines(trial: Trial, *, has_run: bool = False) -> str:
     if report.how == "none":
         return f"No preview: {textcut.one_line(report.why, _MAX_LINE_CHARACTERS)}."
     parts = [textcut.one_line(report.outcome, _MAX_OUTCOME_CHARACTERS)] if report.outcome and not has_run else []
-    parts += [
+    effects = [
         textcut.one_line(effect.words, _MAX_LINE_CHARACTERS)
         for effect in report.effects
         if effect.kind not in ("new_names", "changes_variable") and effect.words != report.why
-    ][:_MAX_EFFECTS]
+    ]
+    parts += effects[:_MAX_EFFECTS]
+    if (more := len(effects) - _MAX_EFFECTS) > 0:
+        parts.append(f"has {more:,} more effect{'s' * (more != 1)}")
     titles = trial.displays.titles
     parts += [
         f"shows a {title}" if titles.count(title) == 1 else f"shows a {title} {titles.count(title)} times"

@@ -47,6 +47,8 @@ class Pretended:
         self._opened: list[_StandIn] = []
         self._made: set[Path] = set()
         self._removed: set[Path] = set()
+        self.emptied: set[Path] = set()
+        """Directories that are removed, with all that is in them."""
 
     def has_made(self, place: Path) -> bool:
         """Return whether it wrote or made a file or directory that is not there."""
@@ -145,6 +147,8 @@ class Pretended:
             error = errno.EISDIR
         if not error:
             self._removed.add(place)
+            if directory:
+                self.emptied.add(place)
         return error
 
     def moved(self, place: Path, target: Path) -> int:

@@ -74,6 +74,11 @@ class CommandTrial:
         return self._wanted.effects
 
     @property
+    def last(self) -> Effect | None:
+        """Return the last of them, also where it is not named there."""
+        return self._wanted.last
+
+    @property
     def only_opens(self) -> bool:
         """Return whether it only tried to open files so far."""
         return self._wanted.only_opens
@@ -147,7 +152,7 @@ class CommandTrials:
             held: Files that it may write to, where it can be held to them.
             changed: Variables that it gets with other values, or with ``None`` not at all.
             names_reads: Whether what it is refused to read is an effect too, which makes every file slower to open.
-            on_effect: Called on this event loop when it has wanted something for the first time, or too much.
+            on_effect: Called on this event loop when it has wanted something for the first time.
 
         Raises:
             SandboxError: It cannot be tried.

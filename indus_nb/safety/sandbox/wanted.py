@@ -2,7 +2,7 @@
 
 What this module promises: a call that would change something is kept as an effect and does not go on, unless it keeps
 to what may be changed; it goes on only where the kernel refuses all the same what it was mistaken for. At most
-``MAX_EFFECTS`` effects are kept.
+``MAX_EFFECTS`` effects are named, with one of each kind; the others are counted by kind.
 
 So that a trial does not end at its first effect, such a call often ends as if it had gone on (``pretended``).
 """
@@ -14,15 +14,28 @@ import os
 import re
 import socket
 import stat
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from indus_nb.safety.effects import Effect, EffectKind
+from indus_nb.safety.effects import Effect, EffectKind, cut
 from indus_nb.safety.sandbox.calls import Arguments, Call, Given, UnreadableError, host_and_port, resolved, signed
 from indus_nb.safety.sandbox.filters import CHANGES, NEVER, OPENS, RUNS
 from indus_nb.safety.sandbox.pretended import CREATES, EXCLUSIVE, Pretended
 
 MAX_EFFECTS = 50
+_MAX_COUNTED = 10_000
+_MAX_NAMED_BELOW = 5
+"""Most files and directories that are named beside the directory that is deleted with them."""
+_REST: Mapping[EffectKind, str] = {
+    "reads_outside": "reads {} more",
+    "writes_file": "writes {} more",
+    "deletes": "deletes {} more",
+    "runs_program": "runs {} more",
+    "uses_network": "connects to {} more",
+    "sends_message": "sends something to {} more",
+}
+"""Words for effects that are not named: without an object, so that no rule covers them."""
 _MAX_ADDRESS = 128
 _NO_REPLACE = 1
 """The flag of ``renameat2`` for a move that replaces nothing, which ``mv`` tries first; others exchange two files."""
@@ -68,7 +81,7 @@ class Wanted:
         private: The program's own directory, where it may do what it likes.
         held: Files that it may write to besides.
         reads: What it may read, where that is looked at.
-        on_effect: Called after the first effect, and when there are too many.
+        on_effect: Called after the first effect.
         truncates: Whether the kernel refuses to truncate other files, so that ``truncate`` may go on.
     """
 
@@ -96,6 +109,7 @@ class Wanted:
         self._reads = reads
         self._on_effect = on_effect
         self._effects: dict[tuple[str, str], Effect] = {}
+        self._uncounted: dict[EffectKind, None] = {}
         self._pretended = Pretended(private, nothing=bool(held))
         named: dict[str, Callable[[Call, Arguments], int | Given | None]] = {
             **dict.fromkeys(NEVER, self._never),
@@ -113,13 +127,45 @@ class Wanted:
 
     @property
     def effects(self) -> list[Effect]:
-        """Return the effects so far, in order."""
-        return [*self._effects.values()]
+        """Return the effects so far, in order: a directory with much in it as one, and what is not named as counts."""
+        uncounted = dict.fromkeys([*self._uncounted], 1)
+        named, rest = cut(self._with_directories_as_one(), MAX_EFFECTS)
+        counts: Counter[EffectKind] = Counter(uncounted)
+        counts.update(effect.kind for effect in rest)
+        for kind, count in counts.items():
+            number = f"at least {count:,}" if kind in uncounted else f"{count:,}"
+            named.append(Effect(kind, "", _REST.get(kind, "does {} more things that are not known").format(number)))
+        return named
 
     @property
-    def is_full(self) -> bool:
-        """Return whether no more effects are kept."""
-        return len(self._effects) >= MAX_EFFECTS
+    def last(self) -> Effect | None:
+        """Return the last effect so far."""
+        return next(reversed([*self._effects.values()]), None)
+
+    def _with_directories_as_one(self) -> list[Effect]:
+        emptied = {*self._pretended.emptied}  # read first: what is in them is among the effects by then
+        effects = dict([*self._effects.items()])
+        outermost = {each for each in emptied if emptied.isdisjoint(each.parents)}
+        if not outermost:
+            return [*effects.values()]
+
+        def outermost_of(kind: str, what: str) -> Path | None:
+            places = (Path(what), *Path(what).parents) if kind == "deletes" else ()
+            return next((place for place in places if place in outermost), None)
+
+        deleted_with = {key: outermost_of(*key) for key in effects}
+        below = Counter(top for (_, what), top in deleted_with.items() if top is not None and what != str(top))
+        files = Counter(top for (_, what), top in deleted_with.items() if Path(what) not in emptied)
+        found: dict[tuple[str, str], Effect] = {}
+        for key, effect in effects.items():
+            top = deleted_with[key]
+            if top is None or below[top] <= _MAX_NAMED_BELOW:
+                found[key] = effect
+                continue
+            number = f"at least {files[top]:,}" if "deletes" in self._uncounted else f"{files[top]:,}"
+            much = f"{number} file{'s' * (files[top] != 1)}" if files[top] else f"{below[top]:,} empty directories"
+            found["deletes", str(top)] = Effect("deletes", str(top), f"deletes {self._shown(top)} ({much})")
+        return [*found.values()]
 
     def decide(self, call: Call, listener: int) -> int | Given | None:
         """Decide whether a call goes on.
@@ -139,11 +185,15 @@ class Wanted:
             return failure.errno or errno.EPERM
 
     def add(self, kind: EffectKind, what: str, words: str) -> None:
-        """Keep an effect, if there is room."""
-        if (kind, what) not in self._effects and not self.is_full:
-            self._effects[kind, what] = Effect(kind, what, words)
-            if len(self._effects) == 1 or self.is_full:
-                self._on_effect()
+        """Keep an effect; where there is no room, that there are more of its kind."""
+        if (kind, what) in self._effects:
+            return
+        if len(self._effects) >= _MAX_COUNTED:
+            self._uncounted[kind] = None
+            return
+        self._effects[kind, what] = Effect(kind, what, words)
+        if len(self._effects) == 1:
+            self._on_effect()
 
     def close(self) -> None:
         """Remove what was written instead of files."""

@@ -210,7 +210,7 @@ def _effects(trial: CommandTrial, result: ShellResult) -> list[Effect]:
 def _reserve(command: Command, result: ShellResult, effects: Sequence[Effect], trial: CommandTrial) -> str:
     """Return what a question has to say of its effects where they may not be all; empty where they are."""
     if result.exit_code != 0 or result.cancelled or trial.problem is not None:
-        return _STOPPED.format(textcut.one_line(effects[-1].words, _MAX_LINE_CHARACTERS))
+        return _STOPPED.format(textcut.one_line((trial.last or effects[-1]).words, _MAX_LINE_CHARACTERS))
     first = trial.pretends_from
     if first is not None and (trial.ran_on or _is_several(command.arguments[-1])):
         return _PRETENDED.format(textcut.one_line(first.words, _MAX_LINE_CHARACTERS))
