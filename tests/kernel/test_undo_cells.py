@@ -15,6 +15,7 @@ OPEN = """\
 %agent panel"""
 NEW = {"source": "total = sum(rows)", "after": 2}
 CHANGE = {"source": "rows = [1, 2]", "replace": 1}
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +127,9 @@ def test_a_listed_cell_has_the_number_that_it_ran_with_last(
     undo(page, "/undo list", f"the cell below [{number}] new")
     assert f"cell [{number}] edited" in page.text
     kernel.run("rows = [1, 2]", cell_id="load")
-    undo(page, "/undo list", f"cell [{page_number(kernel)}] edited")
-    assert re.search(r"first N\.1\d\d:\d\d:\d\dthe 2nd cell new2", page.text)
+    page.in_brackets["load"] = number = page_number(kernel)
+    undo(page, "/undo list", f"cell [{number}] edited")
+    assert re.search(rf"first N\.1\d\d:\d\d:\d\dthe cell below \[{number}\] new2", page.text)
 
 
 def test_the_list_says_which_cells_the_user_has_removed_since(
@@ -159,6 +161,44 @@ def test_a_cell_that_shows_the_output_of_the_code_that_was_taken_back_is_named(
     undo(page, "/redo", f"Done once more: {name}. /undo")
     page.outputs.clear()
     undo(page, "/undo", f"Taken back: {name}. /redo")
+
+
+def restarted(kernel: Kernel, page: NotebookPage, like: int) -> NotebookPage:
+    """Restart the kernel, run other cells with its numbers anew, and go on in a panel of the same notebook."""
+    kernel.restart()
+    assert kernel.run("%load_ext indus_nb\nfrom pathlib import Path\nrows = [1, 2]").status == "ok"
+    assert kernel.begin("%agent --continue", asks=True).finish().status == "ok"
+    for each in range(like):
+        kernel.run("1", cell_id=f"cell {each}")
+    cell = kernel.begin("%agent panel", asks=True).finish()
+    (bundle,) = (bundles[-1] for bundles in cell.displays.values() if WIDGET in bundles[-1])
+    drawn = NotebookPage(Wire(kernel), bundle[WIDGET]["model_id"])
+    drawn.cells, drawn.in_brackets, drawn.outputs = page.cells, page.in_brackets, page.outputs
+    return drawn
+
+
+@pytest.mark.parametrize("ran", [True, False], ids=["accepted and run", "accepted alone"])
+def test_after_a_restart_cells_have_the_numbers_of_the_page_and_are_outdated_as_before(
+    kernel: Kernel, page: NotebookPage, api: MessagesApi, ran: bool
+) -> None:
+    kernel.run("rows = [1]", cell_id="load")
+    page.in_brackets["load"] = number = page_number(kernel)
+    page.outputs["load"] = [{"output_type": "stream", "name": "stdout", "text": "[1]"}]
+    propose(page, api, ToolUse("propose_cell", CHANGE))
+    if ran:
+        kernel.run("rows = [1, 2]", cell_id="load")
+        page.in_brackets["load"] = page_number(kernel)
+    drawn = restarted(kernel, page, number)
+    name = f"cell [{drawn.in_brackets['load']}]"
+    drawn.silent = True
+    undo(drawn, "/undo list", "the 1st cell edited")
+    drawn.silent = False
+    undo(drawn, "/undo list", f"{name} edited")
+    shows = f"; {name} still shows the output of code that is replaced: run it again." if ran else ". /redo"
+    undo(drawn, "/undo", f"Taken back: {name}{shows}")
+    assert drawn.cells["load"] == "rows = [1]"
+    undo(drawn, "/redo", f"Done once more: {name}. /undo")
+    drawn.wire.close()
 
 
 def test_what_a_removed_cell_did_when_it_ran_is_named_for_it_stays(
@@ -194,9 +234,6 @@ def test_without_its_cells_nothing_is_taken_back(
         page.__dict__.pop("_answered", None)
         undo(page, "/undo 2", "Taken back: a.txt, rows, the 3rd cell (removed).")
         assert state(kernel) == "[1] old"
-
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def interrupted_at(kernel: Kernel, page: NotebookPage, request: str) -> tuple[Cell, NotebookPage]:

@@ -282,16 +282,23 @@ class TakingBack:
             changed.
         """
         left = self._left_by(session, verb)
-        there = {cell.id for cell in cells_of(await self._ask_page("cells", {}))} if left else set[str | None]()
-        gone = left - there if there else set[str]()
+        cells = cells_of(await self._ask_page("cells", {})) if left else []
+        shown = [cell.shown_as for cell in cells]
+        names = {cell.id: cell_name(place, shown) for place, cell in enumerate(cells, 1)}
+        gone = left - names.keys() if names else set[str]()
         steps = [*reversed(self._history.done if verb == "undo" else self._history.undone)]
         what = "taken back" if verb == "undo" else "done once more"
         if not steps:
             return f"None of the agent's steps in this kernel can be {what}.", []
-        own = session.store.session_id
+        own, named = session.store.session_id, self._named_now
         made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
         rows = [
-            [str(at + 1), _time_of(step), made[at], step.described(self._named_now, gone)]
+            [
+                str(at + 1),
+                _time_of(step),
+                made[at],
+                step.described(lambda each: names.get(each.id) or named(each), gone),
+            ]
             for at, step in enumerate(steps)
         ]
         return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
@@ -542,9 +549,20 @@ class TakingBack:
 
     def _ran(self, cell: Cell) -> str | None:
         """Return the source whose output a cell shows; ``None`` where it shows none, or that is not known."""
+        if cell.outputs and self._ids.number_of(cell.id) is None:
+            return cell.source if self._ran_earlier(cell) else None
         code = self._ids.code_of(cell.id, cell.shown_as) if cell.outputs else None
         # IPython cuts the ends of what it keeps.
         return cell.source if code is not None and code.strip() == cell.source.strip() else code
+
+    def _ran_earlier(self, cell: Cell) -> bool:
+        """Return whether a cell ran in an earlier kernel since a step of that changed it last."""
+        done, undone = (
+            [each for change in cell_changes(steps) for each in reversed(change.steps) if each.id == cell.id]
+            for steps in (self._history.done, self._history.undone)
+        )
+        # Where a step of the cell was undone, what the cell shows may be what that step is to bring back.
+        return bool(done) and not undone and done[0].ran_since(cell.source, cell.shown_as)
 
     async def _edit(self, plan: CellsPlan) -> str:
         """Send the planned edits to the page; returns the reason if it did not apply them."""

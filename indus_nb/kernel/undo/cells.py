@@ -80,6 +80,7 @@ class CellStep:
         number: Its place when it was changed, counted from 1; 0 if that is not known.
         name: What it was called for the user then; empty where its place alone names it.
         own: The source that the step itself had left, where ``other`` is another one that a move has overwritten.
+        is_earlier: Whether an earlier process made it, whose numbers of cells may mean others by now.
     """
 
     id: str
@@ -90,11 +91,21 @@ class CellStep:
     number: int = 0
     name: str = ""
     own: tuple[str | None, ...] = ()
+    is_earlier: bool = False
 
     @property
     def called(self) -> str:
-        """Return what it was called for the user when it was changed."""
-        return self.name or cell_name(self.number)
+        """Return what it was called for the user when it was changed; by its place if that was in another process."""
+        return self.name if self.name and not self.is_earlier else cell_name(self.number)
+
+    def ran_since(self, source: str, shown: int | None) -> bool:
+        """Return whether a cell that an earlier process changed ran there with what it holds now.
+
+        Args:
+            source: What it holds now.
+            shown: The number that stands at it.
+        """
+        return self.is_earlier and source == self.now and shown is not None and self.name != cell_name(1, [shown])
 
     def turned(self, source: str | None, above: str) -> CellStep:
         """Return the step once ``other`` is in the place of a source, which it may not have left there."""
@@ -159,7 +170,7 @@ def cells_from_json(value: Iterable[Any]) -> CellsChange:
         if not all(isinstance(text, str) for text in texts):
             raise TypeError
         type_: Literal["code", "markdown"] = "markdown" if kind == "markdown" else "code"
-        steps.append(CellStep(cell_id, type_, other, now, above, int(number), name, own))
+        steps.append(CellStep(cell_id, type_, other, now, above, int(number), name, own, is_earlier=True))
     return CellsChange(steps)
 
 
