@@ -128,10 +128,10 @@ class Wanted:
     @property
     def effects(self) -> list[Effect]:
         """Return the effects so far, in order: a directory with much in it as one, and what is not named as counts."""
-        uncounted = dict.fromkeys([*self._uncounted], 1)
+        uncounted: list[EffectKind] = [*self._uncounted]
         named, rest = cut(self._with_directories_as_one(), MAX_EFFECTS)
-        counts: Counter[EffectKind] = Counter(uncounted)
-        counts.update(effect.kind for effect in rest)
+        kinds: list[EffectKind] = [*uncounted, *(effect.kind for effect in rest)]
+        counts: Counter[EffectKind] = Counter(kinds)
         for kind, count in counts.items():
             number = f"at least {count:,}" if kind in uncounted else f"{count:,}"
             named.append(Effect(kind, "", _REST.get(kind, "does {} more things that are not known").format(number)))
