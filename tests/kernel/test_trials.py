@@ -436,7 +436,10 @@ def test_the_first_figure_of_a_kernel_is_shown_unasked(tmp_path: Path, api: Mess
 
 def test_figures_are_shown_unasked_after_cells_that_have_drawn_some(analysis: Kernel, api: MessagesApi) -> None:
     analysis.run("counts = flights.carrier.value_counts(); counts.plot.bar(); plt.show()", 120)
-    codes = ["counts.plot.barh(); plt.show()", "_, a = plt.subplots(); a.set_title('x', fontweight='bold'); plt.show()"]
+    codes = [
+        "counts.plot.barh(); plt.show()",
+        "_, bold = plt.subplots(); bold.set_title('x', fontweight='bold'); plt.show()",
+    ]
     for found in outcomes(analysis, api, codes):
         assert "[image]" in found
     font = "import os, matplotlib; number = os.open(matplotlib.get_data_path() + '/fonts/ttf/DejaVuSans.ttf', 0)"
