@@ -527,7 +527,7 @@ class TakingBack:
             moved, plan = await self._run(partial(_turned, move, plan_for))
             if plan is not None and plan.edits:
                 if problem := await self._edit(plan):
-                    await self._kernel.run_whole(moved.back, begun=True)
+                    await self._kernel.run_whole(moved.back, completes=True)
                     raise UsageError(
                         f"Nothing was changed: the page did not change the cells of the notebook ({problem})."
                     )

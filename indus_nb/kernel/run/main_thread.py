@@ -90,17 +90,17 @@ class Job:
         threads_before: The threads that there were before its code began.
     """
 
-    def __init__(self, work: Work, seconds: float | None, *, begun: bool = False) -> None:
+    def __init__(self, work: Work, seconds: float | None, *, completes: bool = False) -> None:
         """Make a job, on the agent's loop.
 
         Args:
             seconds: How long its code may run; ``None`` for as long as it takes.
-            begun: Whether it ends what has begun before.
+            completes: Whether it completes what others have begun.
         """
         from indus_nb.core.limits.budget import spending  # a user's cells are watched before anything is asked
 
         self.work = work
-        self.begun = begun
+        self.completes = completes
         self._budget = spending()
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.state: JobState = JobState.WAITING
@@ -330,19 +330,19 @@ class MainThread:
                     except _tool_error() as error:
                         job.fail(error)
 
-    async def do(self, work: Work, seconds: float | None = None, *, begun: bool = False) -> Job:
+    async def do(self, work: Work, seconds: float | None = None, *, completes: bool = False) -> Job:
         """Run work on the main thread, and wait for its end.
 
         Called on the agent's loop; if that task is cancelled the work is ended.
 
         Args:
             seconds: How long its code may run before it is interrupted.
-            begun: Whether it ends what has begun, so that a cell which was interrupted does it all the same.
+            completes: Whether it completes what others have begun: a cell that was interrupted does it all the same.
 
         Raises:
             ToolError: The main thread takes no work, the work failed, or it was interrupted before it began.
         """
-        job = Job(work, seconds, begun=begun)
+        job = Job(work, seconds, completes=completes)
         self._jobs.add(job)
         try:
             self._place(job)
@@ -373,7 +373,7 @@ class MainThread:
             if job.ended_by == "user":
                 repeat()
 
-        job.run(self._run_nested, ended, lambda: inbox is not None and bool(inbox.interrupts) and not job.begun)
+        job.run(self._run_nested, ended, lambda: inbox is not None and bool(inbox.interrupts) and not job.completes)
 
     def _run_nested(self, job: Job, whole: Coroutine[Any, Any, None]) -> None:
         try:

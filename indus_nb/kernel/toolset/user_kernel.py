@@ -139,15 +139,15 @@ class UserKernel:
         await self._main.do(short)
         return short.result()
 
-    async def run_whole(self, work: Callable[[], T], *, begun: bool = False) -> T:
+    async def run_whole(self, work: Callable[[], T], *, completes: bool = False) -> T:
         """Run something like ``run`` that changes much or nothing: an interrupt comes too late for it.
 
         Args:
-            begun: Whether it ends what has begun, so that an interrupt also comes too late before it runs.
+            completes: Whether it completes what others have begun: an interrupt before it comes too late as well.
         """
         short = ShortWork(work, whole=True)
         self._journal.runs += 1
-        await self._main.do(short, begun=begun)
+        await self._main.do(short, completes=completes)
         return short.result()
 
     async def made(self, session: str) -> dict[str, tuple[Maker, str]]:

@@ -63,9 +63,9 @@ class CellWork:
         Args:
             live: Makes the widget, if a page may show one, from the callback for its requests.
             inbox: Of the thread that waits, which may call ``input()``.
+            ended: Takes what the work has left once its widget is closed.
             stopped: What the cell fails with when the user ends it; empty for work that is not shown to go on, which
                 has no Stop.
-            ended: Takes what the work has left once its widget is closed.
         """
         self.left: MimeBundle = NOTHING
         self._inbox = inbox
