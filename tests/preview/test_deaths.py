@@ -202,7 +202,7 @@ async def test_what_cannot_be_taken_ends_the_copy_and_not_this_process(what: str
         {**Report().to_json(), "effects": [7]},
         {**Report().to_json(), "effects": [{"kind": "safe", "what": "", "words": ""}]},
         {**Report().to_json(), "effects": [{"kind": "deletes", "what": 7, "words": ""}]},
-        {**Report().to_json(), "effects": [{"kind": "deletes", "what": "", "words": ""}] * 1002},
+        {**Report().to_json(), "effects": [{"kind": "deletes", "what": "", "words": ""}] * 1100},
         {**Report().to_json(), "kept": ["x"] * 1001},
         {**Report().to_json(), "dropped": [7]},
     ],

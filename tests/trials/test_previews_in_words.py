@@ -64,9 +64,11 @@ def test_of_much_that_it_prints_a_dozen_lines_are_shown_and_none_is_long() -> No
     assert all(len(line) <= 170 for line in shown)
 
 
-def test_of_many_effects_the_first_five_are_named() -> None:
+def test_of_many_effects_the_first_five_are_named_and_the_others_counted() -> None:
     effects = [Effect("deletes", str(n), f"deletes {n}") for n in range(9)]
-    assert lines(trial(Report(effects=effects))) == f"{BEGINNING}{'; '.join(f'deletes {n}' for n in range(5))}"
+    named = "deletes 0; deletes 1; deletes 2; deletes 3; deletes 4"
+    assert lines(trial(Report(effects=effects))) == f"{BEGINNING}{named}; has 4 more effects"
+    assert lines(trial(Report(effects=effects[:6]))) == f"{BEGINNING}{named}; has 1 more effect"
 
 
 def test_long_words_are_cut_and_stay_on_their_line() -> None:
