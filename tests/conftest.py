@@ -35,9 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Drop the answers that a failed test has not asked for: the next one of its file would get them."""
+    """Drop the answers that a test has not asked for: the next one of its file would get them."""
     api = item.funcargs.get("api") if isinstance(item, pytest.Function) else None
-    if call.excinfo is not None and isinstance(api, MessagesApi):
+    if (call.when == "call" or call.excinfo is not None) and isinstance(api, MessagesApi):
         api.clear()
 
 
