@@ -101,21 +101,21 @@ class Job:
         shown = textcut.tail("\n".join(lines[1:] if left_out else lines), _MAX_LAST_CHARACTERS)
         return f"…\n{shown}" if left_out and not shown.startswith("…") else shown
 
-    def describe(self) -> str:
-        """Return a sentence on the job and its state."""
-        ran = duration(self.seconds)
+    def describe(self, *, to_user: bool = False) -> str:
+        """Return a sentence on the job and its state, for the model or for the user."""
+        ran, whose, who = duration(self.seconds), *(("your", "you") if to_user else ("the user's", "the user"))
         running = f"has run for {ran}"
         if self.asks:
-            running = f"ended after {ran}, and waits for the user's answer"
+            running = f"ended after {ran}, and waits for {whose} answer"
         elif self.over:
             running = f"ended after {ran}, and waits until the kernel is free for what it made"
         elif self.waits:
-            running = "waits for the user's answer: nothing has run yet, but for a try in a copy"
+            running = f"waits for {whose} answer: nothing has run yet, but for a try in a copy"
         how = {
             "running": running,
             "ended": f"ended after {ran}",
             "failed": f"failed after {ran}",
-            "stopped": f"was stopped{' by the user' if self.by_user else ''} after {ran}",
+            "stopped": f"was stopped{f' by {who}' if self.by_user else ''} after {ran}",
         }[self.state]
         return f"{self.id} ({self.tool}: {self.what}) {how}."
 

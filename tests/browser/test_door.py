@@ -562,8 +562,11 @@ def test_after_a_restart_each_notebook_of_a_kernel_goes_on_with_its_own_conversa
     api.add("In the copy.")
     copy.run(1)
     copy.wait_until_run(1)
+    called = chat.get_by_label("Name of the session")
+    expect(called).to_have_value("shared-Copy1")
     page.evaluate("window.jupyterapp.serviceManager.contents.rename('shared-Copy1.ipynb', 'shared-renamed.ipynb')")
     page.wait_for_function("window.jupyterapp.shell.currentWidget.context.path === 'shared-renamed.ipynb'")
+    expect(called).to_have_value("shared-renamed")
     for path in ("shared.ipynb", "shared-renamed.ipynb"):
         page.evaluate("path => window.jupyterapp.commands.execute('docmanager:open', {path})", path)
         if path == "shared.ipynb":  # so the other one is not asked whether it wants that

@@ -116,4 +116,4 @@ def test_a_command_that_goes_on_says_so_to_the_user_and_how_to_stop_it(lab: Lab,
     expect(cell).not_to_contain_text("You are told when it ends")
     notebook.screenshot("job-command")
     notebook.run(2)
-    expect(notebook.cell(2)).to_contain_text("job-1 (bash: Serve the files) was stopped by the user")
+    expect(notebook.cell(2)).to_contain_text("job-1 (bash: Serve the files) was stopped by you")

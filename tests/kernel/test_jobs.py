@@ -189,7 +189,7 @@ def test_a_command_leaves_the_kernel_to_the_user_and_is_listed_and_stopped(claud
     assert "has run for" in listed
     assert "    begun" in listed
     pid = int((claude.folder / "pid").read_text())
-    assert "was stopped by the user" in claude.run("%agent jobs stop 1").shown[0]
+    assert "was stopped by you" in claude.run("%agent jobs stop 1").shown[0]
     wait_until(lambda: not psutil.pid_exists(pid))
     assert claude.run("%agent jobs stop 7").error["evalue"].startswith("There is no job 7.")
     api.add("I see.")
@@ -273,7 +273,7 @@ def test_code_that_awaits_is_stopped_by_a_command_of_the_users(claude: Kernel, a
     cell = claude.begin("%agent --no-wait go").goes_on()
     cell.wait_for(lambda cell: "It runs." in " ".join(cell.shown))
     assert claude.run("%agent jobs stop 1").status == "ok"
-    wait_until(lambda: "was stopped by the user" in claude.run("%agent jobs").shown[0])
+    wait_until(lambda: "was stopped by you" in claude.run("%agent jobs").shown[0])
     api.add(Reply(ToolUse("python", {"code": "6 * 7"})), "Free.")
     assert claude.run("%agent go on").status == "ok"
     assert text_of(result(api, -1)) == "42\n"

@@ -120,7 +120,8 @@ def test_the_users_cells_are_steps_once_that_is_asked_for(kernel: Kernel, api: M
     said(kernel, "%agent state save raw")
     kernel.run("data['a'] = 2; more = [1]")
     kernel.run("data['b'] = 3\n1 / 0")
-    kernel.run("len(data)")
+    number = int(kernel.run("len(data); get_ipython().execution_count").results[-1]["text/plain"])
+    assert f"your cell [{number - 1}]" in said(kernel, "%agent undo list").split("data 2 → 3 keys")[0]
     asked(kernel, api, python("data['c'] = 4"))
     assert "3 steps from here" in said(kernel, "%agent state list")
     shown = said(kernel, "%agent state diff raw")

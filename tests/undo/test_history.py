@@ -213,7 +213,7 @@ def test_a_prompts_steps_are_taken_from_below_without_the_users_cells(place: Pla
     place.run("rows.append(4)", run="one 2")
     variables = take(place.names, "mine = 1", CheckpointBudget(30))
     place.names["mine"] = 1
-    cell = Step("cell", "cell 1", variables.close(), is_users=True)
+    cell = Step("cell", "cell 1", variables.close(), cell=1)
     place.history.add(cell, 1 << 30)
     assert place.history.newest_of("one", 0) == place.history.done[1:3]
     assert place.history.newest_of("one", 1) == [cell]

@@ -442,8 +442,22 @@ class Conversations:
             self._gate.forget(comm_id)
 
     def note_shown(self, shown: Shows, before: Shows | None) -> None:
-        """Note of which notebook a connection is; see `Notebooks.note`."""
-        self._notebooks.note(shown, before)
+        """Note of which notebook a connection is; see `Notebooks.note`. Called on the agent's thread."""
+        used = self._notebooks.note(shown, before)
+        if before is not None and before.path != shown.path:
+            self.thread.begin(lambda: asyncio.to_thread(self._rename, used))
+
+    def _rename(self, notebook: UsedNotebook) -> None:
+        """Name a notebook's conversation as its file is called now."""
+        with self._choosing:
+            if not (before := self._notebooks.rename(notebook)):
+                return
+            name = notebook.conversation
+            if (session := self._sessions.pop(before, None)) is not None:
+                self._sessions[name] = session
+                if session.store.name == before:
+                    self._run(lambda: session.set_name(name))
+        self._refresh_doors()
 
     def session_of(self, shown: Shows) -> AgentSession | None:
         """Return the open conversation of a notebook, or ``None``."""

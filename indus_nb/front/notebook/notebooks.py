@@ -29,6 +29,7 @@ class UsedNotebook:
 
     Attributes:
         conversation: The name of the conversation that its cells talk to by default, and its panel.
+        named_after: The name that its first conversation got after its file; empty if it got another one.
         sessions: The conversations that it had before.
         is_read: Whether what its metadata say of answers was read.
         beside: What the page is to say beside the next answer of a cell, and no file.
@@ -36,6 +37,7 @@ class UsedNotebook:
 
     def __init__(self, conversation: str, sessions: NotebookSessions) -> None:
         self.conversation = conversation
+        self.named_after = "" if conversation == FIRST else conversation
         self.sessions = sessions
         self.is_read = False
         self.beside = ""
@@ -118,16 +120,33 @@ class Notebooks:
                 del self._by_client[next(iter(self._by_client))]
             return used
 
+    def rename(self, used: UsedNotebook) -> str:
+        """Name the conversation of a notebook that was renamed after its file, if it was so before.
+
+        Returns:
+            The name before; empty if it stays.
+        """
+        with self._noting:
+            path = next((path for path, each in self._by_path.items() if each is used), None)
+            before, others = used.conversation, [each for each in self._by_path.values() if each is not used]
+            if path is None or before != used.named_after or any(each.conversation == before for each in others):
+                return ""
+            used.conversation = used.named_after = self._name_after(path)
+            return before
+
     def _new(self, path: str) -> UsedNotebook:
         if self._first not in self._by_path.values() and self._may_be_own(path):
             if not Path(self._own or "").is_file():  # renamed since, which a kernel that is restarted is not told
                 self._first.sessions.move(self._file(path))
             return self._first
+        return UsedNotebook(self._name_after(path), NotebookSessions(self._file(path), self._cells))
+
+    def _name_after(self, path: str) -> str:
+        """Return the name for the conversation of a notebook that no other one has."""
         stem = Path(path).stem.replace(" ", "-") or "notebook"
         others = {used.conversation for used in self._by_path.values()} | {FIRST}
         names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, len(others) + _MAX_CONNECTIONS))
-        name = next(name for name in names if name not in others and name not in self._taken)
-        return UsedNotebook(name, NotebookSessions(self._file(path), self._cells))
+        return next(name for name in names if name not in others and name not in self._taken)
 
     def _may_be_own(self, path: str) -> bool:
         """Return whether the kernel may have been started for the notebook, which may be renamed since."""

@@ -50,10 +50,9 @@ _KEEPS = {
 }
 _CHOICES: Mapping[str, Touched] = {
     **dict.fromkeys(_KEEPS.values(), "keep"),
-    "Overwrite it": "over",
-    "Remove it": "over",
-    "Overwrite or remove it": "over",
+    **{f"{what} {it}": "over" for what in ("Overwrite", "Remove", "Overwrite or remove") for it in ("it", "them")},
     "Leave it, and put the other one beside it": "both",
+    "Leave them, and put the others beside them": "both",
 }
 _NOTHING = "No, change nothing"
 _MAX_SHARED_CHARACTERS = 200
@@ -115,17 +114,17 @@ class StateWanted:
 def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) -> Question:
     """Return the question what becomes of what was changed since; `touched_by` reads the answer."""
     undecided, outcome = error.undecided, ""
-    over = undecided.over("overwrite", "remove").capitalize() + " it"
+    over = f"{undecided.over('overwrite', 'remove').capitalize()} {undecided.them}"
     if isinstance(wanted, StateWanted):
         heading, keeps = f"Go back to the state “{wanted.name}”?", _KEEPS["state"]
     else:
         count = len(undecided.steps)
         heading = f"{wanted.verb.capitalize()} {'this step' if count == 1 else f'these {count} steps'}?"
-        what, keeps = "takes back" if wanted.verb == "undo" else "does once more", _KEEPS[wanted.verb]
-        outcome = f"It {what}: {error.would_move}."
-    options = [option for option, touched in _CHOICES.items() if touched == "both" or option in (keeps, over)]
-    if undecided.names == undecided.removed:  # there is no other one
-        options = [option for option in options if _CHOICES[option] != "both"]
+        keeps = _KEEPS[wanted.verb]
+        outcome = f"{'The step' if count == 1 else 'The steps'}: {error.would_move}."
+    options = [keeps, over]
+    if undecided.names != undecided.removed:  # else there is no other one
+        options += [option for option in _CHOICES if option.startswith(f"Leave {undecided.them}, and")]
     choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]
     return Question(heading, choices, warnings=[error.question], outcome=outcome)
 
@@ -291,7 +290,7 @@ class TakingBack:
         if not steps:
             return f"None of the agent's steps in this kernel can be {what}.", []
         own, named = session.store.session_id, self._named_now
-        made = ["a cell of yours" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
+        made = [f"your cell [{step.cell}]" if step.is_users else ", ".join(self._names(own, [step])) for step in steps]
         rows = [
             [
                 str(at + 1),

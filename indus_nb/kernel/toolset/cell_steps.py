@@ -98,7 +98,7 @@ class CellSteps:
             return
         number, reached = next(self._numbers), checkpoint.reached
         try:
-            step = Step(f"cell-{number}", f"cell {number}", checkpoint.close(), is_users=True)
+            step = Step(f"cell-{number}", f"cell {number}", checkpoint.close(), cell=self._number)
         except Exception:  # noqa: BLE001 - as at its beginning
             return
         if step.variables is not None:

@@ -65,6 +65,11 @@ class Undecided:
     names: frozenset[str]
     removed: frozenset[str] = frozenset()
 
+    @property
+    def them(self) -> str:
+        """Return the pronoun for what was changed since."""
+        return "it" if len(self.names) == 1 else "them"
+
     def over(self, overwrite: str, remove: str) -> str:
         """Return what "over" does with it, of the words for both."""
         both = [overwrite] if self.names != self.removed else []
@@ -87,10 +92,11 @@ class ChangedSinceError(UsageError):
         self.question = question
         self.would_move = ""
         self.undecided = undecided
-        over = undecided.over("overwrites", "removes")
+        over, them = undecided.over("overwrites", "removes"), undecided.them
+        beside = "the other beside it" if them == "it" else "the others beside them"
         super().__init__(
             f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and does the rest, `%agent "
-            f"{command} over` {over} it, `%agent {command} both` leaves it and puts the other beside it."
+            f"{command} over` {over} {them}, `%agent {command} both` leaves {them} and puts {beside}."
         )
 
 

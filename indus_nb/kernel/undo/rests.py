@@ -111,7 +111,7 @@ def left(step: Step, variables: Side | None, files: Sequence[FileStep] | None, n
         variables: Mark of its variables from before the move.
         files: Its files from before the move.
     """
-    rest = Step(step.call, step.run, book=step.book, is_users=step.is_users, is_rest=True, asks=step.asks)
+    rest = Step(step.call, step.run, book=step.book, cell=step.cell, is_rest=True, asks=step.asks)
     if step.variables is not None and variables is not None:
         rest.variables = step.variables.part(variables, names)
     if step.files is not None and files is not None:

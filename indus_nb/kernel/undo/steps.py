@@ -38,7 +38,7 @@ class Step:
         book: File in which it is recorded.
         cells: Changes of cells of a notebook.
         asked_in: The id of the cell in which the call's prompt stood, if there is one and it is known.
-        is_users: Whether it is a cell of the user's, and no call.
+        cell: The number of the user's cell that it is; ``None`` for a call.
         is_rest: Whether it is no step to users, but kept for named states alone (`rests`).
         asks: Whether it is a change of the user's that no jump to a state has taken back yet: the user decides.
         at: When it was made, in seconds since the epoch; 0 where that is not known.
@@ -51,10 +51,15 @@ class Step:
     book: Book | None = None
     cells: CellsChange | None = None
     asked_in: str | None = None
-    is_users: bool = False
+    cell: int | None = None
     is_rest: bool = False
     asks: bool = False
     at: float = field(default_factory=time.time)
+
+    @property
+    def is_users(self) -> bool:
+        """Return whether it is a cell of the user's, and no call."""
+        return self.cell is not None
 
     @property
     def session(self) -> str:

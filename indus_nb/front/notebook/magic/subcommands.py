@@ -131,8 +131,8 @@ async def _jobs(session: AgentSession, stopped: str) -> CommandOutput:
         if job is None:
             raise UsageError(f"There is no job {stopped}. `%agent jobs` lists them.")
         await jobs.stop(job, by_user=True)
-        return CommandOutput(job.describe(), "notice")
-    listed = [f"{job.describe()}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
+        return CommandOutput(job.describe(to_user=True), "notice")
+    listed = [f"{job.describe(to_user=True)}\n{indent(job.last_lines(), '    ')}".rstrip() for job in jobs.all]
     if any(job.running and (job.asks or job.waits) for job in jobs.all):
         listed.append(_QUESTION)
     return CommandOutput(session.settings.vault.hide("\n".join(listed)), "listing")
