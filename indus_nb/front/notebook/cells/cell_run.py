@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base.errors import IndusError
 from indus_nb.base.events import EntryAdded, MessageEnd, SessionEvent
 from indus_nb.base.messages import Attachment, CustomMessage, ImageContent, UserMessage
-from indus_nb.base.wire import JsonObject
 from indus_nb.core.limits.budget import Budget, spending, spending_from
 from indus_nb.core.session.dialogs import Cancel, Dialog, Notify, UiFrame
 from indus_nb.core.session.limits import RunLimits
@@ -19,7 +18,7 @@ from indus_nb.core.session.session import AgentSession
 from indus_nb.core.session.stats import usage_of
 from indus_nb.front.notebook import actions
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
-from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_on
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns, outputs_on
 from indus_nb.front.notebook.kept_answers import KeptInRun
 from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.plan_first import plan_first
@@ -163,7 +162,7 @@ class CellRun:
             self.widget.set(background=self._in_background, saved=session.store.path is not None)
             self.widget.set(session={"name": session.store.name, "id": session.store.session_id})
             self.widget.set(notebook=self.notebook_id, beside=self.beside)
-            self._outputs = self._outputs_for(self.widget)
+            self._outputs = outputs_on(self._screen, self.widget, lambda: self._transcript.failure, self._do)
             self.widget.set_fallback(
                 blocks.notice(_fallback(session, _WITH_KERNEL)), without_kernel=blocks.notice(_fallback(session))
             )
@@ -248,22 +247,6 @@ class CellRun:
         if warning:
             self._transcript.add_notice(f"⚠ {warning}")
 
-    def _outputs_for(self, widget: AgentWidget) -> CellOutputs | None:
-        """Return the outputs for pages that connect later, if the front end identifies the cell."""
-        place = place_on(self._screen, widget)
-        if place is None:
-            return None
-        outputs = CellOutputs(widget, self._shown, place)
-        widget.on_ready = lambda: self._do(outputs.bring(widget.used_page))
-        return outputs
-
-    def _shown(self) -> list[JsonObject]:
-        """List the cell's outputs, for pages that get neither its displays nor its failure."""
-        shown = cast("NotebookScreen", self._screen).outputs()
-        if self._transcript.failure is not None:
-            shown.append({"data": dict(self._transcript.failure), "metadata": {}})
-        return shown
-
     async def _show_end(self, view: CellView) -> None:
         """Draw the end, also if the user interrupts the wait for a slow page."""
         try:
@@ -303,7 +286,7 @@ class CellRun:
                 widget.put("failure", failure["text/html"])
                 widget.send()
             return
-        shown = [output["data"] for output in self._shown()]
+        shown = [output["data"] for output in outputs.outputs()]
         widget.show_only(data.get("text/html") or blocks.output_html("", data) for data in shown)
 
         async def settle() -> None:
@@ -321,8 +304,8 @@ class CellRun:
     def _close(self, widget: AgentWidget) -> None:
         if widget.closed:
             return
-        if self._outputs is not None and (place := place_on(self._screen, widget)) is not None:
-            self.ended.keep(place, self._shown())
+        if self._outputs is not None:
+            self.ended.keep(self._outputs.place, self._outputs.outputs())
         widget.set(fallback=None)
         widget.send()
         widget.close()

@@ -10,21 +10,19 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from indus_nb.base.errors import IndusError, Interrupted, UsageError
 from indus_nb.front.notebook.cells.cell_dialogs import CellDialogs
-from indus_nb.front.notebook.cells.ended_runs import EndedRuns, place_on
-from indus_nb.front.notebook.page.cell_outputs import CellOutputs
+from indus_nb.front.notebook.cells.ended_runs import EndedRuns, outputs_on
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import MimeBundle
-from indus_nb.front.notebook.view.output import NOTHING, NotebookScreen, Screen
+from indus_nb.front.notebook.view.output import NOTHING, Screen
 from indus_nb.kernel.document import NotebookTools
 from indus_nb.kernel.run.agent_thread import AgentThread, Inbox
 from indus_nb.tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from indus_nb.base.wire import JsonObject
     from indus_nb.core.session.dialogs import Ui, UiFrame
     from indus_nb.core.session.questions import Decision, Question
     from indus_nb.front.notebook.page.protocol import AnswerDialog, CellRequest
@@ -76,8 +74,8 @@ class CellWork:
         self._screen = screen
         self._display = None if self._live is None else screen.show(self._live.bundle, final=False)
         self._failure: str = ""
-        self._outputs = self._outputs_for(self._live)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._outputs = None if self._live is None else outputs_on(screen, self._live, self._failed, self._start)
         self._task: asyncio.Task[Any] | None = None
         self._is_stopped = False
         self._is_over = False
@@ -225,35 +223,23 @@ class CellWork:
         finally:
             self._is_over = True
 
-    def _outputs_for(self, live: AgentWidget | None) -> CellOutputs | None:
-        """Return the outputs for pages that connect later, if the front end identifies the cell."""
-        place = None if live is None else place_on(self._screen, live)
-        if live is None or place is None:
-            return None
-        outputs = CellOutputs(live, self._all_shown, place)
+    def _failed(self) -> MimeBundle | None:
+        return blocks.error(self._failure) if self._failure else None
 
-        def bring() -> None:
-            task = asyncio.create_task(outputs.bring(live.used_page))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-        live.on_ready = bring
-        return outputs
-
-    def _all_shown(self) -> list[JsonObject]:
-        """List the cell's outputs, for pages that get neither its displays nor its failure."""
-        shown = cast("NotebookScreen", self._screen).outputs()
-        return [*shown, {"data": dict(blocks.error(self._failure)), "metadata": {}}] if self._failure else shown
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _bring_end(self) -> None:
         """Have the end in the notebook of a page that was loaded meanwhile, and keep it for pages to come."""
-        live = self._live
-        if live is None or self._outputs is None:
+        outputs, live = self._outputs, self._live
+        if outputs is None or live is None:
             return
-        if (shown := self._all_shown()) and (place := place_on(self._screen, live)) is not None:
-            self._ended.keep(place, shown)
+        if shown := outputs.outputs():
+            self._ended.keep(outputs.place, shown)
         if live.reloaded:
-            await self._outputs.settle()
+            await outputs.settle()
 
     def _receive(self, request: CellRequest) -> None:
         if request.kind == "answer":

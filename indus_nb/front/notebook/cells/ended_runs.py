@@ -6,12 +6,14 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from indus_nb.base import textcut
 from indus_nb.base.wire import JsonObject, dump
+from indus_nb.front.notebook.page.cell_outputs import CellOutputs
 from indus_nb.front.notebook.view import blocks
+from indus_nb.front.notebook.view.blocks import MimeBundle
 from indus_nb.front.notebook.view.output import NotebookScreen, Screen
 
 if TYPE_CHECKING:
@@ -22,11 +24,28 @@ _MAX_RUNS = 50
 _MAX_CHARACTERS = 20_000_000
 
 
-def place_on(screen: Screen, widget: AgentWidget) -> JsonObject | None:
-    """Return where the outputs of a widget's run belong, if the front end identifies the cell."""
-    if not isinstance(screen, NotebookScreen) or screen.cell.cell is None:
+def outputs_on(
+    screen: Screen,
+    widget: AgentWidget,
+    failure: Callable[[], MimeBundle | None],
+    start: Callable[[Coroutine[Any, Any, None]], None],
+) -> CellOutputs | None:
+    """Return the outputs of a widget's run, which pages that connect later get, if the front end identifies the cell.
+
+    Args:
+        failure: What the cell fails with so far, which is none of its displays.
+        start: Runs work on the agent's thread.
+    """
+    if not isinstance(screen, NotebookScreen) or (cell := screen.cell).cell is None:
         return None
-    return place_of(screen.cell.cell, screen.cell.client, widget.comm_id, screen.cell.source)
+
+    def shown() -> list[JsonObject]:
+        failed = failure()
+        return [*screen.outputs(), *([] if failed is None else [{"data": dict(failed), "metadata": {}}])]
+
+    outputs = CellOutputs(widget, shown, place_of(cell.cell, cell.client, widget.comm_id, cell.source))
+    widget.on_ready = lambda: start(outputs.bring(widget.used_page))
+    return outputs
 
 
 def place_of(cell: str, client: str | None, widget: str, source: str) -> JsonObject:
@@ -50,7 +69,7 @@ class EndedRuns:
         self._runs: dict[str, JsonObject] = {}
         self._sizes: dict[str, int] = {}
 
-    def keep(self, place: JsonObject, outputs: Sequence[JsonObject]) -> None:
+    def keep(self, place: Mapping[str, Any], outputs: Sequence[JsonObject]) -> None:
         """Keep the outputs of a run, unless they are too large, and forget the oldest where there are too many.
 
         Args:

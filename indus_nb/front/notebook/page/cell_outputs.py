@@ -35,13 +35,13 @@ class CellOutputs:
             place: Where they belong, as of `ended_runs.place_of`.
         """
         self._widget = widget
-        self._outputs = outputs
+        self.outputs = outputs
         self.in_notebook: bool = False
         """True once a page is known to have them in its notebook."""
         self.on_late: Callable[[], None] = lambda: None
         """Called when a page that was too slow shows all of the run after all."""
         self._asking: set[asyncio.Task[JsonObject | None]] = set()
-        self._place = place
+        self.place = place
 
     async def bring(self, page: str) -> None:
         """Send a newly connected page the cell's outputs so far."""
@@ -87,8 +87,7 @@ class CellOutputs:
             self.on_late()
 
     async def _show(self, page: str, *, over: bool, timeout: float, missed: bool = False) -> JsonObject | None:  # noqa: ASYNC109 - no page may ever answer
-        outputs = list(self._outputs())
-        fields = {**self._place, "outputs": outputs, "over": over, "missed": missed}
+        fields = {**self.place, "outputs": [*self.outputs()], "over": over, "missed": missed}
         return await self._widget.request("show_run", timeout=timeout, page=page, **fields)
 
 
