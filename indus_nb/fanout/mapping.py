@@ -84,6 +84,7 @@ class Map:
             cost_left=work.progress.cost_left,
             cascade=work.cascade,
             notes=work.notes,
+            named=asked.template.columns,
             problems=work.problems,
             again=lambda known, changes: self._again(known, changes).here(usual_reporter(changes)),
             again_async=lambda known, changes: self._again(known, changes).run(),

@@ -18,7 +18,7 @@ from indus_nb.fanout.agreement import Agreement, agreement
 from indus_nb.fanout.partitions import Partitions
 from indus_nb.fanout.rows import Table, plain_value
 from indus_nb.fanout.tables import cell, html_table, is_polars, pandas, pandas_frame
-from indus_nb.fanout.words import as_html, rows_of, sentence_as_html
+from indus_nb.fanout.words import as_html, part_shown, rows_of, sentence_as_html
 
 ANSWER = "answer"
 """The column of answers that have no fields."""
@@ -165,6 +165,7 @@ class Answers(Sequence[Any]):
         cost_left: What the rows without an answer will cost if they are as the others; ``None`` if that is unknown.
         cascade: What became of rows that a cheap model was asked about first; ``None`` without one.
         notes: What else its summary says.
+        named: The columns that the prompt names, which are shown before others.
         problems: Harmless problems, a sentence each.
         again: Asks for the rows that have no answer.
         again_async: The same for programs with an event loop.
@@ -186,6 +187,7 @@ class Answers(Sequence[Any]):
         cost_left: float | None = None,
         cascade: CascadeReport | None = None,
         notes: Sequence[str] = (),
+        named: Sequence[str] = (),
         problems: Sequence[str],
         again: Again,
         again_async: AgainAsync,
@@ -207,6 +209,7 @@ class Answers(Sequence[Any]):
         self._has_before = before is not None
         self._kept = kept
         self._notes = tuple(notes)
+        self._named = frozenset(named)
         self.estimate: Estimate | None = estimate
         """What the rows to ask will cost, if nothing but that was asked for; ``None`` else."""
         self.cost_left: float | None = cost_left
@@ -261,7 +264,9 @@ class Answers(Sequence[Any]):
         if self.estimate is not None:
             return f"<p>{sentence_as_html(self.summary)}</p><p>{self._code('retry()')} asks for these rows.</p>"
         added = self._added(sessions=False, errors=any(row.error is not None for row in self.rows))
-        names = [*self._table.columns[:_MOST_COLUMNS], *added]
+        columns = self._table.columns
+        first = sorted(columns, key=lambda name: name not in self._named)[:_MOST_COLUMNS]
+        names = [*(name for name in columns if name in first), *added]
         numbers = self._shown()
         shown = [
             [number, *(added[name][number] if name in added else self._table.rows[number].get(name) for name in names)]
@@ -272,11 +277,8 @@ class Answers(Sequence[Any]):
         if others:
             failures += f"<li>{rows_of(others)}: other reasons, in <code>error</code> of {self._code('frame')}</li>"
         again = f"<p>{self._code('retry()')} asks for the rows without an answer.</p>" if self.failed else ""
-        more = (
-            f"<p>{rows_of(len(shown))} of {len(self):,}; {self._code('frame')} has all.</p>"
-            if len(shown) < len(self)
-            else ""
-        )
+        part = part_shown(len(shown), len(self), len(first), len(columns))
+        more = f"<p>{part}; {self._code('frame')} has all.</p>" if part else ""
         table = html_table(names, shown, self._data)
         summary = sentence_as_html(self.summary)
         return f"<p>{summary}</p>{table}{more}" + (f"<ul>{failures}</ul>" if failures else "") + again

@@ -10,7 +10,7 @@ from indus_nb.base import textcut
 from indus_nb.base.errors import IndusError
 from indus_nb.base.wire import JsonObject, dump
 from indus_nb.fanout.rows import Table
-from indus_nb.fanout.words import as_html, rows_of
+from indus_nb.fanout.words import as_html, part_shown
 
 _MAX_CELL_CHARACTERS = 120
 _PLACES = 6
@@ -170,5 +170,6 @@ class Chosen(Sequence[JsonObject]):
         names = self._table.columns[: self._MOST_COLUMNS]
         shown = self.numbers[: self._MOST_ROWS]
         rows = [[number, *(self._table.rows[number].get(name) for name in names)] for number in shown]
-        more = f"<p>{len(shown)} of {rows_of(len(self))}; <code>frame</code> has all.</p>"
-        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows, self._data)}{more * (len(shown) < len(self))}"
+        part = part_shown(len(shown), len(self), len(names), len(self._table.columns))
+        more = f"<p>{part}; <code>frame</code> has all.</p>" if part else ""
+        return f"<p>{as_html(self.summary)}</p>{html_table(names, rows, self._data)}{more}"

@@ -18,6 +18,17 @@ def rows_of(count: int) -> str:
     return f"{count:,} row{'' if count == 1 else 's'}"
 
 
+def part_shown(rows: int, of_rows: int, columns: int, of_columns: int) -> str:
+    """Return how much of a table is shown, in words; empty if it is all of it.
+
+    >>> part_shown(20, 60, 8, 9), part_shown(3, 3, 1, 1), part_shown(3, 3, 8, 9)
+    ('20 of 60 rows and 8 of 9 columns', '', '8 of 9 columns')
+    """
+    parts = [f"{rows:,} of {rows_of(of_rows)}"] if rows < of_rows else []
+    parts += [f"{columns:,} of {of_columns:,} columns"] if columns < of_columns else []
+    return " and ".join(parts)
+
+
 def duration(seconds: float) -> str:
     """Return a time as it is shown while something goes on.
 

@@ -392,7 +392,7 @@ def _result(shown: Call) -> str:
     if shown.state == "failed":
         last = [*rows[-2:-1], markup.plain(shown.interrupted)] if shown.interrupted else rows[-1:]
         # Nobody expects changes of what has failed: how to undo them stands there too.
-        changed = textcut.one_line(markup.plain(shown.changed), _MAX_CHANGED_CHARACTERS)
+        changed = textcut.one_line(markup.plain(shown.changed).replace("\n", " · "), _MAX_CHANGED_CHARACTERS)
         return " · ".join(filter(None, (*(textcut.one_line(row, _MAX_RESULT_CHARACTERS) for row in last), changed)))
     if shown.state not in ("done", "went on"):
         return ""
@@ -402,7 +402,7 @@ def _result(shown: Call) -> str:
         signs = [row[:1] for row in shown.diff.split("\n")]
         return f"+{signs.count('+')} \N{MINUS SIGN}{signs.count('-')}"
     there = textcut.one_line(" · ".join(_what_is_there(shown, rows)), _MAX_RESULT_CHARACTERS)
-    changed = textcut.one_line(_REMEDY.sub("", shown.changed), _MAX_CHANGED_CHARACTERS)
+    changed = textcut.one_line(_REMEDY.sub("", shown.changed).replace("\n", " · "), _MAX_CHANGED_CHARACTERS)
     return " · ".join(filter(None, (there, changed)))
 
 

@@ -159,6 +159,10 @@ class Job:
             if self.running and not self.over:
                 self._began, self._took = time.monotonic() - self._took, None
 
+    def begin_anew(self) -> None:
+        """Count its time from now on: what ran before was only a try."""
+        self._began = time.monotonic()
+
     def finish(self, state: JobState, output: ToolOutput | None) -> None:
         """Mark the job as ended.
 
@@ -247,7 +251,7 @@ class Jobs:
             with job.asking(goes_on=goes_on), contextlib.nullcontext() if background else deadline.paused():
                 yield
 
-        gate = None if context.gate is None else TimedGate(context.gate, asking)
+        gate = None if context.gate is None else TimedGate(context.gate, asking, job.begin_anew)
         task = asyncio.ensure_future(
             work(replace(context, report=report, on_over=job.end_work, on_ask=job.ask, gate=gate))
         )

@@ -20,10 +20,12 @@ class TimedGate:
     Attributes:
         gate: Decides.
         asking: Returns the context of a question, by whether a trial goes on meanwhile.
+        begin_anew: Called where it is to run instead of a trial that goes on.
     """
 
     gate: CallGate
     asking: Callable[[bool], AbstractContextManager[None]]
+    begin_anew: Callable[[], None]
 
     @property
     def readable(self) -> Sequence[Path]:
@@ -60,4 +62,7 @@ class TimedGate:
     ) -> Literal["run", "wait"]:
         """See ``CallGate``."""
         with self.asking(trial is not None):
-            return await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)
+            answer = await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)
+        if trial is not None and answer == "run":
+            self.begin_anew()
+        return answer

@@ -311,7 +311,11 @@ async def test_the_time_of_a_job_stands_still_while_the_user_is_asked_unless_its
     await until(lambda: time.monotonic() > end)
     assert (job.seconds > before) is goes_on
     assert (" has run for " in job.describe()) is goes_on
+    said_yes = time.monotonic()
     gate.yes.set()
+    await until(lambda: "begun" in job.text)
+    seconds = job.seconds
+    assert not goes_on or time.monotonic() - seconds >= said_yes  # what ran until then was a try
     desk.go()
     await desk.text("job", action="wait")
 

@@ -75,7 +75,7 @@ class CellSteps:
         self._pause()  # a cell of which no end was told
         code = getattr(info, "raw_cell", "") or ""
         lines = without_our_lines(code) if getattr(info, "store_history", True) else ""
-        self._number = self._shell.execution_count
+        self._number = len(self._shell.history_manager.input_hist_raw)  # versions of IPython count it now or at its end
         self._code = lines if any(line.strip() != "pass" for line in lines.split("\n") if line.strip()) else ""
         self._go_on()
 

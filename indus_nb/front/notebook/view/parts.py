@@ -114,7 +114,9 @@ class Card(Block):
             if stored:
                 return f"It went on as {handle}."
             if self.shows is not None and not self.in_panel:  # the cell may end before, and then stays as it is
-                return f"It went on as {handle}. %agent jobs says what came of it."
+                holds_kernel = self.shows.job is not None and not self.shows.job.in_background
+                wait = "Cells wait for its end, then " if holds_kernel else ""
+                return f"It went on as {handle}. {wait}%agent jobs says what came of it."
             stops = f" %agent jobs stop {handle.removeprefix('job-')} stops it." if self.shows is None else ""
             return f"It goes on as {handle}.{stops}"
 
