@@ -50,7 +50,9 @@ def test_a_table_says_how_many_of_the_rows_it_shows(messages_api: MessagesApi) -
     assert "<p>20 of 60 rows; <code>frame</code> has all.</p>" in agent.filter("{item}", range(60))._repr_html_()
 
 
-def test_a_table_has_the_columns_that_the_prompt_names_and_says_how_many_it_leaves_out(messages_api: MessagesApi) -> None:
+def test_a_table_has_the_columns_that_the_prompt_names_and_says_how_many_it_leaves_out(
+    messages_api: MessagesApi,
+) -> None:
     yes_if(messages_api, lambda _: True)
     page = agent.map("{n} and {j}", [{name: name * 3 for name in "abcdefghijklmn"}] * 2)._repr_html_()
     shown = [name for name in "abcdefghijklmn" if f"<th>{name}</th>" in page]
