@@ -247,3 +247,58 @@ def test_a_model_without_a_key_is_said_to_have_kept_answers_alone_and_gives_thes
             assert (said.replace("`", "") in ready.replace("`", "")) == (not key)
             assert "Yes." in str(kernel.run(asks).shown)
     assert len(api.requests) == asked + 1
+
+
+HOLDS = """
+import os, sys, threading
+opening, kept = threading.Event(), threading.Event()
+
+def hold(event, args):
+    in_time = event == "open" and threading.current_thread() is not threading.main_thread() and not opening.is_set()
+    if in_time and str(args[0]).endswith(AT):
+        opening.set()
+        MEANWHILE
+
+sys.addaudithook(hold)
+"""
+"""Does something once in the middle of the opening of a panel, at a file that it reads."""
+WAITS = "kept.wait(2)"
+"""Until a cell has named the file for answers, unless that waits for the panel."""
+NAMES = "os.environ['INDUS_NB_CASSETTE'] = os.path.abspath('answers.json')"
+
+
+def test_answers_hold_however_far_the_opening_of_the_panel_is_when_a_cell_has_them_kept(
+    tmp_path: Path, environment: Mapping[str, str], api: MessagesApi
+) -> None:
+    api.default = reply  # type: ignore[assignment]
+    saved(tmp_path / "a.ipynb", ["1"], None)
+    named = {**environment, "JPY_SESSION_NAME": str(tmp_path / "a.ipynb"), "INDUS_NB_CASSETTE_MODE": "keep"}
+    asked = len(api.requests)
+    said: list[list[str]] = []
+    prompts = CELLS[3], CELLS[5], "%agent --model claude-haiku-4-5 --thinking high how many cups?"
+    for at, meanwhile in (("models.json", WAITS), ("models.json", NAMES), (".jsonl", WAITS)):
+        (tmp_path / "held.py").write_text(HOLDS.replace("AT", repr(at)).replace("MEANWHILE", meanwhile))
+        with Kernel(tmp_path, named) as kernel:
+            kernel.load_from_page()
+            kernel.run("import held")
+            begin_panel(kernel, "a.ipynb")
+            for code in ("assert held.opening.wait(60)", CELLS[1], "held.kept.set()", CELLS[2], CELLS[4]):
+                assert kernel.run(code).status == "ok"
+            answered = [kernel.begin(prompt, asks=True).finish() for prompt in prompts]
+            assert [each.status for each in answered] == ["ok"] * 3
+            parts = answered[0].shown[-1].split(" · ")
+            said.append([part for part in parts if not part.endswith(" s")])
+        tools = [tool["name"] for tool in api.requests[-1].body["tools"]]
+        assert ("bash" in tools, "job" in tools) == (True, False)
+        assert len(api.requests) == asked + 6
+    assert "2 answers kept from before" in said[1]
+    assert said[1] == said[2]
+
+
+def begin_panel(kernel: Kernel, path: str) -> None:
+    """Open the side panel of a notebook, as a page does, and do not wait for it."""
+    client: Any = kernel._client  # pyright: ignore[reportPrivateUsage]
+    shows = {"kind": "shows", "path": path, "client": client.session.session}
+    opens = {"target_name": "indus_nb.door", "data": shows}
+    for kind, content in (("comm_open", opens), ("comm_msg", {"data": {"kind": "open_panel"}})):
+        client.shell_channel.send(client.session.msg(kind, {"comm_id": "door", **content}))

@@ -57,7 +57,7 @@ from indus_nb.front.notebook.notebooks import FIRST, Notebooks, UsedNotebook
 from indus_nb.front.notebook.page.asking import ask_notebook
 from indus_nb.front.notebook.page.comm_gate import CommGate
 from indus_nb.front.notebook.place import live_place
-from indus_nb.front.notebook.recorded import Recorded
+from indus_nb.front.notebook.recorded import Recorded, not_resumed
 from indus_nb.front.notebook.session_options import as_before, check_key, session_options
 from indus_nb.front.notebook.taking_back import (
     StateWanted,
@@ -294,8 +294,10 @@ class Conversations:
             case "serve":
                 self.serve_tools(command.argument)
             case "keep":
-                self._keep_as_noted(self._notebook_of_cell)
-                self._screen.show(keep(command.argument).bundle(), final=True)
+                with self._choosing:  # a panel's opening has decided by then whether it goes on with what was before
+                    self._keep_as_noted(self._notebook_of_cell)
+                    kept = keep(command.argument)
+                self._screen.show(kept.bundle(), final=True)
             case _:
                 return False
         return True
@@ -1053,6 +1055,7 @@ class Conversations:
         if self._recorded.admits(session):
             return session
         if (notice := self._recorded.replaced(session)) is not None:
+            notebook.beside = ""  # which may say that it goes on
             self._say(notice, notebook)
         again = replace(request, no_session=request.no_session or session.store.path is None)
         with self._choosing:
@@ -1070,10 +1073,11 @@ class Conversations:
         if resumed is not None:
             with contextlib.suppress(SessionLockedError):  # another kernel talks in it
                 session = self._open(name, replace(request, continue_last=True), notebook)
+                self._recorded.note_resumed(session)
                 self._say(resumed, notebook)
                 return session
         if (offer := notebook.sessions.offer(open_as)) is not None:
-            self._say(offer, notebook)
+            self._say(not_resumed(offer), notebook)
         return None
 
     def _say(self, text: str, notebook: UsedNotebook) -> None:
@@ -1112,6 +1116,7 @@ class Conversations:
             [self.kernel, self._notebook, self._in_cells, live],
             [*self.kernel.tools, STATE, *self._notebook.tools, *agent.tool_names],
             live_place(notebook.sessions.notebook, in_terminal=self._front is None),
+            self._recorded.restored(like),
         )
         session = self._opened(name, options)
         self._answers.watch(live, session)
@@ -1148,8 +1153,9 @@ class Conversations:
         return session
 
     def _begun(self, options: SessionOptions) -> AgentSession:
+        cassette = environment_cassette.number()  # as it is before: one that comes meanwhile is not what it began with
         session = _watched(options)
-        self._recorded.note(session)
+        self._recorded.note(session, cassette)
         return session
 
     def _check_key(self, session: AgentSession, options: SessionOptions) -> None:

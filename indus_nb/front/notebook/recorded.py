@@ -10,10 +10,16 @@ from weakref import WeakKeyDictionary
 
 from indus_nb.base.errors import UsageError
 from indus_nb.core.session.session import AgentSession
+from indus_nb.models import Model
 from indus_nb.models.cassettes.environment import environment_cassette
 
 _SET = "INDUS_NB_CASSETTE was set, or changed, after this conversation was opened"
 _KEPT = "Answers are kept since this conversation was opened"
+# The same in each run, whether the one before was open when the first prompt came or not: neither its id nor its time.
+_EACH_RUN = (
+    "As answers are kept, a new conversation begins here, without what was asked before: `%agent sessions` lists the "
+    "others."
+)
 
 
 def _why() -> str:
@@ -25,10 +31,23 @@ class Recorded:
 
     def __init__(self) -> None:
         self._cassettes: WeakKeyDictionary[AgentSession, int] = WeakKeyDictionary()
+        self._resumed: WeakKeyDictionary[AgentSession, tuple[Model | None, str]] = WeakKeyDictionary()
 
-    def note(self, session: AgentSession) -> None:
-        """Record that a session is opened now."""
-        self._cassettes[session] = environment_cassette.number()
+    def note(self, session: AgentSession, cassette: int) -> None:
+        """Record the number of the cassette that was in use when the opening of a session began."""
+        self._cassettes[session] = cassette
+
+    def note_resumed(self, session: AgentSession) -> None:
+        """Record which model and thinking level a session has from an earlier kernel."""
+        self._resumed[session] = session.model, session.thinking_level
+
+    def restored(self, session: AgentSession | None) -> tuple[Model | None, str | None]:
+        """Return the model and thinking level that a session which the cassette does not admit has from before.
+
+        One that replaces it must not get them, for then the end of one run would count in the next; ``None`` for none.
+        """
+        resumed = None if session is None else self._resumed.get(session)
+        return (None, None) if session is None or resumed is None or self.admits(session) else resumed
 
     def admits(self, session: AgentSession) -> bool:
         """Return whether a session may be asked: there is no cassette, or it is the one that it was opened with.
@@ -51,6 +70,13 @@ class Recorded:
         """Return a sentence for a session that another one replaces; ``None`` if nothing was asked in it."""
         if not session.messages:
             return None
+        if environment_cassette.kept is not None:
+            return _EACH_RUN
         path = session.store.path
         back = "" if path is None else f" The one before is kept: `%agent --session {session.store.session_id}`."
         return f"{_why()}: a new one begins here, without what was asked before.{back}"
+
+
+def not_resumed(offer: str) -> str:
+    """Return the sentence about a notebook's conversation that does not go on: ``offer``, unless answers are kept."""
+    return offer if environment_cassette.kept is None else _EACH_RUN

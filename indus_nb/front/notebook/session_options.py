@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from indus_nb.core.session.session import AgentSession, ApproveMode
     from indus_nb.core.session.state import SandboxMode
     from indus_nb.front.notebook.magic import Request
+    from indus_nb.models import Model
 
 _JOBS_AFTER = 120.0
 
@@ -24,6 +25,7 @@ def session_options(
     extensions: Sequence[Any],
     more_tools: Sequence[str],
     place: str,
+    restored: tuple[Model | None, str | None] = (None, None),
 ) -> SessionOptions:
     """Build the session options that a cell asks for.
 
@@ -32,6 +34,7 @@ def session_options(
         like: The previous conversation, whose tools are chosen again; a new one also gets its model and thinking.
         extensions: What the session gets of the notebook.
         place: What its system prompt says of where it works.
+        restored: A model and a thinking level of the previous one that a new one does not get.
     """
     options = SessionOptions(
         provider=request.provider,
@@ -62,9 +65,11 @@ def session_options(
         sandbox=options.sandbox or like.settings.sandbox,
     )
     if request.session is None and not request.continue_last:
-        if request.provider is None and request.model is None and like.model is not None:
-            options = replace(options, provider=like.model.provider, model=like.model.id)
-        options = replace(options, thinking=request.thinking or like.thinking_level)
+        model = None if like.model == restored[0] else like.model
+        if request.provider is None and request.model is None and model is not None:
+            options = replace(options, provider=model.provider, model=model.id)
+        level = None if like.thinking_level == restored[1] else like.thinking_level
+        options = replace(options, thinking=request.thinking or level)
     return options
 
 
