@@ -125,7 +125,7 @@ async def test_changes_are_taken_back_by_the_program_and_later_in_the_notebook(
     with pytest.raises(ToolError, match="`/undo` takes a number or `prompt`"):
         await attached.kernel._ask({"do": "undo", "argument": "everything"})
     kernel.run("items.append('mine')")
-    with pytest.raises(ToolError, match=r"items was changed since, by you\. `/undo keep` leaves that as it is"):
+    with pytest.raises(ToolError, match=r"items was changed since, by you\. `/undo over` overwrites it"):
         await attached.kernel._ask({"do": "undo", "argument": ""})
     assert "made.txt" in (await attached.kernel._ask({"do": "undo", "argument": "prompt over"}))["value"]
     assert kernel.run("import os\nprint(items, os.path.exists('made.txt'))").streams == "[1] False\n"

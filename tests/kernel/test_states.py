@@ -168,12 +168,13 @@ def test_what_was_redone_beside_what_the_user_has_goes_back_as_well(kernel: Kern
     said(kernel, "%agent undo both")
     said(kernel, "%agent redo")
     assert "rows was changed since" in refused(kernel, "%agent state back raw")
-    said(kernel, "%agent state back raw keep")
-    cell = kernel.begin("%agent state back raw", asks=True)
-    question = cell.answer("4")
-    assert "rows was changed since" in question
-    assert "Leave that, go back with the rest" in question
-    cell.finish()
+    for number, is_offered in (("4", True), ("3", False)):
+        cell = kernel.begin("%agent state back raw", asks=True)
+        question = cell.answer(number)
+        assert "rows was changed since" in question
+        assert ("Leave that, go back with the rest" in question) == is_offered
+        cell.finish()
+        said(kernel, "%agent state back raw keep")
     said(kernel, "%agent state back raw over")
     assert kernel.run("print(len(rows), type(rows[0]).__name__, monthly)").streams == "4000 int [1]\n"
     assert "No step lies between here and “raw”" in said(kernel, "%agent state back raw")
@@ -190,6 +191,35 @@ def test_what_a_cell_changes_below_the_line_that_switches_steps_off_is_in_none(k
     assert "Nothing was done: of the agent's steps in this kernel none can be taken back" in refused(
         kernel, "%agent undo"
     )
+
+
+def test_a_file_that_the_user_changed_before_a_state_was_saved_is_as_in_it(kernel: Kernel, api: MessagesApi) -> None:
+    kernel.run("%agent --approve never")
+    asked(kernel, api, python("n = Path('f1.txt').write_text('a')"))
+    kernel.run("n = Path('f1.txt').write_text('by hand')")
+    said(kernel, "%agent state save handy")
+    assert "cannot be brought back" not in said(kernel, "%agent state")
+    assert "f1.txt" not in said(kernel, "%agent state diff handy")
+    asked(kernel, api, ToolUse("write", {"path": "f1.txt", "content": "the agent's"}))
+    assert "f1.txt edited" in said(kernel, "%agent state diff handy")
+    shown = said(kernel, "%agent state back handy")
+    assert "This is “handy” again: f1.txt." in shown
+    assert "cannot be brought back" not in shown + said(kernel, "%agent state")
+    assert kernel.run("print(Path('f1.txt').read_text())").streams == "by hand\n"
+
+
+def test_a_file_changed_by_hand_between_a_state_and_a_tool_that_writes_it_is_named(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    kernel.run("%agent --approve never")
+    asked(kernel, api, python("n = Path('f1.txt').write_text('a')"))
+    kernel.run("n = Path('f1.txt').write_text('by hand')")
+    said(kernel, "%agent state save handy")
+    kernel.run("n = Path('f1.txt').write_text('later')")
+    asked(kernel, api, ToolUse("write", {"path": "f1.txt", "content": "the agent's"}))
+    assert "cannot be brought back: f1.txt" in said(kernel, "%agent state")
+    assert "f1.txt is not as in it, and cannot be brought back" in said(kernel, "%agent state back handy")
+    assert kernel.run("print(Path('f1.txt').read_text())").streams == "later\n"
 
 
 def test_a_state_that_is_here_is_not_left(kernel: Kernel, api: MessagesApi) -> None:

@@ -109,27 +109,33 @@ def test_a_cell_that_can_ask_asks_what_becomes_of_what_the_user_changed_since(ke
 
 
 @pytest.mark.parametrize(
-    ("code", "since", "over", "beside"),
+    ("code", "since", "over", "beside", "rest"),
     [
-        ("Path('made.txt').write_text('new')", "Path('made.txt').write_text('mine')", "Remove it", False),
-        ("made = [1]", "made.append(2)", "Remove it", False),
-        ("made = [1]; held.append(2)", "made.append(2); held.append(3)", "Overwrite or remove them", True),
+        ("Path('made.txt').write_text('new')", "Path('made.txt').write_text('mine')", "Remove it", False, False),
+        ("made = [1]", "made.append(2)", "Remove it", False, False),
+        ("made = [1]; held.append(2)", "made.append(2); held.append(3)", "Overwrite or remove them", True, False),
+        ("made = [1]; held.append(2)", "made.append(2)", "Remove it", False, True),
+        ("made = [1]; random.seed(1)", "made.append(2)", "Remove it", False, True),
     ],
 )
-def test_the_answers_say_that_what_the_call_had_made_would_be_removed(
-    kernel: Kernel, api: MessagesApi, code: str, since: str, over: str, beside: bool
+def test_the_answers_say_that_what_the_call_had_made_would_be_removed_and_offer_the_rest_where_there_is_one(
+    kernel: Kernel, api: MessagesApi, code: str, since: str, over: str, beside: bool, rest: bool
 ) -> None:
     kernel.run(
-        "from pathlib import Path; Path('made.txt').unlink(missing_ok=True); globals().pop('made', 0); held = [1]"
+        "import random; from pathlib import Path; Path('made.txt').unlink(missing_ok=True)\n"
+        "globals().pop('made', 0); held = [1]"
     )
     kernel.run("%agent --approve never")
     changed_by_the_agent(kernel, api, code)
     kernel.run(since)
     does = re.sub(r"e\b", "es", over.lower())
-    assert f"over` {does}, `" in refused(kernel, "%agent undo")
+    refusal = refused(kernel, "%agent undo")
+    assert f"over` {does}, `" in refusal
+    assert ("`%agent undo keep` leaves that as it is and does the rest" in refusal) == rest
     cell = kernel.begin("%agent undo", asks=True)
-    question = unwrapped(cell.answer("2"))
-    assert f"2 {over} · " in question
+    question = unwrapped(cell.answer("2" if rest else "1"))
+    assert f"{2 if rest else 1} {over} · " in question
+    assert ("Leave that, take back the rest" in question) == rest
     assert ("beside them" in question) == beside
     assert cell.finish().status == "ok"
     assert kernel.run("print('made' in globals(), Path('made.txt').exists(), held)").streams == "False False [1]\n"
@@ -139,13 +145,13 @@ def test_steps_that_are_done_once_more_are_asked_about_as_such(kernel: Kernel, a
     kernel.run("%agent --approve never")
     kernel.run("again = [1]")
     for number in (2, 3):
-        changed_by_the_agent(kernel, api, f"again.append({number})")
+        changed_by_the_agent(kernel, api, f"again.append({number}); apart = {number}")
     kernel.run("%agent undo 2")
     kernel.run("again.append('mine')")
     cell = kernel.begin("%agent redo 2", asks=True)
     question = unwrapped(cell.answer("4"))
     assert "Redo these 2 steps?" in question
-    assert "The steps: again" in question
+    assert "The steps: apart" in question
     assert "Leave that, do the rest once more" in question
     cell.finish()
 

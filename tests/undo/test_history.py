@@ -244,10 +244,11 @@ def test_a_file_of_which_the_metadata_was_compared_is_seen_to_change_in_size_and
     while time.time_ns() - was.st_ctime_ns <= 2 * SETTLED_NS:
         time.sleep(0.01)
     for _ in range(2):  # by its content, and then by its metadata
-        assert change.since(set()) == ([], frozenset())
+        assert change.since(set()) == ([], {})
     path.write_text("2")
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert change.since(set()) == ([], {"a"}), "what it held is kept nowhere"
+    found, lost = change.since(set())
+    assert (found, [*lost]) == ([], ["a"]), "what it held is kept nowhere"
 
 
 def test_a_file_is_a_sessions_own_while_it_is_as_its_calls_left_it(place: Place) -> None:
@@ -561,3 +562,82 @@ def test_a_file_that_undo_left_goes_back_with_a_state_which_says_what_it_has_los
     assert lost == {"raw": [], "two": ["a"], "last": []}  # what the call wrote was in the file alone
     place.history.back("last")
     assert (place.read("a"), place.read("b")) == ("mine", None)
+
+
+def unsure(place: Place) -> dict[str, list[str]]:
+    place.history.settle()
+    return {held.name: [*held.unsure] for held in place.history.states()}
+
+
+def test_a_file_that_the_user_changed_before_a_state_was_saved_is_as_in_it_until_it_changes_again(place: Place) -> None:
+    place.run("(work / 'a').write_text('new')")
+    place.history.save("two")
+    (place.work / "a").write_text("mine")
+    place.history.save("handy")
+    assert unsure(place) == {"two": ["a"], "handy": []}
+    (place.work / "a").write_text("later")
+    assert unsure(place) == {"two": ["a"], "handy": ["a"]}
+    (place.work / "a").write_text("mine")
+    assert unsure(place) == {"two": ["a"], "handy": []}
+    (place.work / "a").write_text("new")
+    assert unsure(place) == {"two": [], "handy": ["a"]}
+
+
+def test_a_step_on_the_way_brings_back_what_a_file_held_when_the_state_was_saved(place: Place) -> None:
+    place.history.save("raw")
+    place.run("(work / 'a').write_text('new')")
+    (place.work / "a").write_text("mine")
+    place.history.save("handy")
+    place.history.settle()
+    place.run("(work / 'a').write_text('newer')")
+    assert unsure(place) == {"raw": [], "handy": []}
+    place.history.back("handy")
+    assert (place.read("a"), unsure(place)["handy"]) == ("mine", [])
+    place.history.back("raw", "over")
+    assert place.read("a") is None
+    place.history.back("handy")
+    assert (place.read("a"), unsure(place)) == ("mine", {"raw": [], "handy": [], "last": [], "last-2": []})
+
+
+def test_a_step_on_the_way_does_not_hide_that_a_file_changed_between_the_save_and_that_step(place: Place) -> None:
+    place.run("(work / 'a').write_text('new')")
+    (place.work / "a").write_text("mine")
+    place.history.save("handy")
+    (place.work / "a").write_text("later")
+    place.history.settle()
+    place.run("(work / 'a').write_text('newest')")
+    assert unsure(place) == {"handy": ["a"]}
+    place.history.back("handy")
+    assert (place.read("a"), unsure(place)["handy"]) == ("later", ["a"])
+
+
+def test_what_undo_kept_of_a_file_saved_while_a_call_ran_is_as_in_the_state_saved_next(place: Place) -> None:
+    place.run("(work / 'a').write_text('new')")
+    (place.work / "a").write_text("mine")
+    place.run("(work / 'a').write_text('newer')")
+    place.history.undo(1)
+    place.history.save("now")
+    assert (place.read("a"), unsure(place)) == ("mine", {"now": []})
+    (place.work / "a").write_text("later")
+    assert unsure(place) == {"now": []}, "the step that was undone has kept it"
+    place.history.back("now", "over")
+    assert (place.read("a"), unsure(place)["now"]) == ("mine", [])
+
+
+def test_a_file_too_large_to_be_kept_is_as_in_a_state_until_it_is_written_again(place: Place) -> None:
+    place.run("(work / 'a').write_text('new')")
+    large = place.work / "a"
+    os.truncate(large, 65 << 20)
+    place.history.save("large")
+    assert unsure(place) == {"large": []}
+    os.utime(large, ns=(1, 1))
+    assert unsure(place) == {"large": ["a"]}
+
+
+def test_a_variable_that_could_not_be_read_when_a_state_was_saved_is_no_loss_of_it(place: Place) -> None:
+    place.run("import pandas; frame = pandas.DataFrame({'x': [1]})")
+    place.run("frame['x'] = 2")
+    place.history.save("whole")
+    del place.names["frame"]._mgr
+    place.history.save("broken")
+    assert unsure(place) == {"whole": ["frame"], "broken": []}

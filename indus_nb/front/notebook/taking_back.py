@@ -122,7 +122,7 @@ def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) 
         heading = f"{wanted.verb.capitalize()} {'this step' if count == 1 else f'these {count} steps'}?"
         keeps = _KEEPS[wanted.verb]
         outcome = f"{'The step' if count == 1 else 'The steps'}: {error.would_move}."
-    options = [keeps, over]
+    options = [keeps, over] if undecided.has_rest else [over]
     if undecided.names != undecided.removed:  # else there is no other one
         options += [option for option in _CHOICES if option.startswith(f"Leave {undecided.them}, and")]
     choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]
@@ -209,9 +209,9 @@ def _turned(move: _Move, plan_for: _PlanFor) -> tuple[Moved, CellsPlan | None]:
         plan = plan_for(touched)
         return move.turn(touched, plan), plan
     except ChangedSinceError as error:
-        error.undecided = replace(error.undecided, steps=(*move.steps(),))
-        if error.undecided != move.agreed:
-            raise
+        undecided = replace(error.undecided, steps=(*move.steps(),))
+        if undecided != move.agreed:
+            raise ChangedSinceError(error.question, error.command, undecided) from error
     plan = plan_for(move.touched)
     return move.turn(move.touched, plan), plan
 

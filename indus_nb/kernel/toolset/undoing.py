@@ -70,6 +70,16 @@ class Undecided:
         """Return the pronoun for what was changed since."""
         return "it" if len(self.names) == 1 else "them"
 
+    @property
+    def has_rest(self) -> bool:
+        """Return whether the move does something else as well, or its steps are not known."""
+        return not self.steps or any(
+            step.names - self.names
+            or (step.variables is not None and step.variables.found.settings)
+            or (step.cells is not None and not step.cells.is_empty)
+            for step in self.steps
+        )
+
     def over(self, overwrite: str, remove: str) -> str:
         """Return what "over" does with it, of the words for both."""
         both = [overwrite] if self.names != self.removed else []
@@ -80,6 +90,7 @@ class ChangedSinceError(UsageError):
     """Something was changed since; the user has to decide what becomes of it.
 
     Attributes:
+        command: What was asked for.
         would_move: What the steps changed, in a line, where they are undone or redone.
     """
 
@@ -90,13 +101,15 @@ class ChangedSinceError(UsageError):
             command: What was asked for, such as ``undo prompt``.
         """
         self.question = question
+        self.command = command
         self.would_move = ""
         self.undecided = undecided
         over, them = undecided.over("overwrites", "removes"), undecided.them
         beside = "the other beside it" if them == "it" else "the others beside them"
+        keep = f"`%agent {command} keep` leaves that as it is and does the rest, " if undecided.has_rest else ""
         super().__init__(
-            f"Nothing was changed: {question} `%agent {command} keep` leaves that as it is and does the rest, `%agent "
-            f"{command} over` {over} {them}, `%agent {command} both` leaves {them} and puts {beside}."
+            f"Nothing was changed: {question} {keep}`%agent {command} over` {over} {them}, `%agent {command} both` "
+            f"leaves {them} and puts {beside}."
         )
 
 
@@ -233,7 +246,12 @@ class Steps:
         Args:
             by_tools: Whether the call has other tools of this process change them, as sub-agents do.
         """
-        running, targets = self._open.get(call), [*targets]
+        if self._open.keys() <= {call}:  # else what other calls have begun to write would count as the user's
+            self.history.settle(files_alone=True)
+        self._begin_files(call, [*targets], by_tools=by_tools)
+
+    def _begin_files(self, call: str, targets: Collection[Path] = (), *, by_tools: bool = False) -> None:
+        running = self._open.get(call)
         for other in [*self._open.values()]:
             if other.writes is not None:
                 other.writes.leave_out(targets)
@@ -307,7 +325,7 @@ class Steps:
         if not self.code_runs:
             self.history.settle()
         running = self._open.setdefault(call, _Open(None, ""))
-        self.begin_files(call, ())
+        self._begin_files(call)
         running.writes = Writes() if running.files is None else Writes(on_first=running.files.keep_meanwhile)
         try:
             budget = self.budget(2, large=code in self._large)

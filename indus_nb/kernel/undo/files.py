@@ -117,6 +117,25 @@ def _sign(path: Path) -> Sign | None:
         return None
 
 
+class LostFile(NamedTuple):
+    """A file that was changed, and of which what it held before cannot be put back.
+
+    Attributes:
+        was: What the change of files expects there.
+        now: What is there; of what is no file of the size that is kept, its sign.
+    """
+
+    path: Path
+    was: FileState | None
+    now: FileState | Sign | None
+
+
+def there(path: Path) -> FileState | Sign | None:
+    """Return what is at a path, to be compared with what is there later."""
+    state = _state(path)[0]
+    return _sign(path) if isinstance(state, _Other) else state
+
+
 HeldFile: TypeAlias = tuple[State, bytes]
 """Snapshot of a file: its state and its content."""
 
@@ -476,16 +495,16 @@ class FilesChange:
         """Return a change with what it held of some files at ``mark``."""
         return self._other([step for step in mark if shown(step.path, self.root) in names], undone=undone)
 
-    def since(self, seen: set[Path]) -> tuple[list[FilesChange], frozenset[str]]:
+    def since(self, seen: set[Path]) -> tuple[list[FilesChange], dict[str, LostFile]]:
         """Find what was changed since in files, each as another change would keep it; reads what it does not know yet.
 
         Args:
             seen: Files that are not looked at; its own are added.
 
         Returns:
-            The changes; files that cannot be kept, or of which what they held is no longer kept.
+            The changes; files that cannot be kept, or of which what they held is no longer kept, by their names.
         """
-        found, lost = list[FilesChange](), set[str]()
+        found, lost = list[FilesChange](), dict[str, LostFile]()
         for step in (each for each in self.steps if each.path not in seen):
             sign, at = _sign(step.path), time.time_ns()
             if sign is not None and self._compared.get(step.path) == (sign, step.now):
@@ -498,12 +517,13 @@ class FilesChange:
                 continue
             was_kept = step.now is None or self.contents.get(step.now.digest) is not None
             if isinstance(state, _Other) or not was_kept or (state is not None and not self._is_room(data)):
-                lost.add(shown(step.path, self.root))
+                was, now = step.other if self.undone else step.now, sign if isinstance(state, _Other) else state
+                lost[shown(step.path, self.root)] = LostFile(step.path, was, now)
             else:
                 theirs = replace(step, other=step.now, now=state, own=(), is_doubtful=False)
                 found.append(self._other([theirs], undone=False))
         seen.update(step.path for step in self.steps)
-        return found, frozenset(lost)
+        return found, lost
 
     def with_later(self, later: FilesChange) -> FilesChange:
         """Return this and a later change of the same files as one change."""

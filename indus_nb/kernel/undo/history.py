@@ -207,13 +207,17 @@ class History:
             self._record()
             self._states.save(name, self._path)
 
-    def settle(self) -> None:
-        """Record what the user changed outside of steps, as far as named states need it; while no code runs."""
+    def settle(self, *, files_alone: bool = False) -> None:
+        """Record what the user changed outside of steps, as far as named states need it; while no code runs.
+
+        Args:
+            files_alone: Whether variables are left, as code of the user's may run.
+        """
         with self._lock:
             if self._states.named:
-                self._record()
+                self._record(files_alone=files_alone)
 
-    def _record(self) -> None:
+    def _record(self, *, files_alone: bool = False) -> None:
         routes = [self._states.route(name, self._path) for name in self._states.named]
         recent = trailing(self._path)
         ways = (
@@ -221,9 +225,10 @@ class History:
             [*reversed(recent), *reversed(self._undone)],
             *(way.steps for way in routes if way.redone),
         )
-        rests, lost = unrecorded(ways)
-        self._path[len(self._path) - len(recent) :] = with_later(recent, rests, self._states.steps() | self._pending)
-        self._states.note_lost(lost)
+        found = unrecorded(ways, files_alone=files_alone)
+        needed = self._states.steps() | self._pending
+        self._path[len(self._path) - len(recent) :] = with_later(recent, found.rests, needed)
+        self._states.note_lost(found.lost, found.rests)
 
     def drop(self, name: str) -> bool:
         """Forget a named state, and the steps that only it needs; return whether there was one."""
@@ -239,11 +244,11 @@ class History:
         """Return the named states, oldest first."""
         with self._lock:
             found: list[NamedState] = []
-            for name, state in self._states.named.items():
+            for name in self._states.named:
                 route = self._states.route(name, self._path)
                 count, weight = sum(not step.is_rest for step in route.steps), sum(step.weight for step in route.steps)
                 differing = frozenset[str]().union(*(rest.names for rest in _asked(route)))
-                found.append(NamedState(name, count, weight, sorted(differing), sorted(state.unsure)))
+                found.append(NamedState(name, count, weight, sorted(differing), self._states.unsure(name, self._path)))
             return found
 
     @property

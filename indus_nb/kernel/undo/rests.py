@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from indus_nb.kernel.undo.change import Held, Side
 from indus_nb.kernel.undo.files import FileStep
-from indus_nb.kernel.undo.steps import Step
+from indus_nb.kernel.undo.steps import Lost, Step
 
 
 class Unrecorded(NamedTuple):
@@ -25,14 +25,14 @@ class Unrecorded(NamedTuple):
 
     Attributes:
         rests: It, to stand behind the steps that were done.
-        lost: Variables and files that cannot be put back, each with a step that has left them in the former state.
+        lost: What cannot be put back.
     """
 
     rests: Sequence[Step]
-    lost: Sequence[tuple[Step, frozenset[str]]]
+    lost: Sequence[Lost]
 
 
-def unrecorded(ways: Iterable[Iterable[Step]]) -> Unrecorded:
+def unrecorded(ways: Iterable[Iterable[Step]], *, files_alone: bool = False) -> Unrecorded:
     """Find what was changed since steps were moved.
 
     Args:
@@ -40,22 +40,22 @@ def unrecorded(ways: Iterable[Iterable[Step]]) -> Unrecorded:
             one knows what it should be.
     """
     bound, held, files = dict[str, tuple[Any, Any]](), dict[int, Held](), dict[Path, Step]()
-    lost, change = list[tuple[Step, frozenset[str]]](), None
+    lost, change = list[Lost](), None
     steps = dict[Step, None]()
     for way in ways:
         seen, paths = set[str | int](), set[Path]()
         for step in way:
             steps[step] = None
-            if step.variables is not None:
+            if step.variables is not None and not files_alone:
                 change = change or step.variables
                 named, nodes, unread = step.variables.since(seen)
                 bound = named | bound
                 held = {id(node.obj): node for node in nodes} | held
-                lost += [(step, unread)] if unread else []
+                lost += [Lost(step, variables=unread)] if unread else []
             if step.files is not None:
                 changes, gone = step.files.since(paths)
                 files = {each.steps[0].path: _rest(files=each, book=step.book) for each in changes} | files
-                lost += [(step, gone)] if gone else []
+                lost += [Lost(step, files=gone)] if gone else []
     rests = [] if change is None else [_rest(variables=change.after(*each)) for each in _apart(bound, held, steps)]
     return Unrecorded([*rests, *files.values()], lost)
 

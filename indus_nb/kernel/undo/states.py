@@ -7,16 +7,17 @@ What this module promises:
 - Steps that a state needs are kept, also where they can no longer be redone. Where there is no room for all, the oldest
   steps that no state needs are dropped first, then whole states, the oldest first: none loses a part of its steps.
 - What the user changed outside of steps, and what a move has left or overwritten, takes nothing from states (`rests`);
-  where it cannot be kept, each knows what it cannot bring back.
+  where it cannot be kept, each knows what it cannot bring back. What was so before it got its name is a part of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from indus_nb.kernel.undo.steps import Step
+from indus_nb.kernel.undo.files import LostFile, there
+from indus_nb.kernel.undo.steps import Lost, Step
 from indus_nb.kernel.undo.transaction import RefusedError
 
 MAX_STEPS = 100
@@ -62,11 +63,20 @@ class State:
 
     Attributes:
         path: The steps that were done, oldest first.
-        unsure: Variables and files that cannot be brought back, as they were changed outside of steps.
+        found: Files that were changed outside of steps before, as they are in it.
+        unread: Variables that could not be read then.
+        unsure: Variables and files that cannot be brought back, as they were changed outside of steps; each file as it
+            is in the state.
     """
 
     path: list[Step]
-    unsure: set[str] = field(default_factory=set[str])
+    found: Mapping[str, LostFile] = field(default_factory=dict[str, LostFile])
+    unread: frozenset[str] = frozenset()
+    unsure: dict[str, LostFile | None] = field(default_factory=dict[str, "LostFile | None"])
+
+    def copy(self) -> State:
+        """Return a state that keeps to be as this one is now."""
+        return State([*self.path], self.found, self.unread, {**self.unsure})
 
 
 class States:
@@ -75,11 +85,13 @@ class States:
     def __init__(self) -> None:
         """Begin with none."""
         self.named: dict[str, State] = {}
+        self._lost: Sequence[Lost] = ()
 
-    def save(self, name: str, done: Iterable[Step], unsure: Iterable[str] = ()) -> None:
-        """Give the present state a name, in the place of another one of that name."""
+    def save(self, name: str, done: Iterable[Step]) -> None:
+        """Give the present state, of which is known what cannot be put back, a name; no other one has it any more."""
         self.named.pop(name, None)
-        self.named[name] = State([*done], {*unsure})
+        found = {name: file for lost in self._lost for name, file in lost.files.items()}
+        self.named[name] = State([*done], found, frozenset[str]().union(*(lost.variables for lost in self._lost)))
 
     def leave(self, done: Sequence[Step], ahead: Collection[Step]) -> None:
         """Give the present state the name ``LAST``; earlier ones of it get a number where they alone have some step.
@@ -106,14 +118,13 @@ class States:
 
         It takes names of states that stay, and steps that are on no path then.
         """
-        named = {name: ([*state.path], {*state.unsure}) for name, state in self.named.items()}
+        named = {name: state.copy() for name, state in self.named.items()}
 
         def back(since: Collection[str] = (), without: Collection[Step] = ()) -> None:
             stay = {name: self.named[name] for name in since}
             for state in stay.values():
                 state.path = [step for step in state.path if step not in without]
-            self.named = {name: State([*path], {*unsure}) for name, (path, unsure) in named.items() if name not in stay}
-            self.named |= stay
+            self.named = {name: state.copy() for name, state in named.items() if name not in stay} | stay
 
         return back
 
@@ -138,13 +149,35 @@ class States:
         for state in self.named.values():
             state.path[:0] = steps
 
-    def note_lost(self, lost: Iterable[tuple[Step, Collection[str]]]) -> None:
-        """Record what states cannot bring back any more, each with the step that had left it in that state."""
-        for step, names in lost:
+    def note_lost(self, found: Sequence[Lost], rests: Iterable[Step]) -> None:
+        """Record what states cannot bring back any more, and that it is so in the present one.
+
+        Args:
+            rests: What can be put back, which other steps know.
+        """
+        self._lost = found
+        files = [file for rest in rests if rest.files is not None for file in rest.files.steps]
+        kept = {file.path: file.other for file in files}
+        for lost in found:
             for state in self.named.values():
-                if step in state.path:
-                    behind = state.path[state.path.index(step) + 1 :]
-                    state.unsure |= {*names}.difference(*(each.names for each in behind))
+                if lost.step not in state.path:
+                    continue
+                behind = state.path[state.path.index(lost.step) + 1 :]
+                later = frozenset[str]().union(*(each.names for each in behind))
+                state.unsure |= dict.fromkeys(lost.variables - later - state.unread)
+                for name in lost.files.keys() - later:
+                    file = lost.files[name]
+                    wanted = state.found[name].now if name in state.found else file.was
+                    if wanted != file.now and not (file.path in kept and kept[file.path] == wanted):
+                        state.unsure.setdefault(name, file._replace(now=wanted))
+
+    def unsure(self, name: str, done: Sequence[Step]) -> list[str]:
+        """Return what a state cannot bring back, without files that are as in it by now and in no step's way."""
+        on_the_way = frozenset[str]().union(*(step.names for step in self.route(name, done).steps))
+        unsure = self.named[name].unsure.items()
+        return sorted(
+            each for each, file in unsure if file is None or each in on_the_way or there(file.path) != file.now
+        )
 
     def divide(self, step: Step, rest: Step, *, before: bool) -> None:
         """Put a part of a step, which was taken out of it, beside it on each path."""

@@ -19,7 +19,7 @@ from indus_nb.kernel.undo import words
 from indus_nb.kernel.undo.cells import CellsChange, CellStep, cells_from_json
 from indus_nb.kernel.undo.change import Change
 from indus_nb.kernel.undo.contents import MAX_BYTES
-from indus_nb.kernel.undo.files import Files, FilesChange, change_from_json
+from indus_nb.kernel.undo.files import Files, FilesChange, LostFile, change_from_json
 from indus_nb.kernel.undo.sealing import sealed
 from indus_nb.kernel.undo.transaction import Prepared, TouchedError, carry_out
 
@@ -186,6 +186,19 @@ class Step:
             raise TouchedError(undecided)
         carry_out(writes)
         return names, beside
+
+
+class Lost(NamedTuple):
+    """What cannot be put back of what a step has left, as it was changed outside of steps.
+
+    Attributes:
+        variables: Those of objects that cannot be read.
+        files: The files, by their names.
+    """
+
+    step: Step
+    variables: frozenset[str] = frozenset()
+    files: Mapping[str, LostFile] = {}
 
 
 class Maker(NamedTuple):
