@@ -81,7 +81,7 @@ def test_a_notebook_goes_on_by_itself_with_its_own_conversation_and_not_with_tha
     assert "1 message, goes on. `%agent --new` begins another one." in (world.kernel(original).resumed() or "")
     assert world.kernel(copy).resumed() is None
     offer = world.kernel(copy).offer() or ""
-    assert offer.startswith("a.ipynb, a copy of this notebook or its original, has a conversation of today")
+    assert offer.startswith("a.ipynb (copy or original of this notebook) has a conversation of today")
     assert (world.kernel(original).offer() or "").startswith("This notebook has a conversation of today")
     original.unlink()  # so it was moved
     assert world.kernel(copy).resumed() is not None
@@ -183,8 +183,8 @@ def test_a_conversation_that_is_open_elsewhere_is_offered_for_when_it_is_closed_
     kernel.note(session)
     with SessionStore.open(session):
         offer = kernel.offer() or ""
-        assert "which is open in " in offer
-        assert "goes on with it once it is closed there. Until then this is a new one." in offer
+        assert ", open in " in offer
+        assert "goes on with it once it is closed there. This one is new." in offer
         assert "`%agent --name main` goes on with it." in (kernel.offer("main") or "")
     assert (kernel.offer() or "").endswith("` goes on with it.")
 

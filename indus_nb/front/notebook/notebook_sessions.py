@@ -163,13 +163,13 @@ class NotebookSessions:
             return None
         had = _notebooks_with(path)
         others = [] if self.notebook in had else [Path(name).name for name in had if Path(name).exists()]
-        whose = f"{others[-1]}, a copy of this notebook or its original," if others else "This notebook"
+        whose = f"{others[-1]} (copy or original of this notebook)" if others else "This notebook"
         has = f"{whose} has a conversation {_when(info)}, {counted(info.message_count, 'message')}"
         if open_as is not None:
-            return f"{has}, which is open in this kernel: `%agent --name {open_as}` goes on with it."
+            return f"{has}, open in this kernel: `%agent --name {open_as}` goes on with it."
         goes_on = f"`%agent --session {info.id[:_ID_CHARACTERS]}` goes on with it"
         if (holder := writer_of(path)) is not None:
-            return f"{has}, which is open in {holder}: {goes_on} once it is closed there. Until then this is a new one."
+            return f"{has}, open in {holder}: {goes_on} once it is closed there. This one is new."
         return f"{has}: {goes_on}."
 
 
