@@ -7,6 +7,7 @@ of the last one. The extension says which notebook each connection to the kernel
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Container
 from pathlib import Path, PurePosixPath
@@ -127,9 +128,11 @@ class Notebooks:
             The name before; empty if it stays.
         """
         with self._noting:
-            path = next((path for path, each in self._by_path.items() if each is used), None)
+            path = next((path for path, each in self._by_path.items() if each is used), "")
             before, others = used.conversation, [each for each in self._by_path.values() if each is not used]
-            if path is None or before != used.named_after or any(each.conversation == before for each in others):
+            is_shared = any(each.conversation == before for each in others)
+            is_so_already = re.fullmatch(rf"{re.escape(_stem(path))}(-\d+)?", before)  # it lies elsewhere now
+            if before != used.named_after or is_shared or is_so_already:
                 return ""
             used.conversation = used.named_after = self._name_after(path)
             return before
@@ -143,7 +146,7 @@ class Notebooks:
 
     def _name_after(self, path: str) -> str:
         """Return the name for the conversation of a notebook that no other one has."""
-        stem = Path(path).stem.replace(" ", "-") or "notebook"
+        stem = _stem(path)
         others = {used.conversation for used in self._by_path.values()} | {FIRST}
         names = (stem if number == 1 else f"{stem}-{number}" for number in range(1, len(others) + _MAX_CONNECTIONS))
         return next(name for name in names if name not in others and name not in self._taken)
@@ -157,3 +160,7 @@ class Notebooks:
         below = path_of({"path": path})
         file = shown_notebook(below, self._directory, frozenset()) if below else None
         return None if file is None else os.path.realpath(file.path)
+
+
+def _stem(path: str) -> str:
+    return Path(path).stem.replace(" ", "-") or "notebook"
