@@ -38,7 +38,7 @@ class UsedNotebook:
 
     def __init__(self, conversation: str, sessions: NotebookSessions) -> None:
         self.conversation = conversation
-        self.named_after = "" if conversation == FIRST else conversation
+        self.named_after: str = "" if conversation == FIRST else conversation
         self.sessions = sessions
         self.is_read = False
         self.beside = ""
