@@ -429,6 +429,29 @@ def test_undo_brings_back_what_was_saved_into_a_file_before_running_code_wrote_o
     assert todo.read_text() == "a\nmine"
 
 
+def test_undo_brings_back_a_file_that_was_made_while_code_ran_which_then_wrote_over_it(
+    kernel: Kernel, api: MessagesApi
+) -> None:
+    draft, begun = kernel.folder / "draft.txt", kernel.folder / "looks"
+    kernel.run("import time; from pathlib import Path")
+    kernel.run("%agent --approve never")
+    code = """
+        Path('looks').touch()
+        while not Path('draft.txt').exists() or Path('draft.txt').read_text() != 'mine': time.sleep(0.01)
+        Path('draft.txt').write_text('of the code'); Path('made.txt').write_text('of the code')
+    """
+    api.add(Reply(ToolUse("python", {"code": dedent(code)})), Reply("Done."))
+    cell = kernel.begin("%agent go")
+    while not begun.exists():
+        time.sleep(0.01)
+    draft.write_text("mine")
+    shown = "\n".join(cell.finish().shown)
+    assert "draft.txt edited, over what was saved while the code ran" in shown
+    assert "made.txt new" in shown
+    kernel.run("%agent undo")
+    assert (draft.read_text(), (kernel.folder / "made.txt").exists()) == ("mine", False)
+
+
 def test_what_was_saved_into_a_file_that_running_code_has_written_is_not_taken_back_unasked(
     kernel: Kernel, api: MessagesApi
 ) -> None:

@@ -223,10 +223,11 @@ class FilesCheckpoint:
     """What somebody else saved into files of the snapshot before the code changed them."""
 
     def keep_meanwhile(self, path: str) -> None:
-        """Take a snapshot of a file that has changed since the checkpoint, right before the code changes it."""
+        """Take a snapshot of a file that was changed or made since the checkpoint, right before the code changes it."""
         real = Path(os.path.realpath(path))
-        sign = self._before.files.get(str(real.relative_to(self._root))) if real.is_relative_to(self._root) else None
-        if sign is None or real in self._known or _sign(real) in (sign, None):
+        if not real.is_relative_to(self._root) or real in self._known:
+            return
+        if _sign(real) in (self._before.files.get(str(real.relative_to(self._root))), None):
             return
         held = _state(real)
         if isinstance(held[0], FileState):

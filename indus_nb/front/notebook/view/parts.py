@@ -95,6 +95,7 @@ class Card(Block):
             return False
         self.version: int = self.version + self.shows.version - self.drawn
         self.drawn = self.shows.version
+        self.call.ran = cards.ran_in(job.output.details)  # a trial may have gone before
         if not job.running or last:
             if not job.running:
                 self.call.report(job.output.details, remedy=f" ({undo(in_panel=self.in_panel)})")
