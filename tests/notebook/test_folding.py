@@ -16,6 +16,7 @@ from indus_nb.base.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
+    ToolOutput,
     TurnEnd,
     TurnStart,
 )
@@ -25,9 +26,11 @@ from indus_nb.front.notebook.page.widget import AgentWidget
 from indus_nb.front.notebook.view import blocks
 from indus_nb.front.notebook.view.blocks import Call
 from indus_nb.front.notebook.view.cell import CellView
+from indus_nb.front.notebook.view.parts import Card
 from indus_nb.front.notebook.view.transcript import Transcript
-from indus_nb.kernel.run.outputs import Output, OutputBoard
+from indus_nb.kernel.run.outputs import CallOutputs, Output, OutputBoard
 from indus_nb.tools import CallDescription
+from indus_nb.tools.jobs import Job
 from indus_nb.tools.tool import text_output
 
 DOT = "R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw=="
@@ -400,3 +403,14 @@ def test_an_image_of_a_tool_ends_the_row_for_it_stands_below() -> None:
     assert lines[0].startswith("2 steps")
     assert lines[1].startswith("[image: image/gif")
     assert lines[2].startswith("✓ bash  three")
+
+
+def test_the_card_of_a_job_says_where_its_code_runs_by_now() -> None:
+    job = Job("job-1", "python", "train()", output=ToolOutput(content=[], details={"ran": "copy"}))
+    shown = CallOutputs("cell", lambda value: value)
+    shown.job, card = job, Card("call", shows=shown)
+    card.call.report(job.output.details)
+    assert card.call.ran == "in a copy"
+    job.output = ToolOutput(content=[], details={})  # the user said that it is to run in the kernel
+    assert card.follow_job()
+    assert card.call.ran == ""
