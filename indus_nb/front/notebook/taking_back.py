@@ -48,11 +48,14 @@ _KEEPS = {
     "redo": "Leave that, do the rest once more",
     "state": "Leave that, go back with the rest",
 }
+_BOTH = {
+    "it": "Leave it, and put the other one beside it",
+    "them": "Leave them, and put the others beside them",
+}
 _CHOICES: Mapping[str, Touched] = {
     **dict.fromkeys(_KEEPS.values(), "keep"),
     **{f"{what} {it}": "over" for what in ("Overwrite", "Remove", "Overwrite or remove") for it in ("it", "them")},
-    "Leave it, and put the other one beside it": "both",
-    "Leave them, and put the others beside them": "both",
+    **dict.fromkeys(_BOTH.values(), "both"),
 }
 _NOTHING = "No, change nothing"
 _MAX_SHARED_CHARACTERS = 200
@@ -124,7 +127,7 @@ def question_since(error: ChangedSinceError, wanted: StepsWanted | StateWanted) 
         outcome = f"{'The step' if count == 1 else 'The steps'}: {error.would_move}."
     options = [keeps, over] if undecided.has_rest else [over]
     if undecided.names != undecided.removed:  # else there is no other one
-        options += [option for option in _CHOICES if option.startswith(f"Leave {undecided.them}, and")]
+        options.append(_BOTH[undecided.them])
     choices = [*(Choice(option, "yes") for option in options), Choice(_NOTHING, "no")]
     return Question(heading, choices, warnings=[error.question], outcome=outcome)
 

@@ -38,6 +38,7 @@ def unrecorded(ways: Iterable[Iterable[Step]], *, files_alone: bool = False) -> 
     Args:
         ways: Steps in the order in which they would be moved from here on; of each variable, file and object the first
             one knows what it should be.
+        files_alone: Whether variables are left out.
     """
     bound, held, files = dict[str, tuple[Any, Any]](), dict[int, Held](), dict[Path, Step]()
     lost, change = list[Lost](), None

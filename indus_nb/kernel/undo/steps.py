@@ -192,6 +192,7 @@ class Lost(NamedTuple):
     """What cannot be put back of what a step has left, as it was changed outside of steps.
 
     Attributes:
+        step: The last one that knows it as it was.
         variables: Those of objects that cannot be read.
         files: The files, by their names.
     """
