@@ -29,6 +29,7 @@ class Agreement:
         confusion: How often each label met each answer, by both as texts.
         differing: The numbers of the rows that differ, from 0.
         left_out: How many other rows there are, which have no answer or no label.
+        named: The rows that differ, as the index of their frame of pandas calls them; empty where that is unknown.
     """
 
     rows: int
@@ -37,13 +38,14 @@ class Agreement:
     confusion: dict[tuple[str, str], int]
     differing: tuple[int, ...]
     left_out: int = 0
+    named: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         share = f" ({self.agreed / self.rows:.0%})" if self.rows else ""
         kappa = "" if self.kappa is None else f", Cohen's kappa {self.kappa:.2f}"
         found = f"{self.agreed:,} of {rows_of(self.rows)} agree{share}{kappa}"
         if self.differing:
-            first = ", ".join(f"{number:,}" for number in self.differing[:_MOST_NAMED])
+            first = ", ".join((self.named or tuple(map(str, self.differing)))[:_MOST_NAMED])
             more = len(self.differing) - _MOST_NAMED
             where = first if more <= 0 else f"{first} and {more:,} more"
             found += f"; row {where} differs" if len(self.differing) == 1 else f"; rows {where} differ"

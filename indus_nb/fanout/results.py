@@ -268,10 +268,8 @@ class Answers(Sequence[Any]):
         first = sorted(columns, key=lambda name: name not in self._named)[:_MOST_COLUMNS]
         names = [*(name for name in columns if name in first), *added]
         numbers = self._shown()
-        shown = [
-            [number, *(added[name][number] if name in added else self._table.rows[number].get(name) for name in names)]
-            for number in numbers
-        ]
+        values = [{**self._table.rows[number], **{name: added[name][number] for name in added}} for number in numbers]
+        shown = [[self._table.label(n), *map(row.get, names)] for n, row in zip(numbers, values, strict=True)]
         reasons, others = self._reasons()
         failures = "".join(f"<li>{rows_of(times)}: {cell(reason)}</li>" for reason, times in reasons)
         if others:
@@ -382,7 +380,8 @@ class Answers(Sequence[Any]):
             if not all(answer is None or (isinstance(answer, dict) and field in answer) for answer in answers):
                 raise UsageError(f"Not every answer has a field {field!r}.")
             answers = [None if answer is None else answer[field] for answer in answers]
-        return agreement(answers, labels)
+        found = agreement(answers, labels)
+        return replace(found, named=tuple(map(self._table.label, found.differing)))
 
     @property
     def columns(self) -> list[str]:

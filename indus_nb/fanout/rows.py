@@ -30,10 +30,20 @@ class Table:
     Attributes:
         columns: The names; where rows differ all that occur, in the order in which they come.
         rows: The values by column, as JSON knows them. A row need not have every column.
+        index: The labels of the rows, of a frame of pandas; ``None`` where they have none. The frame may get others.
     """
 
     columns: tuple[str, ...]
     rows: tuple[JsonObject, ...]
+    index: Sequence[object] | None = None
+
+    def label(self, number: int) -> str:
+        """Return what users of the data call a row: its label as ``loc`` of the frame takes it, else its number.
+
+        Args:
+            number: The number of the row, from 0.
+        """
+        return str(number if self.index is None else self.index[number])
 
 
 def table_of(data: object) -> Table:
@@ -44,7 +54,8 @@ def table_of(data: object) -> Table:
     """
     columns, read = rows_in(data)
     rows = tuple(read)
-    return Table(tuple(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns, rows)
+    names = tuple(dict.fromkeys(name for row in rows for name in row)) if columns is None else columns
+    return Table(names, rows, getattr(data, "index", None) if hasattr(data, "itertuples") else None)
 
 
 def rows_in(data: object) -> tuple[tuple[str, ...] | None, Iterator[JsonObject]]:

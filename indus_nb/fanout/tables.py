@@ -95,14 +95,14 @@ def html_table(names: Sequence[str], rows: Sequence[Sequence[object]], data: obj
     """Return rows as a table of a page; empty without any.
 
     Args:
-        names: The names of their columns, without that of the first, which numbers them.
+        names: The names of their columns, without that of the first, which has their labels.
         data: The source of the rows, which knows what its columns are.
     """
     if not rows:
         return ""
-    numbers, *columns = zip(*rows, strict=True)
+    labels, *columns = zip(*rows, strict=True)
     shown = [as_shown(column, are_times=_are_times(data, name)) for name, column in zip(names, columns, strict=True)]
-    rows = [*zip(numbers, *shown, strict=True)]
+    rows = [*zip(labels, *shown, strict=True)]
     head = "<th></th>" + "".join(f"<th>{cell(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -169,7 +169,8 @@ class Chosen(Sequence[JsonObject]):
         """Return the summary and the first rows as HTML for notebooks."""
         names = self._table.columns[: self._MOST_COLUMNS]
         shown = self.numbers[: self._MOST_ROWS]
-        rows = [[number, *(self._table.rows[number].get(name) for name in names)] for number in shown]
-        part = part_shown(len(shown), len(self), len(names), len(self._table.columns))
+        table = self._table
+        rows = [[table.label(number), *(table.rows[number].get(name) for name in names)] for number in shown]
+        part = part_shown(len(shown), len(self), len(names), len(table.columns))
         more = f"<p>{part}; <code>frame</code> has all.</p>" if part else ""
         return f"<p>{as_html(self.summary)}</p>{html_table(names, rows, self._data)}{more}"

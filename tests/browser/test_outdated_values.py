@@ -67,9 +67,7 @@ def test_a_stale_value_is_marked_at_once_and_computed_by_a_key_beside_the_old_on
     button.focus()
     page.keyboard.press("Enter")
     expect(output).to_contain_text("In all 3 → 6 now in 2 → 3 now items")
-    expect(line).to_contain_text(
-        "2 values are others now. The file keeps the old values: run the cell again to have the"
-    )
+    expect(line).to_contain_text("2 values are others now. The file keeps the old values: run the cell again for a new")
     expect(line.get_by_role("button")).to_have_count(0)
     assert page.evaluate("window.framesOfComputing") > FRAMES_OF_DRAWING
     assert problems(page, ".jp-OutputArea:has(.indus-outdated-line)") == []

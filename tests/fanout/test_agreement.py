@@ -46,6 +46,16 @@ def test_answers_are_compared_with_a_column_of_the_data(api: MessagesApi) -> Non
     assert f"row 2 differs{without}</p>" in page
 
 
+def test_rows_of_a_frame_are_named_by_the_labels_that_it_had(api: MessagesApi) -> None:
+    frame = importlib.import_module("pandas").DataFrame(ROWS, index=[10, 20, 30, 40])
+    done = agent.map("{text}", frame)
+    frame.index = frame.index + 1
+    found = done.agree(with_="label")
+    assert (found.differing, found.named) == ((2,), ("30",))
+    assert "; row 30 differs" in str(found)
+    assert "<tr><td>30</td><td>c</td>" in done._repr_html_()
+
+
 def test_a_field_of_the_answers_is_compared_and_rows_without_an_answer_do_not_count(api: MessagesApi) -> None:
     right = api.default
     api.default = lambda request: HttpError(400) if request.texts[-1] == "b" else right(request)  # type: ignore[assignment, operator]

@@ -40,7 +40,7 @@ def test_the_rows_that_pass_are_a_frame_with_their_own_index_and_columns(message
     assert (kept.numbers, kept.unknown, len(kept)) == ((0, 2), [], 2)
     assert list(kept.answers) == [True, False, True]
     assert kept.summary.startswith("2 pass: 3 rows, 3 answered, $0.0")
-    assert "bill again" in kept._repr_html_()
+    assert "<tr><td>9</td><td>bill again" in kept._repr_html_()
     assert "a bug" not in kept._repr_html_()
     assert "frame</code> has all" not in kept._repr_html_()
 

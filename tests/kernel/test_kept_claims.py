@@ -104,6 +104,16 @@ def test_the_title_counts_values_that_a_check_found_to_be_others() -> None:
     assert rows == [["cell 1", "n", "1", "differs: now 2"]]
 
 
+def test_a_value_that_cannot_be_computed_any_more_is_not_counted_among_those_with_another_one() -> None:
+    kept, namespace = KeptClaims(), {"n": 1}
+    [claim] = claims_of(kept, namespace, "n")
+    del namespace["n"]
+    claim.check(LiveValue(problem="NameError"), kept.read(namespace, ["n"])["n"])
+    title, rows = listed(kept.all(), lambda claim: "cell 1")
+    assert title == "1 value in answers, 0 stale, 1 without a value now."
+    assert rows == [["cell 1", "n", "1", "has no value now: NameError"]]
+
+
 def test_what_is_read_past_variables_stands_in_the_state() -> None:
     kept = KeptClaims()
     claims_of(kept, {"pd": np}, "pd.read_csv('x.csv').a.sum()")

@@ -430,7 +430,7 @@ def test_values_in_answers_are_computed_in_the_fresh_kernel_where_they_stand(sil
     write_claims(path, ("sum(items)", "3"), ("len(items)", "5"), ("by_agent + 1", "7"), ("open('made', 'w')", "x"))
     shown = "\n".join(silent_kernel.run("%agent verify").shown)
     assert "3 of 3 cells ran well in a fresh kernel." in shown
-    assert "≠ Values in the answer of cell [9] are others now:" in shown
+    assert "≠ Values in the answer of cell [9] do not hold now:" in shown
     assert "    5 is 2: len(items)" in shown
     assert "    7 is not computed (NameError: name 'by_agent' is not defined): by_agent + 1" in shown
     assert "    x is not computed (" in shown

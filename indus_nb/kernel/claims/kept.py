@@ -37,12 +37,14 @@ class State(NamedTuple):
 
     Attributes:
         is_stale: Whether it may have another value now.
-        is_other: Whether a check found another value, or none.
+        is_other: Whether a check found another value.
+        is_none: Whether a check found none.
     """
 
     words: str
     is_stale: bool = False
     is_other: bool = False
+    is_none: bool = False
 
 
 @dataclass(slots=True)
@@ -114,7 +116,7 @@ class Claim:
             return State(f"stale: {_listed(names)} changed", is_stale=True)
         found = self.value if now is None else now[0]
         if found.problem:
-            return State(f"has no value now: {found.problem}", is_other=True)
+            return State(f"has no value now: {found.problem}", is_none=True)
         if found.text == self.value.text:
             return State("holds, checked")
         return State(f"differs: now {found.text}", is_other=True)
@@ -235,6 +237,8 @@ def listed(claims: Sequence[Claim], asked: Callable[[Claim], str]) -> tuple[str,
         states = [claim.state(look) for claim in claims]
     stale, other = sum(state.is_stale for state in states), sum(state.is_other for state in states)
     found = f", {other} of another value now" if other else ""
+    if none := sum(state.is_none for state in states):
+        found += f", {none} without a value now"
     title = f"{counted(len(claims), 'value')} in answers, {stale} stale{found}."
     if stale:
         title = f"{title} `%agent claims check` computes these again."

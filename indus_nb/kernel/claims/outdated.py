@@ -35,7 +35,7 @@ class OutdatedValue(NamedTuple):
     Attributes:
         expression: As the title of the value shows it.
         value: As the answer shows it.
-        now: What a check found; ``None`` while it was not computed again.
+        now: What a check found, `NO_VALUE` for none; ``None`` while it was not computed again.
         why: The reason, in a few words.
         entry: The entry of a conversation that keeps it, by its id.
     """
@@ -167,7 +167,7 @@ def _outdated(claim: Claim, look: Callable[[Reading], frozenset[str]], cell: int
     state = claim.state(look)
     if not state.is_stale:
         claim.since = ""
-        if not state.is_other or (now := claim.now) is None:
+        if not (state.is_other or state.is_none) or (now := claim.now) is None:
             return None
         found = now[0].text or NO_VALUE
         return OutdatedValue(live_title(claim.expression), claim.value.text, found, state.words, claim.entry)
@@ -184,15 +184,21 @@ def in_words(values: Iterable[OutdatedValue]) -> str:
     >>> stale = OutdatedValue("n", "1", None, "from before [12] ran")
     >>> in_words([stale, stale, OutdatedValue("n", "1", "2", "differs: now 2")])
     '2 values are from before [12] ran, 1 value is another one now'
+    >>> in_words([OutdatedValue("n", "1", NO_VALUE, "has no value now: NameError")])
+    '1 value could not be computed again'
     """
     since: dict[str, int] = {}
-    others = 0
+    others = gone = 0
     for value in values:
         if value.now is None:
             since[value.why] = since.get(value.why, 0) + 1
+        elif value.now == NO_VALUE:
+            gone += 1
         else:
             others += 1
     parts = [f"{counted(count, 'value')} {'is' if count == 1 else 'are'} {why}" for why, count in since.items()]
     if others:
         parts.append(f"{counted(others, 'value')} {'is another one' if others == 1 else 'are others'} now")
+    if gone:
+        parts.append(f"{counted(gone, 'value')} could not be computed again")
     return ", ".join(parts)

@@ -259,7 +259,7 @@ class Verified:
         for number, difference in self.different.items():
             rows += [f"≠ {self._begin(number)} gives something else:", *_indented(difference.split("\n"))]
         for number, lines in sorted(self.claims.items()):
-            rows += [f"≠ Values in the answer of {self._name(number)} are others now:", *_indented(lines)]
+            rows += [f"≠ Values in the answer of {self._name(number)} do not hold now:", *_indented(lines)]
         for (name, maker, cell), difference in self.others.items():
             rows += [f"≠ {name} is another in the fresh kernel:", *_indented(difference.split("\n"))]
             rows += [] if maker is None else self._origin(f"{name} was changed last", maker, cell, is_there=True)

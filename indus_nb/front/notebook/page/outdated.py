@@ -8,7 +8,7 @@ from indus_nb.core.storage.entries import Entry
 from indus_nb.front.notebook.page.states import OutdatedValues
 from indus_nb.kernel.claims import OutdatedAnswers, OutdatedValue, in_words
 
-_IN_FILE = ". The file keeps the {old}: run the cell again to have the {new} in it"
+_IN_FILE = ". The file keeps the {old}: run the cell again for a new answer"
 
 
 def outdated_values(values: Sequence[OutdatedValue], *, in_cell: bool = False) -> OutdatedValues:
@@ -17,10 +17,10 @@ def outdated_values(values: Sequence[OutdatedValue], *, in_cell: bool = False) -
     Args:
         in_cell: Whether they are in the output of one cell, and so in the notebook's file.
     """
-    others = sum(value.now is not None for value in values)
-    old, new = ("old value", "new one") if others == 1 else ("old values", "new ones")
+    checked = sum(value.now is not None for value in values)
+    old = "old value" if checked == 1 else "old values"
     return {
-        "words": in_words(values) + (_IN_FILE.format(old=old, new=new) if in_cell and others else ""),
+        "words": in_words(values) + (_IN_FILE.format(old=old) if in_cell and checked else ""),
         "stale": any(value.now is None for value in values),
         "values": [
             {"expression": value.expression, "value": value.value, "now": value.now, "why": value.why}
