@@ -20,7 +20,7 @@ class TimedGate:
     Attributes:
         gate: Decides.
         asking: Returns the context of a question, by whether a trial goes on meanwhile.
-        begin_anew: Called where it is to run instead of a trial that goes on.
+        begin_anew: Called where it is to run now, and all that ran before was a trial.
     """
 
     gate: CallGate
@@ -63,6 +63,6 @@ class TimedGate:
         """See ``CallGate``."""
         with self.asking(trial is not None):
             answer = await self.gate.ask(effects, question=question, outcome=outcome, holds=holds, trial=trial)
-        if trial is not None and answer == "run":
+        if answer == "run" and (trial is not None or (effects and not holds)):
             self.begin_anew()
         return answer

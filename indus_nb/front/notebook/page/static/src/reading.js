@@ -14,6 +14,8 @@ import { InPlace } from "./in_place.js";
 /** @import { Store } from "./store.js" */
 
 const TOLERANCE_PX = 2;
+/** So few lines out of sight get the room that they need: the line that would tell of them takes some itself. */
+const FEW_LINES = 3;
 
 export class Reading {
   /**
@@ -59,10 +61,10 @@ export class Reading {
   }
 
   measure() {
-    const { clientHeight, scrollHeight, scrollTop } = this.text;
-    const below = scrollHeight - clientHeight - scrollTop - this.ofStyle("paddingBottom", 0);
-    const isLaidOut = clientHeight > 0;
-    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
+    const hidden = this.hidden;
+    if (hidden > TOLERANCE_PX && hidden <= FEW_LINES * this.lineHeight) this.text.classList.add("ia-unfolded");
+    const below = this.hidden - this.text.scrollTop;
+    this.rest.hidden = this.text.clientHeight > 0 && below <= TOLERANCE_PX;
     if (!this.rest.hidden) {
       const lines = Math.max(1, Math.ceil((below - TOLERANCE_PX) / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
@@ -73,6 +75,11 @@ export class Reading {
   /** Note that the end was seen. */
   note() {
     if (!this.done) this.store.answers.noteRead(this.id);
+  }
+
+  /** The height of what the text has no room for, in pixels. */
+  get hidden() {
+    return this.text.scrollHeight - this.text.clientHeight - this.ofStyle("paddingBottom", 0);
   }
 
   get lineHeight() {
