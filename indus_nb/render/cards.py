@@ -307,7 +307,7 @@ def _changed(told: JsonObject, remedy: str) -> str:
     lines = [f"\N{WARNING SIGN} {unseen}"] if unseen else []
     lines += [f"Changed: {line}{remedy}"] if line and not shows_difference else []
     lines += [f"This call cannot be undone ({problem})"] if problem else []
-    lines += [f"Not kept: {not_kept}. Code that is run as a cell keeps such"] if not_kept else []
+    lines += [f"Not kept: {not_kept}. Run the code as a cell of yours to have these"] if not_kept else []
     return "\n".join(lines)
 
 

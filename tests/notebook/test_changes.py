@@ -67,7 +67,7 @@ def test_what_was_not_kept_of_a_copy_is_named_below_what_changed() -> None:
     card = Card("b1", call=Call("python", {"code": "fig, ax = plt.subplots()"}, state="done"))
     card.show_result([], {"ran": "copy", "changed": "p new", "notKept": "ax, fig"}, stored=False)
     assert "  Changed: p new" in card.bundle()["text/plain"]
-    assert "\n  Not kept: ax, fig. Code that is run as a cell keeps such" in card.bundle()["text/plain"]
+    assert "\n  Not kept: ax, fig. Run the code as a cell of yours to have these" in card.bundle()["text/plain"]
 
 
 def test_a_panel_names_its_own_command_that_takes_a_change_back() -> None:

@@ -1349,6 +1349,7 @@ class InPlace {
 
 // src/reading.js
 const TOLERANCE_PX = 2;
+const FEW_LINES = 3;
 
 class Reading {
   constructor({ node, lines }, store, id) {
@@ -1388,10 +1389,10 @@ class Reading {
   }
 
   measure() {
-    const { clientHeight, scrollHeight, scrollTop } = this.text;
-    const below = scrollHeight - clientHeight - scrollTop - this.ofStyle("paddingBottom", 0);
-    const isLaidOut = clientHeight > 0;
-    this.rest.hidden = isLaidOut && below <= TOLERANCE_PX;
+    const hidden = this.hidden;
+    if (hidden > TOLERANCE_PX && hidden <= FEW_LINES * this.lineHeight) this.text.classList.add("ia-unfolded");
+    const below = this.hidden - this.text.scrollTop;
+    this.rest.hidden = this.text.clientHeight > 0 && below <= TOLERANCE_PX;
     if (!this.rest.hidden) {
       const lines = Math.max(1, Math.ceil((below - TOLERANCE_PX) / this.lineHeight));
       const text = `▼ ${lines.toLocaleString("en")} more line${lines === 1 ? "" : "s"} below`;
@@ -1401,6 +1402,10 @@ class Reading {
 
   note() {
     if (!this.done) this.store.answers.noteRead(this.id);
+  }
+
+  get hidden() {
+    return this.text.scrollHeight - this.text.clientHeight - this.ofStyle("paddingBottom", 0);
   }
 
   get lineHeight() {
