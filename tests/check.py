@@ -19,7 +19,8 @@ some of those of the sandbox need bubblewrap: without them they are left out, wh
 for each of the first four processors; ``INDUS_NB_WORKERS=1`` says how many instead.
 
 Where everything runs, two rows of parts go side by side: tests of kernels and pages wait half of their time, others do
-not. What a part says is printed when it ends, and each part runs even if an earlier one failed. No test takes longer
+not. What a part says is printed all five minutes and when it ends, and each part runs even if an earlier one failed,
+but no more of its own tests once more than twenty have failed. No test takes longer
 than ``INDUS_NB_TEST_SECONDS`` (300) and no part longer than ``INDUS_NB_PART_MINUTES`` (90); what they had started is
 killed then. Tests that failed are run once more, by themselves, up to twenty of a part: browsers and kernels have
 timing of their own, and a few of some thousand tests that met an unlucky moment say little about the change; more of
@@ -36,10 +37,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -107,6 +110,7 @@ SITE = ("mkdocs", "build", "--strict")
 AGAIN_AT_MOST = 20
 """How many failed tests of a part are run once more: when more of them fail it is no accident."""
 PART_SECONDS = 60 * float(os.environ.get("INDUS_NB_PART_MINUTES") or 90)
+SAY_SECONDS = 300
 LEFTOVERS = Path(__file__).with_name("leftovers.py")
 MARK = "INDUS_NB_PART"
 """The variable by which what a part has started is found."""
@@ -206,14 +210,37 @@ def run_row(parts: dict[str, Callable[[IO[str]], Result]]) -> list[tuple[str, Re
     for name, part in parts.items():
         began = time.monotonic()
         print(f"begun: {name}", flush=True)
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-            result = part(said)
-            said.seek(0)
+        with tempfile.NamedTemporaryFile("w+", encoding="utf-8", errors="replace") as said:
+            with printed(name, Path(said.name)):
+                result = part(said)
             minutes, seconds = divmod(round(time.monotonic() - began), 60)
             line = f"{minutes:4d} min {seconds:2d} s  {name}: {'failed' if result.failed else 'passed'}"
-            print(f"{said.read().rstrip()}\n{line}", flush=True)
+            print(line, flush=True)
         ended.append((line, result))
     return ended
+
+
+@contextmanager
+def printed(name: str, said: Path) -> Generator[None]:
+    """Print within this context what a part says, now and then and at the end: it may be cut off before."""
+    ended = threading.Event()
+
+    def follow() -> None:
+        with said.open("rb") as file:
+            while True:
+                is_last = ended.wait(SAY_SECONDS)
+                if new := file.read().decode("utf-8", "replace").rstrip():
+                    print(f"{name}:\n{new}", flush=True)
+                if is_last:
+                    return
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        follower.join()
 
 
 def workers(*, waiting: bool = False) -> Sequence[str]:
@@ -346,7 +373,7 @@ def end_in_time(process: subprocess.Popen[bytes]) -> int:
 
 def run_tests(*arguments: str, output: IO[str], **variables: str) -> Result:
     """Run pytest, and what failed once more if that is little."""
-    first = outcomes_of(*arguments, output=output, **variables)
+    first = outcomes_of(f"--maxfail={AGAIN_AT_MOST + 1}", *arguments, output=output, **variables)
     left_out = [f"{count} tests: {reason}" for reason, count in first.left_out.items()]
     what = " ".join(f"{name}={value}" for name, value in variables.items())
     if not first.complete:

@@ -64,6 +64,8 @@ class Recorder:
         self._complete &= getattr(report, "when", "") != "???"  # pytest-xdist does not know: the worker is gone
         reason = report.longrepr[2] if report.outcome == "skipped" and isinstance(report.longrepr, tuple) else ""
         self._write(outcome=report.outcome, test=test, reason=reason.removeprefix("Skipped: "))
+        if report.outcome == "failed":
+            print(f"\nfailed: {test}", flush=True)  # pytest itself says so at the end, which may not come
 
     def _write(self, **line: str) -> None:
         with self._file.open("a", encoding="utf-8") as file:
