@@ -64,7 +64,7 @@ class Call:
         state: The state of the call in its life cycle.
         asked: Whether the user is asked about it, after a trial of which it has reported.
         shows: The titles of what it shows outside of its output, such as tables.
-        ran: The place of a call that ran elsewhere at first, in a few words; empty if it ran here at once.
+        ran: The place of a call that runs elsewhere at first, in a few words; empty if it runs here.
         diff: Its changes of a file, shown in the place of arguments and output.
         outcome: Its outcome in words for people, shown in the place of its output.
         interrupted: The reason why it ended early, in a word or two; its output ends with a sentence about that.
@@ -423,5 +423,5 @@ def _aside(shown: Call) -> str:
             return shown.state
         case "running" | "done" | "failed":
             is_notable = shown.seconds is not None and shown.seconds >= _NOTABLE
-            preview = PREVIEW if shown.asked and shown.state == "running" else ""
-            return " · ".join(filter(None, (preview, shown.ran, duration(shown.seconds or 0) if is_notable else "")))
+            place = PREVIEW if shown.asked and shown.state == "running" else shown.ran
+            return " · ".join(filter(None, (place, duration(shown.seconds or 0) if is_notable else "")))

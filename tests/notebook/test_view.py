@@ -578,12 +578,12 @@ def test_a_call_that_was_tried_shows_its_code_and_output_but_not_while_it_is_ask
         run.feed(ToolExecutionUpdate(tool_call_id="c1", tool_name="python", args={}, partial_result=partial))
 
     report("tried", {"ran": "copy"})
-    assert run.tick(2)[-1] == "● python  (2.0 s)\n  print(1)\n  tried"
+    assert run.tick(2)[-1] == "● python  (in a copy · 2.0 s)\n  print(1)\n  tried"
     asking = True
     assert [run.tick(30)[-1] for _ in range(2)] == ["● python  (preview, not run yet · 2.0 s)"] * 2
     asking = False
     report("done", {})
-    assert run.tick(1)[-1] == "● python  (3.0 s)\n  print(1)\n  done"
+    assert run.tick(3)[-1] == "● python  (3.0 s)\n  print(1)\n  done"
 
 
 def test_the_time_of_a_call_that_goes_on_while_it_is_asked_about_counts() -> None:

@@ -260,6 +260,7 @@ class UserKernel:
                     self.steps.forget(context.call_id)
                     return await self._of_trial(trial, outputs)
                 outputs.show("", [])
+                context.report(ToolOutput(content=[]))  # nothing of the trial is true here
             with suppress(_OutdatedError):
                 return await self._in_kernel(arguments, context, job, outputs, trial, limited=limited)
             while self._main.busy:

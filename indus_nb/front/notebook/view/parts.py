@@ -73,9 +73,8 @@ class Card(Block):
 
     ``output`` is the latest report; ``started`` is a time of the transcript's clock. ``shows`` is what it shows the
     user in the place of that, if that is another thing than what the model reads. ``drawn`` is the version of ``shows``
-    that was drawn, while the call goes on as a job. ``is_tried`` is whether the latest report is of a trial, after
-    which the user may be asked. ``in_panel`` tells whether a panel shows it, ``is_in_row`` whether it is folded away
-    into a row of steps.
+    that was drawn, while the call goes on as a job. ``in_panel`` tells whether a panel shows it, ``is_in_row`` whether
+    it is folded away into a row of steps.
     """
 
     call: blocks.Call = field(default_factory=lambda: blocks.Call("", {}))
@@ -84,9 +83,15 @@ class Card(Block):
     started: float | None = None
     shows: CallOutputs | None = None
     drawn: int = 0
-    is_tried: bool = False
     in_panel: bool = False
     is_in_row: bool = False
+
+    def report_place(self, place: str, now: float) -> None:
+        """Note where the call runs by its newest report; its time begins anew where it ran in a trial before."""
+        call = self.call
+        if call.ran and not place:
+            self.started = now
+        call.begun, call.ran, call.asked = True, place, call.asked and bool(place)
 
     def follow_job(self, *, last: bool = False) -> bool:
         """Update the card of a call that became a job, for the ``last`` time or not; return whether the job runs."""

@@ -539,8 +539,7 @@ class Transcript:
                 card = self._card(event.tool_call_id, event.tool_name, event.args)
                 card.output = event.partial_result.content
                 card.shows = self._shown(event.tool_call_id)
-                card.call.begun, card.is_tried = True, bool(ran_in(event.partial_result.details))
-                card.call.asked = card.call.asked and card.is_tried
+                card.report_place(ran_in(event.partial_result.details), self.clock())
             case ToolExecutionEnd():
                 card = self._card(event.tool_call_id, event.tool_name, {})
                 card.shows = card.shows or self._shown(event.tool_call_id)
@@ -577,10 +576,10 @@ class Transcript:
                 self._follow_job(block)
             if not (isinstance(block, Card) and block.call.state == "running" and block.started is not None):
                 continue
-            may_be_asked = asking and (block.is_tried or not block.call.begun)
+            may_be_asked = asking and (bool(block.call.ran) or not block.call.begun)
             if may_be_asked and not goes_on:
                 block.started = min(now, block.started + passed)
-            if block.call.asked != (may_be_asked and block.is_tried):
+            if block.call.asked != (may_be_asked and bool(block.call.ran)):
                 block.call.asked = not block.call.asked
                 block.version += 1
             seconds = float(int(now - block.started))
