@@ -275,7 +275,13 @@ def refused(kernel: Kernel, command: str) -> str:
 def test_steps_of_another_conversation_are_moved_only_where_that_is_said(kernel: Kernel, api: MessagesApi) -> None:
     kernel.run("one = two = 0; three = []")
     changed_by_the_agent(kernel, api, "one = 1")
+    kernel.run("%agent state save before")
     in_another(kernel, api, "two = one", "three.append(1); one = 5")
+    alone = "`%agent undo` alone is for what was asked in this conversation, from step 3 on."
+    assert alone in "\n".join(kernel.run("%agent undo list").shown)
+    gone = "\n".join(kernel.run("%agent state back before").shown)
+    assert "This is “before” again: one, three, two, with what was made in conversation 'other'." in gone
+    kernel.run("%agent state back last\n%agent state drop before\n%agent state drop last")
     for asked in ("undo", "undo prompt"):
         why = refused(kernel, f"%agent {asked}")
         assert "Nothing was taken back: one was changed in this conversation, and after that in conversation 'o" in why

@@ -303,7 +303,11 @@ class TakingBack:
             ]
             for at, step in enumerate(steps)
         ]
-        return f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N.", rows
+        title = f"What can be {what}, the next step first: `%agent {verb} N` does that with the first N."
+        last = next((at for at, step in enumerate(steps, 1) if step.session == own), None)
+        if verb == "undo" and last is not None and self._names(own, steps[:1]):
+            title += f" `%agent undo` alone is for what was asked in this conversation, from step {last} on."
+        return title, rows
 
     def _named_now(self, cell: CellStep) -> str:
         """Name a cell by the number that it ran with last, or as before while the numbers in that name stand."""
@@ -486,8 +490,10 @@ class TakingBack:
                 ), ()
 
     async def _back_for_user(self, session: AgentSession, wanted: StateWanted, agreed: Undecided | None) -> str:
-        name, done = wanted.name, await self._back(wanted.name, wanted.touched, agreed)
-        moved = line(done)
+        name, own = wanted.name, session.store.session_id
+        others = self._names(own, self._states.way(name))
+        done = await self._back(name, wanted.touched, agreed)
+        moved = line(done) + (f", with what was made in {', '.join(others)}" if others else "")
         text = f"The user has gone back to the state “{name}”: {moved} are as they were then."
         await session.send_message(CustomMessage(custom_type="undo", content=text, display=False))
         stays = textcut.one_line(", ".join(sorted(done.bound)), _MAX_SHARED_CHARACTERS)
