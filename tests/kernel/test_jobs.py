@@ -401,14 +401,13 @@ def test_what_the_user_has_changed_meanwhile_is_not_overwritten_by_what_was_chan
     )
 
 
-def test_a_value_that_cannot_be_brought_back_is_an_error_of_the_call_and_the_others_come(
-    claude: Kernel, api: MessagesApi
-) -> None:
+def test_a_value_that_cannot_be_brought_back_is_named_and_the_others_come(claude: Kernel, api: MessagesApi) -> None:
     claude.run("class Model:\n    fitted = False\nmodel = Model(); model.size = 1; rows = [1]")
     said = beside(claude, api, "model.size = 2; rows.append(2)")
     assert "[Not brought back, so it is missing here: it changes model" in said
     assert "a Model, which has to be made in the kernel" in said
     assert "rows is a new object here" in said
+    assert not result(api, len(api.requests) - 2).get("is_error")
     assert claude.run("model.size, rows").results[-1]["text/plain"] == "(1, [1, 2])"
     said = beside(claude, api, "model.size = 2")
     assert "nothing was kept: it changes model" in said

@@ -356,7 +356,7 @@ class UserKernel:
                 again = ASKED_ANEW
             trial.ran = True
         self.steps.forget(context.call_id)
-        return await self._of_trial(trial, outputs, came, not_brought(lost))
+        return await self._of_trial(trial, outputs, came, lost)
 
     async def _ask_beside(
         self,
@@ -458,30 +458,32 @@ class UserKernel:
             trial.changed, trial.not_undoable, _ = self.steps.end(call)
             self.variables.note(code, before, self.variables.names(), by_agent=not caller.get())
 
-    async def _of_trial(self, trial: Trial, outputs: CallOutputs, came: str = "", lost: str = "") -> ToolOutput:
+    async def _of_trial(
+        self, trial: Trial, outputs: CallOutputs, came: str = "", lost: Sequence[Effect] = ()
+    ) -> ToolOutput:
         """Build the output of code that ran in a copy.
 
         Args:
             came: What was taken over, where code ran beside the user.
-            lost: What could not be, and why; empty for nothing.
+            lost: What could not be.
 
         Raises:
-            ToolError: The code failed, or something was lost.
+            ToolError: The code failed.
         """
         report = trial.report or Report()
         details = _details(trial.code, trial)
+        if left := [*(each.what for each in lost), *report.dropped]:
+            details["notKept"] = _named(left)
         ending = ""
         if report.dropped:
-            more = len(report.dropped) - _MAX_NAMES
-            named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in report.dropped[:_MAX_NAMES]]
-            names = ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
-            details["notKept"] = names
+            names = _named(report.dropped)
             ending = (
                 f"[It ran in a copy of the kernel: {names} {'is' if len(report.dropped) == 1 else 'are'} not kept: "
                 f"only a cell that the user runs keeps {'it' if len(report.dropped) == 1 else 'them'}.]"
             )
-        how: Literal["done", "failed"] = "done" if report.how == "done" and not lost else "failed"
-        return await output_of(trial, how, joined(came, lost, ending), details, self._settings, outputs)
+        how: Literal["done", "failed"] = "done" if report.how == "done" else "failed"
+        ending = joined(came, not_brought(lost), ending)
+        return await output_of(trial, how, ending, details, self._settings, outputs)
 
     async def _in_kernel(
         self,
@@ -584,6 +586,12 @@ class UserKernel:
             The text, and what it is about; ``None`` if there is nothing new.
         """
         return self._context.untold(newest_first, self._settings.notebook)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    named = [textcut.head(name, _MAX_NAME_CHARACTERS) for name in names[:_MAX_NAMES]]
+    return ", ".join([*named, *([f"{more:,} more"] if more > 0 else [])])
 
 
 def _details(code: str, trial: Trial) -> JsonObject:
